@@ -1,0 +1,335 @@
+"""The tile program: what the machine is asked to do, instruction by instruction.
+
+A program is one kernel, unrolled: every load, store, matrix multiply and vector pass with its concrete
+operands, in program order, with the dependences between them. It is plain arrays (a structure of arrays and
+CSR lists), so that the engine can walk it as machine code and a file of it is a versioned npz, never a pickle.
+
+Spaces: DRAM (0) operands name a kernel argument, SCRATCHPAD (1) operands name a buffer and one of its slots.
+Offsets, shapes and strides are in elements: of the argument's storage in DRAM, of the slot in the scratchpad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_RANK = 5
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+
+class Opcode(IntEnum):
+    LOAD = 0
+    STORE = 1
+    COPY = 2
+    GATHER = 3
+    SCATTER = 4
+    MATMUL = 5
+    VECTOR = 6
+    DIRECT = 7
+    BARRIER = 8
+
+
+class UnitClass(IntEnum):
+    DMA = 0
+    SYSTOLIC = 1
+    VECTOR = 2
+    SCALAR = 3
+
+
+class Space(IntEnum):
+    DRAM = 0
+    SCRATCHPAD = 1
+
+
+class Access(IntEnum):
+    READ = 1
+    WRITE = 2
+    READ_WRITE = 3
+
+
+class DependenceKind(IntEnum):
+    """Why an instruction waits for an earlier one.
+
+    ACCUMULATE orders two matmuls into one accumulator without draining the array between them; REUSE is a
+    write-after-read that exists only because two buffers share an address.
+    """
+
+    READ_AFTER_WRITE = 0
+    WRITE_AFTER_READ = 1
+    WRITE_AFTER_WRITE = 2
+    ACCUMULATE = 3
+    REUSE = 4
+
+
+class OpClass(IntEnum):
+    """What one element of a vector body costs, by hardware function."""
+
+    ALU = 0
+    """add, subtract, multiply, compare, select, min, max, logic."""
+    SPECIAL = 1
+    """exp, log, tanh, erf, sin, cos, rsqrt, sqrt, divide, power."""
+    CONVERT = 2
+    """Changes of element type."""
+    MOVE = 3
+    """A body that only passes values on: fill, broadcast, transpose."""
+
+
+UNIT_OF: dict[Opcode, UnitClass] = {
+    Opcode.LOAD: UnitClass.DMA,
+    Opcode.STORE: UnitClass.DMA,
+    Opcode.COPY: UnitClass.DMA,
+    Opcode.GATHER: UnitClass.DMA,
+    Opcode.SCATTER: UnitClass.DMA,
+    Opcode.MATMUL: UnitClass.SYSTOLIC,
+    Opcode.VECTOR: UnitClass.VECTOR,
+    Opcode.DIRECT: UnitClass.SCALAR,
+    Opcode.BARRIER: UnitClass.SCALAR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A scratchpad buffer: `slots` copies of `slot_bytes`, from byte `offset` on, each slot padded alike."""
+
+    name: str
+    slot_bytes: int
+    slots: int
+    offset: int
+    element_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.slot_bytes * self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A kernel argument: a tensor in DRAM. `offset` and `strides` in elements from the base of its storage."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    element_bytes: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """The MLIR operation an instruction comes from. `line` is its 1-based line in the scheduled text."""
+
+    name: str
+    line: int
+    loops: tuple[str, ...]
+    """Names of the loops around it, outermost first: what the iteration vector counts."""
+    class_counts: tuple[int, ...] = (0, 0, 0, 0)
+    """VECTOR: operations per iteration point, by `OpClass`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One box that an instruction reads or writes."""
+
+    space: Space
+    target: int
+    """Index into `arguments` (DRAM) or `buffers` (SCRATCHPAD)."""
+    slot: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction as an object: for building, reading and testing. The program itself holds arrays.
+
+    MATMUL: `extent` is (batch, m, n, k), operands are (lhs m x k, rhs k x n, accumulator m x n);
+    `stationary` is the operand index that stays in the array; `accumulates` says that the accumulator's old
+    value is added to. VECTOR: `extent` is the iteration space, bit d of `reduction` says that dim d is reduced,
+    `lane` is the dim spread over the lanes (-1 for a scalar space). Others: `extent` is the moved box.
+    """
+
+    opcode: Opcode
+    op: int
+    iteration: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    extent: tuple[int, ...]
+    core: int = 0
+    reduction: int = 0
+    lane: int = -1
+    stationary: int = 1
+    accumulates: bool = False
+    dependences: tuple[tuple[int, DependenceKind], ...] = ()
+    origins: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """See the module's docstring. Arrays are read-only; N instructions, M operands, D dependences."""
+
+    kernel: str
+    arguments: tuple[Argument, ...]
+    buffers: tuple[Buffer, ...]
+    ops: tuple[OpInfo, ...]
+    origin_names: tuple[str, ...]
+    """Kernel-local origin id -> node name."""
+
+    opcode: U8
+    core: I32
+    op: I32
+    iteration: I32
+    """N x depth, -1 beyond the op's own loops."""
+    extent: I64
+    """N x MAX_RANK, 1 beyond the rank."""
+    rank: U8
+    reduction: U8
+    lane: npt.NDArray[np.int8]
+    stationary: U8
+    accumulates: U8
+
+    operand_start: I64
+    """N + 1"""
+    space: U8
+    target: I32
+    slot: I32
+    offset: I64
+    shape: I64
+    """M x MAX_RANK, 1 beyond the rank."""
+    strides: I64
+    """M x MAX_RANK, 0 beyond the rank."""
+    operand_rank: U8
+    element_bytes: I32
+    access: U8
+
+    dependence_start: I64
+    """N + 1"""
+    dependence: I32
+    dependence_kind: U8
+
+    origin_start: I64
+    """N + 1"""
+    origin: I32
+
+    def __len__(self) -> int:
+        return len(self.opcode)
+
+    def __repr__(self) -> str:
+        return f"TileProgram({self.kernel!r}, {len(self)} instructions, {len(self.buffers)} buffers)"
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Highest scratchpad byte any buffer takes."""
+        return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
+
+    def instruction(self, index: int) -> Instruction:
+        """Instruction `index` as an object."""
+        rank, op = int(self.rank[index]), int(self.op[index])
+        depth = len(self.ops[op].loops)
+        first, last = int(self.operand_start[index]), int(self.operand_start[index + 1])
+        waits = slice(int(self.dependence_start[index]), int(self.dependence_start[index + 1]))
+        origins = self.origin[self.origin_start[index] : self.origin_start[index + 1]]
+        return Instruction(
+            opcode=Opcode(self.opcode[index]),
+            op=op,
+            iteration=tuple(self.iteration[index, :depth].tolist()),
+            operands=tuple(self._operand(i) for i in range(first, last)),
+            extent=tuple(self.extent[index, :rank].tolist()),
+            core=int(self.core[index]),
+            reduction=int(self.reduction[index]),
+            lane=int(self.lane[index]),
+            stationary=int(self.stationary[index]),
+            accumulates=bool(self.accumulates[index]),
+            dependences=tuple(
+                (int(source), DependenceKind(kind))
+                for source, kind in zip(self.dependence[waits], self.dependence_kind[waits], strict=True)
+            ),
+            origins=tuple(origins.tolist()),
+        )
+
+    def _operand(self, index: int) -> Operand:
+        rank = int(self.operand_rank[index])
+        return Operand(
+            space=Space(self.space[index]),
+            target=int(self.target[index]),
+            slot=int(self.slot[index]),
+            offset=int(self.offset[index]),
+            shape=tuple(self.shape[index, :rank].tolist()),
+            strides=tuple(self.strides[index, :rank].tolist()),
+            element_bytes=int(self.element_bytes[index]),
+            access=Access(self.access[index]),
+        )
+
+
+@dataclass
+class ProgramBuilder:
+    """Collects instructions in program order and packs them into a `TileProgram`."""
+
+    kernel: str
+    arguments: list[Argument] = field(default_factory=list[Argument])
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    ops: list[OpInfo] = field(default_factory=list[OpInfo])
+    origin_names: list[str] = field(default_factory=list[str])
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+
+    def add(self, instruction: Instruction) -> int:
+        """Appends an instruction; returns its index, which later ones name as a dependence."""
+        self.instructions.append(instruction)
+        return len(self.instructions) - 1
+
+    def build(self) -> TileProgram:
+        rows = self.instructions
+        operands = [operand for row in rows for operand in row.operands]
+        waits = [wait for row in rows for wait in row.dependences]
+        depth = max((len(op.loops) for op in self.ops), default=0)
+        return TileProgram(
+            kernel=self.kernel,
+            arguments=tuple(self.arguments),
+            buffers=tuple(self.buffers),
+            ops=tuple(self.ops),
+            origin_names=tuple(self.origin_names),
+            opcode=np.array([row.opcode for row in rows], np.uint8),
+            core=np.array([row.core for row in rows], np.int32),
+            op=np.array([row.op for row in rows], np.int32),
+            iteration=_padded([row.iteration for row in rows], depth, -1, np.int32),
+            extent=_padded([row.extent for row in rows], MAX_RANK, 1, np.int64),
+            rank=np.array([len(row.extent) for row in rows], np.uint8),
+            reduction=np.array([row.reduction for row in rows], np.uint8),
+            lane=np.array([row.lane for row in rows], np.int8),
+            stationary=np.array([row.stationary for row in rows], np.uint8),
+            accumulates=np.array([row.accumulates for row in rows], np.uint8),
+            operand_start=_starts(len(row.operands) for row in rows),
+            space=np.array([operand.space for operand in operands], np.uint8),
+            target=np.array([operand.target for operand in operands], np.int32),
+            slot=np.array([operand.slot for operand in operands], np.int32),
+            offset=np.array([operand.offset for operand in operands], np.int64),
+            shape=_padded([operand.shape for operand in operands], MAX_RANK, 1, np.int64),
+            strides=_padded([operand.strides for operand in operands], MAX_RANK, 0, np.int64),
+            operand_rank=np.array([len(operand.shape) for operand in operands], np.uint8),
+            element_bytes=np.array([operand.element_bytes for operand in operands], np.int32),
+            access=np.array([operand.access for operand in operands], np.uint8),
+            dependence_start=_starts(len(row.dependences) for row in rows),
+            dependence=np.array([source for source, _ in waits], np.int32),
+            dependence_kind=np.array([kind for _, kind in waits], np.uint8),
+            origin_start=_starts(len(row.origins) for row in rows),
+            origin=np.array([origin for row in rows for origin in row.origins], np.int32),
+        )
+
+
+def _starts(counts: Iterable[int]) -> I64:
+    return np.concatenate([[0], np.cumsum(np.fromiter(counts, np.int64))]).astype(np.int64)
+
+
+def _padded(rows: list[tuple[int, ...]], width: int, fill: int, dtype: type) -> npt.NDArray:  # type: ignore[type-arg]
+    out = np.full((len(rows), width), fill, dtype)
+    for index, row in enumerate(rows):
+        out[index, : len(row)] = row
+    return out

@@ -1,0 +1,147 @@
+"""Records to JSON and back: one codec for every frozen dataclass of `workbench.ir`.
+
+A file is `{"format": ..., "version": ..., "record": ...}`. Reading is strict: an unknown format, version
+or key is refused, so a file is either understood whole or not at all. Floats that JSON cannot say
+(`inf`, `nan`) travel as `{"float": "inf"}`. Where a field is a union of records, each carries its class
+name under `"is"`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import types
+import typing
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class RecordFormatError(ValueError):
+    """A JSON text is not a record this version can read."""
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _is_record(kind: object) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+def encode(value: object, *, tagged: bool = False) -> Any:
+    """Plain JSON data for a record, or for anything a record's field may hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        out: dict[str, Any] = {"is": type(value).__name__} if tagged else {}
+        for field in dataclasses.fields(value):
+            out[field.name] = encode(getattr(value, field.name), tagged=_needs_tag(hints[field.name]))
+        return out
+    if isinstance(value, (tuple, list)):
+        items = cast("tuple[object, ...]", value)
+        return [encode(item, tagged=tagged) for item in items]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value)
+        return {key: encode(item, tagged=tagged) for key, item in pairs.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be part of a record")
+
+
+def _needs_tag(kind: Any) -> bool:
+    """Whether values of this annotation can be one of several records, so that JSON must say which."""
+    return len(_records_in(kind)) > 1
+
+
+@functools.cache
+def _records_in(kind: Any) -> tuple[type, ...]:
+    if _is_record(kind):
+        return (kind,)
+    found: list[type] = []
+    for part in typing.get_args(kind):
+        if part is not Ellipsis:
+            found += [record for record in _records_in(part) if record not in found]
+    return tuple(found)
+
+
+def decode(kind: Any, data: Any, where: str = "record") -> Any:
+    """The value of annotation `kind` that `encode` made `data` from."""
+    if _is_record(kind):
+        return _decode_record(kind, data, where)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_union(typing.get_args(kind), data, where)
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise RecordFormatError(f"{where}: expected a list, found {type(data).__name__}")
+        parts = typing.get_args(kind)
+        kinds = [parts[0]] * len(data) if parts[-1] is Ellipsis else list(parts)
+        if len(kinds) != len(data):
+            raise RecordFormatError(f"{where}: expected {len(kinds)} items, found {len(data)}")
+        return tuple(decode(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, data, strict=True)))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise RecordFormatError(f"{where}: expected an object, found {type(data).__name__}")
+        inner = typing.get_args(kind)[1]
+        return {key: decode(inner, item, f"{where}.{key}") for key, item in data.items()}
+    if kind is float and isinstance(data, dict) and set(data) == {"float"}:
+        return float(data["float"])
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if isinstance(kind, type) and type(data) is kind:
+        return data
+    raise RecordFormatError(f"{where}: expected {getattr(kind, '__name__', kind)}, found {data!r}")
+
+
+def _decode_record(kind: type[T], data: Any, where: str) -> T:
+    if not isinstance(data, dict):
+        raise RecordFormatError(f"{where}: expected a {kind.__name__} object, found {type(data).__name__}")
+    fields = {key: value for key, value in data.items() if key != "is"}
+    known = {field.name for field in dataclasses.fields(cast(Any, kind))}
+    if set(fields) != known:
+        unknown, missing = sorted(set(fields) - known), sorted(known - set(fields))
+        raise RecordFormatError(f"{where}: not a {kind.__name__} (unknown: {unknown}, missing: {missing})")
+    hints = _hints(kind)
+    return kind(**{name: decode(hints[name], value, f"{where}.{name}") for name, value in fields.items()})
+
+
+def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+    if isinstance(data, dict) and "is" in data:
+        for kind in kinds:
+            for record in _records_in(kind) if not typing.get_origin(kind) else ():
+                if record.__name__ == data["is"]:
+                    return _decode_record(record, data, where)
+        raise RecordFormatError(f"{where}: unknown record {data['is']!r}")
+    for kind in kinds:
+        try:
+            return decode(kind, data, where)
+        except RecordFormatError:
+            continue
+    raise RecordFormatError(f"{where}: {data!r} is none of {[getattr(k, '__name__', str(k)) for k in kinds]}")
+
+
+def dumps(record: object, *, format: str, version: int) -> str:
+    """The text of a record's file."""
+    body = {"format": format, "version": version, "record": encode(record)}
+    return json.dumps(body, indent=1, allow_nan=False, sort_keys=True)
+
+
+def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
+    """The record that `dumps` wrote; refuses another format or version."""
+    try:
+        body = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RecordFormatError(f"not JSON: {error}") from None
+    if not isinstance(body, dict) or set(cast("dict[str, Any]", body)) != {"format", "version", "record"}:
+        raise RecordFormatError(f"not a {format} file: expected the keys format, version and record")
+    found = cast("dict[str, Any]", body)
+    if found["format"] != format or found["version"] != version:
+        raise RecordFormatError(
+            f"expected {format} version {version}, found {found['format']!r} version {found['version']!r}"
+        )
+    return decode(kind, found["record"], format)

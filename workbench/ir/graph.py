@@ -1,0 +1,168 @@
+"""The captured graph: what PyTorch was asked to compute, without weights and without torch.
+
+Values are named; a node with several results names each. An argument is a reference to a value, a literal,
+or a (nested) tuple of arguments, in the order of the overload's schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from workbench.ir import codec
+
+FORMAT, VERSION = "aten-workbench/aten-graph", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node comes from: the ATen node and the user's line of Python."""
+
+    node: str
+    op: str
+    file: str | None = None
+    line: int | None = None
+    module: str = ""
+    """Path of the `nn.Module` that ran it, `""` at the root."""
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or what is known of it."""
+        return f"{self.file}:{self.line}" if self.file else "<unknown>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape, element type (`f32`, `i64`, `bool`, ...) and strides and offset, both in elements."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def numel(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def __str__(self) -> str:
+        return "x".join([*map(str, self.shape), self.dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An argument that is a value of the graph."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An argument that is no tensor: `kind` is none, bool, int, float, str, dtype, device, layout or memory_format."""
+
+    kind: str
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """An argument that is a list, of tensors or of anything else."""
+
+    items: tuple[Ref | Literal | Sequence, ...]
+
+
+Arg: TypeAlias = Ref | Literal | Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One ATen call. `args` are positional in schema order, `kwargs` the keyword-only ones given."""
+
+    name: str
+    op: str
+    args: tuple[Ref | Literal | Sequence, ...]
+    kwargs: dict[str, Ref | Literal | Sequence]
+    results: tuple[str, ...]
+    """Names of the values it makes: `(name,)` for one result, `name.0`, `name.1`, ... for several."""
+    origin: Origin
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The values it reads, in order, each once."""
+        found: dict[str, None] = {}
+
+        def walk(arg: Arg) -> None:
+            if isinstance(arg, Ref):
+                found[arg.value] = None
+            elif isinstance(arg, Sequence):
+                for item in arg.items:
+                    walk(item)
+
+        for arg in (*self.args, *self.kwargs.values()):
+            walk(arg)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value given from outside: `kind` is user, parameter, buffer, closure (closed-over) or constant."""
+
+    value: str
+    kind: str
+    path: str
+    """How the user would write it: `x`, `kwargs['mask']`, `fc1.weight`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The containers around the results: `kind` is leaf, constant, tuple, list or dict.
+
+    A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
+    """
+
+    kind: str
+    keys: tuple[str, ...] = ()
+    items: tuple[Tree, ...] = ()
+    constant: Literal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """After the call, input `target` holds `value`."""
+
+    target: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtenGraph:
+    """One functional graph of ATen calls: the only thing later stages know of the user's program."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    """Flattened user inputs in call order, kwargs last, then parameters, buffers and closed-over tensors by name."""
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    """Leaf values in order; a value may be returned twice, or be an input."""
+    tree: Tree
+    types: dict[str, TensorType]
+    """The type of every value."""
+    mutations: tuple[Mutation, ...] = ()
+    capture: str = "dynamo"
+    input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
+    """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""
+
+    def node(self, name: str) -> Node:
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def to_json(self) -> str:
+        return codec.dumps(self, format=FORMAT, version=VERSION)
+
+    @staticmethod
+    def from_json(text: str) -> AtenGraph:
+        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)

@@ -1,0 +1,163 @@
+"""The lowered graph: nodes with routes, grouped into kernels, and what became of each as MLIR and as launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import codec
+from workbench.ir.graph import AtenGraph, Node, TensorType
+
+FORMAT, VERSION = "aten-workbench/kernel-graph", 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredNode:
+    """A node after decomposition, with the way it will be made."""
+
+    node: Node
+    route: str
+    """template, builder, automatic, host or view."""
+    kernel: str
+    """Name of its kernel; empty for a view, which costs nothing."""
+    rule: str
+    """The decomposition that made it, or the fusion rule that put it into its kernel; empty when it stands alone."""
+    parent: str
+    """The captured node it was decomposed from; its own name when it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """One decision about an edge between two nodes: fused or refused, by which rule, and why."""
+
+    producer: str
+    consumer: str
+    fused: bool
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A set of nodes that become one MLIR function. `inputs` and `outputs` are values, in ABI order."""
+
+    name: str
+    kind: str
+    """elementwise, reduction or contraction: what its anchor is."""
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value that is other strides over a base value: no kernel, no bytes."""
+
+    value: str
+    base: str
+    """A value that is not itself a view."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGraph:
+    """What `lower` makes: every node routed, every kernel named, in launch order."""
+
+    captured: AtenGraph
+    nodes: tuple[LoweredNode, ...]
+    """In topological order, decomposed."""
+    kernels: tuple[Kernel, ...]
+    """In launch order."""
+    views: tuple[View, ...]
+    types: dict[str, TensorType]
+    """Types of every value, the captured ones and those that decompositions made.
+
+    Strides and offset of a view are relative to its base's storage."""
+    fusions: tuple[Fusion, ...]
+
+    def node(self, name: str) -> LoweredNode:
+        for lowered in self.nodes:
+            if lowered.node.name == name:
+                return lowered
+        raise KeyError(name)
+
+    def kernel(self, name: str) -> Kernel:
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise KeyError(name)
+
+    def to_json(self) -> str:
+        return codec.dumps(self, format=FORMAT, version=VERSION)
+
+    @staticmethod
+    def from_json(text: str) -> KernelGraph:
+        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """A node that left no op of its own in the MLIR, and what took it in."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModule:
+    """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs."""
+
+    kernel: str
+    mlir: str
+    """Text without locations: what a person reads and what the cache key is made of."""
+    located: str
+    """The same module with kernel-local origin ids as locations."""
+    arguments: tuple[TensorType, ...]
+    origins: tuple[str, ...]
+    """Kernel-local origin id -> lowered node name."""
+    absorbed: tuple[Absorbed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One step of the pass trace. Running `pipeline` on the previous snapshot's `mlir` gives this one's."""
+
+    name: str
+    pipeline: str
+    seconds: float
+    ops_before: int
+    ops_after: int
+    mlir: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """How a kernel is tiled: the tile of each dim, the order of the loops, and how many slots a moved buffer has."""
+
+    tile: dict[str, int]
+    order: tuple[str, ...]
+    buffers: int
+    cores: dict[str, int]
+    reason: str
+    """Why the heuristic chose it, or `user`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One run of a kernel: which tensors it takes, and which launches it waits for."""
+
+    kernel: str
+    arguments: tuple[str, ...]
+    """Values, in ABI order."""
+    addresses: tuple[int, ...]
+    """DRAM byte address of each argument's storage."""
+    after: tuple[int, ...]
+    """Indices of the launches whose results it reads."""
+    origins: tuple[str, ...]
+    """Kernel-local origin id -> captured node name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """The order in which a journey runs its kernels, and where its tensors lie in DRAM."""
+
+    launches: tuple[Launch, ...]
+    dram_bytes: int
