@@ -12,6 +12,8 @@ from workbench.ir.kernels import (
     Launches,
     LoweredNode,
     Mapping,
+    ScheduledKernel,
+    ScheduledProgram,
     Snapshot,
     View,
 )
@@ -35,6 +37,8 @@ __all__ = [
     "Origin",
     "RecordFormatError",
     "Ref",
+    "ScheduledKernel",
+    "ScheduledProgram",
     "Sequence",
     "Snapshot",
     "TensorType",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simulator.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.graph import AtenGraph, Node, TensorType
 
@@ -161,3 +162,30 @@ class Launches:
 
     launches: tuple[Launch, ...]
     dram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledKernel:
+    """A kernel in the scheduled form: what runs natively and what is simulated are both read off `mlir`."""
+
+    kernel: str
+    mlir: str
+    """The scheduled module without locations."""
+    located: str
+    """The same module with kernel-local origin ids as locations; the JIT and the extractor read this one."""
+    schedule: str
+    """The transform script that tiled and fused it."""
+    mapping: Mapping
+    dims: dict[str, int]
+    """Name and extent of every dim a mapping may name."""
+    passes: tuple[Snapshot, ...]
+    program: TileProgram
+    arguments: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledProgram:
+    """Every kernel scheduled, and the order in which they are launched."""
+
+    kernels: tuple[ScheduledKernel, ...]
+    launches: Launches
