@@ -52,3 +52,7 @@ class ScheduledFormError(WorkbenchError):
         self.name, self.text, self.problems = name, text, problems
         count = f"{len(problems)} violation" + ("s" if len(problems) != 1 else "")
         super().__init__(f"{name} is not in the scheduled form ({count}):\n{_listed(problems, text)}")
+
+
+class NativeArgumentError(WorkbenchError):
+    """A compiled kernel was called with tensors that are not laid out as its type says."""
