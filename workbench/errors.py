@@ -56,3 +56,7 @@ class ScheduledFormError(WorkbenchError):
 
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
