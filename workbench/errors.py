@@ -52,3 +52,23 @@ class ScheduledFormError(WorkbenchError):
         self.name, self.text, self.problems = name, text, problems
         count = f"{len(problems)} violation" + ("s" if len(problems) != 1 else "")
         super().__init__(f"{name} is not in the scheduled form ({count}):\n{_listed(problems, text)}")
+
+
+class ImportFailed(WorkbenchError):
+    """torch-mlir could not bring a kernel into MLIR."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"kernel {kernel} could not be imported into MLIR: {reason}")
+        self.kernel, self.reason = kernel, reason
+
+
+class MappingOrder(WorkbenchError):
+    """A mapping walks a parallel dim inside a reduced one."""
+
+    def __init__(self, kernel: str, order: tuple[str, ...], reduced: tuple[str, ...], late: tuple[str, ...]) -> None:
+        super().__init__(
+            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a reduced"
+            f" dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its reduction is"
+            f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
+        )
+        self.kernel, self.order, self.reduced = kernel, order, reduced
