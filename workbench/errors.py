@@ -72,3 +72,9 @@ class MappingOrder(WorkbenchError):
             f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
         )
         self.kernel, self.order, self.reduced = kernel, order, reduced
+class NativeArgumentError(WorkbenchError):
+    """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""

@@ -9,6 +9,7 @@ another, so work on one kernel stays in one context; different kernels may have 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialects
@@ -50,6 +51,15 @@ def run_passes(module: ir.Module, pipeline: str) -> None:
         manager.run(module.operation)
     except ir.MLIRError as error:
         raise PassError(pipeline, problems_of(error)) from None
+
+
+def operations(root: ir.Operation) -> Iterator[ir.Operation]:
+    """Every op under `root`, itself included, in the order of the text."""
+    yield root
+    for region in root.regions:
+        for block in region.blocks:
+            for item in list(block.operations):
+                yield from operations(item.operation)
 
 
 def problems_of(error: ir.MLIRError) -> tuple[Problem, ...]:
