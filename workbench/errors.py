@@ -72,12 +72,16 @@ class MappingOrder(WorkbenchError):
             f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
         )
         self.kernel, self.order, self.reduced = kernel, order, reduced
+
+
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
 
 
 class NativeInputError(WorkbenchError):
     """A traced function was run on inputs that are not like the traced ones."""
+
+
 class UnsupportedContainer(WorkbenchError):
     """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
 
@@ -112,3 +116,7 @@ class NotYet(WorkbenchError, NotImplementedError):
 
 class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
+
+
+class ReplayError(WorkbenchError):
+    """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
