@@ -112,3 +112,11 @@ class NotYet(WorkbenchError, NotImplementedError):
 
 class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
+
+
+class MappingError(WorkbenchError):
+    """A user's mapping names something that is not there, or asks for what cannot be."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"mapping of kernel {kernel!r}: {reason}")
+        self.kernel = kernel

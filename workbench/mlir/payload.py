@@ -80,7 +80,15 @@ def linalg_ops(module: ir.Module) -> list[ir.Operation]:
 
 
 def tag(module: ir.Module) -> None:
-    """Gives every linalg op its id, in program order."""
+    """Gives every linalg op its id, in program order, and every reduction a fill of its own.
+
+    Common-subexpression elimination merges equal fills; two accumulators that start from one would then need a copy.
+    """
+    for op in linalg_ops(module):
+        if op.name == "linalg.fill" and len(op.results):
+            for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
+                with ir.InsertionPoint(op):
+                    use.owner.operands[use.operand_number] = op.clone().results[0]
     index = ir.IntegerType.get_signless(64, module.context)
     for number, op in enumerate(linalg_ops(module)):
         op.attributes[ID] = ir.IntegerAttr.get(index, number)

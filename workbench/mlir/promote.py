@@ -37,8 +37,8 @@ def promote(module: ir.Module, buffers: int) -> None:
     (function,) = [op for op in module.body.operations if op.operation.name == "func.func"]
     with module.context, ir.Location.unknown():
         promoter = _Promoter(function.operation, buffers)
-        promoter.stage_copies(module)
         promoter.promote_intermediates(module)
+        promoter.stage_copies(module)
         promoter.promote_regions(module)
         promoter.free()
 
@@ -53,7 +53,11 @@ class _Promoter:
         self.allocated: list[ir.Value] = []
 
     def stage_copies(self, module: ir.Module) -> None:
-        """A DRAM to DRAM copy goes through a scratchpad tile."""
+        """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
+        for op in _all(module, "memref.copy"):
+            with ir.InsertionPoint(op), op.location:
+                linalg.copy(op.operands[0], outs=[op.operands[1]])
+            op.erase()
         for op in linalg_ops(module):
             if op.name == "linalg.copy" and _space(op.operands[0]) == _space(op.operands[1]) == DRAM:
                 source, target = op.operands[0], op.operands[1]
@@ -251,6 +255,11 @@ def _replace(old: ir.Value, new: ir.Value) -> None:
     """Puts `new` in the place of `old`, rebuilding the subviews of it, whose types follow their source's."""
     for use in list(old.uses):
         op = use.owner.operation
+        if op.name in ("memref.collapse_shape", "memref.expand_shape"):
+            with ir.InsertionPoint(op), op.location:
+                _replace(op.results[0], _reshape(new, list(ir.MemRefType(op.results[0].type).shape)))
+            op.erase()
+            continue
         if op.name != "memref.subview":
             op.operands[use.operand_number] = new
             continue
@@ -261,6 +270,27 @@ def _replace(old: ir.Value, new: ir.Value) -> None:
             with ir.InsertionPoint(op), op.location:
                 _replace(op.results[0], subview(new, offsets, sizes))
         op.erase()
+
+
+def _reshape(source: ir.Value, shape: list[int]) -> ir.Value:
+    """`source` with unit extents added or dropped; strides of added ones are the extent inside times its stride."""
+    kind = ir.MemRefType(source.type)
+    strides, offset = kind.get_strides_and_offset()
+    kept = [stride for extent, stride in zip(kind.shape, strides, strict=True) if extent != 1]
+    assert [extent for extent in shape if extent != 1] == [extent for extent in kind.shape if extent != 1]
+    laid: list[int] = []
+    inner = 1
+    for extent in reversed(shape):
+        stride = kept.pop() if extent != 1 else inner
+        laid.insert(0, stride)
+        inner = extent * stride
+    where = "?" if offset == _DYNAMIC_STRIDE else offset
+    text = "x".join([*map(str, shape), str(kind.element_type)])
+    result = ir.Type.parse(f"memref<{text}, strided<{laid}, offset: {where}>, {_space(source)}>")
+    if where != "?":
+        return memref.ReinterpretCastOp(result, source, [], [], [], [offset], shape, laid).result
+    place = memref.ExtractStridedMetadataOp(source)
+    return memref.ReinterpretCastOp(result, source, [place.offset], [], [], [_DYNAMIC_STRIDE], shape, laid).result
 
 
 def _same_extent(op: ir.Operation, source: ir.Value) -> bool:
