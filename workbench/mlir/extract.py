@@ -431,7 +431,8 @@ def _walk(module: ir.Module) -> list[ir.Operation]:
 
 
 def _lines(text: str) -> list[int]:
-    return [line_of(op.location) or 0 for op in _walk(parse(text))]
+    module = parse(text)  # named: an op does not keep its module alive
+    return [line_of(op.location) or 0 for op in _walk(module)]
 
 
 def _is_written(argument: ir.Value) -> bool:
