@@ -2,6 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class WorkbenchError(Exception):
     """Base of every error the workbench raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a text, and the 1-based line it is on where that is known."""
+
+    message: str
+    line: int | None = None
+
+
+def _listed(problems: tuple[Problem, ...], text: str = "") -> str:
+    """Problems one below the other, each with the line of `text` it is about."""
+    source = text.splitlines()
+    rows: list[str] = []
+    for problem in problems:
+        place = f"line {problem.line}: " if problem.line is not None else ""
+        rows.append(f"  {place}{problem.message}")
+        if problem.line is not None and 0 < problem.line <= len(source):
+            rows.append(f"      {source[problem.line - 1].strip()}")
+    return "\n".join(rows)
+
+
+class MlirSyntaxError(WorkbenchError):
+    """A text is not valid MLIR: it does not parse, or an op in it breaks that op's own rules."""
+
+    def __init__(self, name: str, text: str, problems: tuple[Problem, ...]) -> None:
+        self.name, self.text, self.problems = name, text, problems
+        super().__init__(f"{name} is not valid MLIR:\n{_listed(problems, text)}")
+
+
+class PassError(WorkbenchError):
+    """An MLIR pass refused its pipeline or failed on the module."""
+
+    def __init__(self, pipeline: str, problems: tuple[Problem, ...]) -> None:
+        self.pipeline, self.problems = pipeline, problems
+        super().__init__(f"the MLIR passes `{pipeline}` failed:\n{_listed(problems)}")
+
+
+class ScheduledFormError(WorkbenchError):
+    """A module is not in the scheduled form that the JIT and the tile program are read from."""
+
+    def __init__(self, name: str, text: str, problems: tuple[Problem, ...]) -> None:
+        self.name, self.text, self.problems = name, text, problems
+        count = f"{len(problems)} violation" + ("s" if len(problems) != 1 else "")
+        super().__init__(f"{name} is not in the scheduled form ({count}):\n{_listed(problems, text)}")
+
+
+class NativeArgumentError(WorkbenchError):
+    """A compiled kernel was called with tensors that are not laid out as its type says."""
