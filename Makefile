@@ -5,8 +5,6 @@ VENV ?= .venv
 PORT ?= 8888
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-TYPINGS := typings/torch_mlir/.made
-LIBRARY := workbench templates simulator
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test demo check format clean
@@ -25,10 +23,11 @@ test: $(INSTALLED)  ## run the tests, then every notebook
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py
 
-check: $(INSTALLED) $(TYPINGS)  ## lint, arrows between packages, types
+check: $(INSTALLED)  ## lint, arrows between packages, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright
 
 format: $(INSTALLED)  ## let ruff fix and format the sources
@@ -43,8 +42,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[lab,test]'
-	@touch $@
-
-$(TYPINGS): scripts/make_typings.py $(INSTALLED)
-	$(BIN)/python scripts/make_typings.py
 	@touch $@
