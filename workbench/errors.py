@@ -9,6 +9,23 @@ class WorkbenchError(Exception):
     """Base of every error the workbench raises on purpose."""
 
 
+class NotYet(WorkbenchError, NotImplementedError):
+    """The workbench will do this, but does not do it yet."""
+
+
+def not_yet(what: str, instead: str = "") -> NotYet:
+    """The one way of saying that something the design promises is not in this version."""
+    return NotYet(f"{what} is planned, but this version of ATen Workbench does not have it. {instead}".rstrip())
+
+
+class BadOption(WorkbenchError, ValueError):
+    """An option was given a value it does not take."""
+
+
+class ProgramFileError(WorkbenchError):
+    """A file given to `workbench trace` does not define what the command needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with a text, and the 1-based line it is on where that is known."""
