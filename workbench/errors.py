@@ -73,3 +73,31 @@ class ScheduledFormError(WorkbenchError):
 
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class UnsupportedContainer(WorkbenchError):
+    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+
+
+class InputMismatch(WorkbenchError):
+    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+
+
+class NoTensorWork(WorkbenchError):
+    """The function computes nothing with tensors, so there is nothing to compile."""
+
+
+class GraphBreak(WorkbenchError):
+    """The function cannot be captured as one graph."""
+
+
+class CaptureFailed(WorkbenchError):
+    """The function raised while it was being captured."""
+
+
+class HiddenState(WorkbenchError):
+    """The function replaces tensors it holds, in a way a graph cannot record."""
+
+
+class MissingRoutes(WorkbenchError):
+    """The graph has ops that nothing here knows how to make."""
