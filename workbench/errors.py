@@ -1,7 +1,6 @@
 """What can go wrong for a user: one class per mistake, each saying what, where, what was expected, what to do."""
 
 from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -101,3 +100,7 @@ class HiddenState(WorkbenchError):
 
 class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
+
+
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""

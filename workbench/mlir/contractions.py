@@ -38,7 +38,7 @@ def loop_order(operation: ir.Operation) -> list[int]:
     # Of equally good dims a parallel one, and of those the last.
     innermost = min(reversed(range(len(kinds))), key=lambda dim: (jumps[dim], kinds[dim] == "reduction"))
     rest = [dim for dim in range(len(kinds)) if dim != innermost]
-    return sorted(rest, key=lambda dim: kinds[dim] == "reduction") + [innermost]
+    return [*sorted(rest, key=lambda dim: kinds[dim] == "reduction"), innermost]
 
 
 def _iterators(operation: ir.Operation) -> list[str]:

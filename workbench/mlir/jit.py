@@ -33,8 +33,7 @@ _OWN_BUFFERS = "func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,can
 """Allocate once at the top and free at every exit: nothing is left behind by a call."""
 
 _BUFFERIZE = (
-    "canonicalize,cse,func.func(linalg-fuse-elementwise-ops),canonicalize,cse,eliminate-empty-tensors,"
-    "one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
+    "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
 )
 
 _LOWER = (
@@ -138,7 +137,7 @@ def _compile(module: ir.Module, name: str) -> NativeKernel:
     speed_up_reductions(module)
     run_passes(module, _LOWER)
     try:
-        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=False)
+        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=False)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:
         raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
     return NativeKernel(name, engine, layouts)
