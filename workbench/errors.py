@@ -1,12 +1,28 @@
 """What can go wrong for a user: one class per mistake, each saying what, where, what was expected, what to do."""
 
 from __future__ import annotations
-
 from dataclasses import dataclass
 
 
 class WorkbenchError(Exception):
     """Base of every error the workbench raises on purpose."""
+
+
+class NotYet(WorkbenchError, NotImplementedError):
+    """The workbench will do this, but does not do it yet."""
+
+
+def not_yet(what: str, instead: str = "") -> NotYet:
+    """The one way of saying that something the design promises is not in this version."""
+    return NotYet(f"{what} is planned, but this version of ATen Workbench does not have it. {instead}".rstrip())
+
+
+class BadOption(WorkbenchError, ValueError):
+    """An option was given a value it does not take."""
+
+
+class ProgramFileError(WorkbenchError):
+    """A file given to `workbench trace` does not define what the command needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,34 @@ class MappingOrder(WorkbenchError):
         self.kernel, self.order, self.reduced = kernel, order, reduced
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class UnsupportedContainer(WorkbenchError):
+    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+
+
+class InputMismatch(WorkbenchError):
+    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+
+
+class NoTensorWork(WorkbenchError):
+    """The function computes nothing with tensors, so there is nothing to compile."""
+
+
+class GraphBreak(WorkbenchError):
+    """The function cannot be captured as one graph."""
+
+
+class CaptureFailed(WorkbenchError):
+    """The function raised while it was being captured."""
+
+
+class HiddenState(WorkbenchError):
+    """The function replaces tensors it holds, in a way a graph cannot record."""
+
+
+class MissingRoutes(WorkbenchError):
+    """The graph has ops that nothing here knows how to make."""
 
 
 class NativeInputError(WorkbenchError):
