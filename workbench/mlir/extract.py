@@ -83,7 +83,6 @@ def extract(
     located: ir.Module,
     text: str,
     kernel: str,
-    arguments: Sequence[TensorType],
     origins: Sequence[str],
     machine: Machine,
 ) -> TileProgram:
