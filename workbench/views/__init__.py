@@ -1,0 +1,1 @@
+"""Records as plain data for reading: tables, text, HTML and pictures' geometry. Nothing here draws or imports a UI."""
