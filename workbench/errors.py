@@ -1,6 +1,7 @@
 """What can go wrong for a user: one class per mistake, each saying what, where, what was expected, what to do."""
 
 from __future__ import annotations
+
 from dataclasses import dataclass
 
 
@@ -19,6 +20,10 @@ def not_yet(what: str, instead: str = "") -> NotYet:
 
 class BadOption(WorkbenchError, ValueError):
     """An option was given a value it does not take."""
+
+
+class MissingExtra(WorkbenchError, ImportError):
+    """Something needs a package that a plain install does not bring."""
 
 
 class ProgramFileError(WorkbenchError):
