@@ -75,6 +75,24 @@ class ScheduledFormError(WorkbenchError):
         super().__init__(f"{name} is not in the scheduled form ({count}):\n{_listed(problems, text)}")
 
 
+class ImportFailed(WorkbenchError):
+    """torch-mlir could not bring a kernel into MLIR."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"kernel {kernel} could not be imported into MLIR: {reason}")
+        self.kernel, self.reason = kernel, reason
+
+
+class MappingOrder(WorkbenchError):
+    """A mapping walks a parallel dim inside a reduced one."""
+
+    def __init__(self, kernel: str, order: tuple[str, ...], reduced: tuple[str, ...], late: tuple[str, ...]) -> None:
+        super().__init__(
+            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a reduced"
+            f" dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its reduction is"
+            f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
+        )
+        self.kernel, self.order, self.reduced = kernel, order, reduced
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
 
@@ -109,3 +127,45 @@ class MissingRoutes(WorkbenchError):
 
 class NativeInputError(WorkbenchError):
     """A traced function was run on inputs that are not like the traced ones."""
+class UnsupportedContainer(WorkbenchError):
+    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+
+
+class InputMismatch(WorkbenchError):
+    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+
+
+class NoTensorWork(WorkbenchError):
+    """The function computes nothing with tensors, so there is nothing to compile."""
+
+
+class GraphBreak(WorkbenchError):
+    """The function cannot be captured as one graph."""
+
+
+class CaptureFailed(WorkbenchError):
+    """The function raised while it was being captured."""
+
+
+class HiddenState(WorkbenchError):
+    """The function replaces tensors it holds, in a way a graph cannot record."""
+
+
+class BadOption(WorkbenchError, ValueError):
+    """An option was given a value it does not take."""
+
+
+class NotYet(WorkbenchError, NotImplementedError):
+    """The workbench will do this, but does not do it yet."""
+
+
+class MissingRoutes(WorkbenchError):
+    """The graph has ops that nothing here knows how to make."""
+
+
+class MappingError(WorkbenchError):
+    """A user's mapping names something that is not there, or asks for what cannot be."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"mapping of kernel {kernel!r}: {reason}")
+        self.kernel = kernel

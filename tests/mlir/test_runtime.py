@@ -98,7 +98,7 @@ def test_an_input_with_other_strides_is_brought_into_the_recorded_layout() -> No
 
 
 def test_intermediates_are_dropped_after_their_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of five kernels over one value never holds more than two of their storages: the one read and the one made."""
+    """A chain of kernels never holds more than two of their storages: the one read and the one made."""
     count = 5
     names = ["x", *(f"v{i}" for i in range(count))]
     kernels = [Kernel(f"k{i}", "elementwise", (), (names[i],), (names[i + 1],)) for i in range(count)]

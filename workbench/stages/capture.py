@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import re
 import sys
 import traceback
@@ -215,8 +216,9 @@ class _Places(TorchFunctionMode):
 
 
 def _frames() -> Iterator[traceback.FrameSummary]:
-    """The call stack, outermost first, without reading sources."""
-    stack = traceback.walk_stack(sys._getframe(1))
+    """The call stack inside the captured call, outermost first, without reading sources."""
+    root = _Root.forward.__code__
+    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(sys._getframe(1)))
     return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
 
 
