@@ -91,9 +91,7 @@ class Captured(Handle[AtenGraph]):
     @property
     def params(self) -> pd.DataFrame:
         """What the function holds itself: parameters, buffers, closed-over tensors and constants."""
-        return views.frame.frame(
-            views.graph.inputs_table(self.record, "parameter", "buffer", "closure", "constant")
-        )
+        return views.frame.frame(views.graph.inputs_table(self.record, "parameter", "buffer", "closure", "constant"))
 
     @property
     def breaks(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from workbench import views
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
 
 if TYPE_CHECKING:
+    from workbench.check import Check
     from workbench.journey import Journey
 
 OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
@@ -43,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="workbench", description="Walk PyTorch through an NPU compiler and simulator.")
+    parser = argparse.ArgumentParser(
+        prog="workbench", description="Walk PyTorch through an NPU compiler and simulator."
+    )
     parser.add_argument("--version", action="version", version=f"aten-workbench {wb.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -78,13 +81,14 @@ def _trace(options: argparse.Namespace) -> int:
     journey = wb.trace(
         program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
     )
-    result = summary(journey)
+    check = journey.check()
+    result = summary(journey, check)
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if options.json == "-":
         sys.stdout.write(text)
     else:
         Path(options.json).write_text(text, encoding="utf-8")
-    return OK if result["check"]["ok"] else CHECK_FAILED
+    return OK if check.ok else CHECK_FAILED
 
 
 def _machines(_: argparse.Namespace) -> int:
@@ -124,11 +128,12 @@ def load_program(given: str) -> ProgramFile:
     for needed in (name, "inputs"):
         if not hasattr(module, needed):
             raise ProgramFileError(f"{path} does not define {needed!r}; it must define {name!r} and 'inputs'")
-    model, inputs = getattr(module, name), getattr(module, "inputs")  # noqa: B009
+    model: object = getattr(module, name)
+    inputs: object = getattr(module, "inputs")  # noqa: B009
     if not callable(model):
         raise ProgramFileError(f"{name!r} in {path} is a {type(model).__name__}; expected a function or an nn.Module")
     positional, keywords = _inputs(inputs() if callable(inputs) else inputs, path)
-    return ProgramFile(cast("Callable[..., object]", model), positional, keywords)
+    return ProgramFile(model, positional, keywords)
 
 
 def _split(given: str) -> tuple[Path, str]:
@@ -167,10 +172,9 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
     raise ProgramFileError(f"'inputs' in {path} is a {type(given).__name__}; expected {_INPUTS_FORMS}")
 
 
-def summary(journey: Journey) -> dict[str, object]:
+def summary(journey: Journey, check: Check) -> dict[str, object]:
     """The result of a journey as plain data: what `workbench trace` prints."""
     lowered, simulated = journey.lowered.record, journey.simulated
-    check = journey.check()
     cycles = simulated.cycles_of_kernels()
     nodes = {item.node.name: item for item in lowered.nodes}
     kernels = [

@@ -23,12 +23,12 @@ from workbench.progress import waiting
 if TYPE_CHECKING:
     import torch
 
+    from workbench.stages.schedule import UserMapping
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
 
 T = TypeVar("T")
-UserMapping = Mapping[str, Mapping[str, object]]
 
 
 @final
@@ -69,9 +69,9 @@ class Request:
     machine: Machine
     capture: str = "dynamo"
     on_missing: str = "host"
-    mapping: UserMapping | None = None
+    mapping: Mapping[str, UserMapping] | None = None
     fusion: object = None
-    prefer: object = None
+    prefer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,10 @@ def _lower(graph: AtenGraph, request: Request) -> Lowered:
 
 
 def _schedule(
-    lowered: KernelGraph, rendered: tuple[KernelModule, ...], machine: Machine, mapping: UserMapping | None
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    machine: Machine,
+    mapping: Mapping[str, UserMapping] | None,
 ) -> Scheduled:
     return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping))
 
@@ -244,7 +247,7 @@ class Journey:
         self,
         *,
         machine: str | Machine | _Keep = KEEP,
-        mapping: UserMapping | None | _Keep = KEEP,
+        mapping: Mapping[str, UserMapping] | None | _Keep = KEEP,
         fusion: object = KEEP,
         schedule: object = KEEP,
     ) -> Journey:
@@ -288,9 +291,9 @@ def trace(
     machine: str | Machine = "tpu-v3",
     capture: str = "dynamo",
     on_missing: str = "host",
-    mapping: UserMapping | None = None,
+    mapping: Mapping[str, UserMapping] | None = None,
     fusion: object = None,
-    prefer: object = None,
+    prefer: str | None = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -324,7 +327,7 @@ def capture(
 
 
 def lower(
-    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: object = None
+    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: str | None = None
 ) -> Lowered:
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
@@ -337,7 +340,11 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
 
 
 def schedule(
-    lowered: Lowered, rendered: Rendered, *, machine: str | Machine = "tpu-v3", mapping: UserMapping | None = None
+    lowered: Lowered,
+    rendered: Rendered,
+    *,
+    machine: str | Machine = "tpu-v3",
+    mapping: Mapping[str, UserMapping] | None = None,
 ) -> Scheduled:
     """The fourth stage alone."""
     return _schedule(lowered.record, rendered.record, _machine(machine), mapping)

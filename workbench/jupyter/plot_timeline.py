@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.jupyter.style import Style, style_named
-from workbench.views.gantt import F64, Gantt
+from workbench.views.gantt import F64, I64, Gantt
 
 _BAR_HEIGHT = 0.66
 _STRIP_HEIGHT = 0.12
@@ -87,7 +87,9 @@ def _draw_bands(view: Gantt, ax: Axes, style: Style, pixels: int) -> None:
         label = _fitting(band.kernel, room / 6.2)
         if label:
             middle = (band.start + band.end) / 2
-            ax.text(middle, -_TITLE_ROOM / 2, label, ha="center", va="center", fontsize=8, color=style.ink, clip_on=True)
+            ax.text(
+                middle, -_TITLE_ROOM / 2, label, ha="center", va="center", fontsize=8, color=style.ink, clip_on=True
+            )
         ax.plot([band.start, band.start], [-_TITLE_ROOM, bottom], color=style.faint, linewidth=0.8, zorder=0.5)
 
 
@@ -105,17 +107,19 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
         _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
         return
     wide = (end - start) * (pixels / max(view.makespan, 1)) > 4
-    for kind in np.unique(view.kind[part]):
+    for kind in view.used_kinds():
         mine = view.kind[part] == kind
+        if not mine.any():
+            continue
         colour = style.kinds.get(view.kinds[kind], style.ink)
         _draw_boxes(ax, start[mine], end[mine], top, base, colour, style.ground if bool(wide[mine].all()) else colour)
-    for cause in np.unique(view.cause[part]):
+    for cause in view.used_causes():
         mine = (view.cause[part] == cause) & (wait < start)
-        colour = _cause_colour(style, int(cause))
+        colour = _cause_colour(style, cause)
         _draw_boxes(ax, wait[mine], start[mine], strip, strip + _STRIP_HEIGHT, colour, colour)
 
 
-def _draw_boxes(ax: Axes, start: np.ndarray, end: np.ndarray, top: float, base: float, face: str, edge: str) -> None:  # type: ignore[type-arg]
+def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
     """Rectangles as one collection. An edge in the ground's colour keeps neighbours apart."""
     corners = np.empty((len(start), 4, 2))
     corners[:, :2, 0] = start[:, None]
@@ -141,13 +145,20 @@ def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style) -> None:
     ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(_with_commas))
     ax.set_xlabel("cycles", color=style.ink, fontsize=9)
     clock = view.clock_mhz
-    above = ax.secondary_xaxis("top", functions=(lambda x: x / clock, lambda x: x * clock))
+
+    def to_time(cycles: F64) -> F64:
+        return cycles / clock
+
+    def to_cycles(time: F64) -> F64:
+        return time * clock
+
+    above = ax.secondary_xaxis("top", functions=(to_time, to_cycles))  # pyright: ignore[reportArgumentType]
     above.set_xlabel(f"µs at {clock:g} MHz", color=style.ink, fontsize=9)
     above.xaxis.set_major_locator(MaxNLocator(nbins="auto", min_n_ticks=3))
-    above.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    above.xaxis.set_major_formatter(FuncFormatter(_with_commas))
     for axis in (ax, above):
         axis.tick_params(colors=style.ink, labelsize=8.5, length=3, color=style.ink)
         for spine in axis.spines.values():
@@ -180,6 +191,10 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
     )
     for text in legend.get_texts():
         text.set_color(style.ink)
+
+
+def _with_commas(value: float, _: int) -> str:
+    return f"{value:,g}" if value % 1 else f"{value:,.0f}"
 
 
 def _cause_colour(style: Style, cause: int) -> str:

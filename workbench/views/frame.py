@@ -18,7 +18,8 @@ def frame(table: Table) -> pd.DataFrame:
 
 def _dtype(table: Table, place: int) -> str:
     """`object` keeps tuples, texts and missing lines as they are; plain number columns become numbers."""
-    kinds = {type(row[place]) for row in table.rows}
-    if len(kinds) == 1:
-        return {int: "int64", float: "float64", bool: "bool"}.get(kinds.pop(), "object")
-    return "float64" if kinds == {int, float} else "object"
+    kinds: set[object] = {type(row[place]) for row in table.rows}
+    for kind, dtype in (({int}, "int64"), ({float}, "float64"), ({int, float}, "float64"), ({bool}, "bool")):
+        if kinds == kind:
+            return dtype
+    return "object"
