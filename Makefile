@@ -12,9 +12,8 @@ INSTALLED := $(VENV)/.installed
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-lab: $(INSTALLED)  ## open the course in JupyterLab (prints the address; PORT=8888)
-	$(BIN)/jupyter lab --no-browser --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) \
-		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888)
+	$(BIN)/workbench lab --port $(PORT)
 
 test: $(INSTALLED)  ## run the tests, then every notebook
 	$(BIN)/python -m pytest tests

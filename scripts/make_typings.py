@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "typings" / "torch_mlir"
 STAMP = OUT / ".made"
 LIBRARY = ("workbench", "templates")
+KEEPS_SIGNATURE = ("property", "staticmethod", "classmethod", "overload", "setter", "contextmanager", "functools.cache")
 ALWAYS = ("torch_mlir", "torch_mlir.ir", "torch_mlir.passmanager")
 
 
@@ -92,7 +93,9 @@ def native_stub(module: ModuleType) -> str:
     # The bindings call their own module by the name it was compiled under.
     text = re.sub(r"(?<![\w.])_mlir\.", "torch_mlir._mlir_libs._mlir.", writer.get())
     # `Value` without a parameter is a value of any type.
-    text = re.sub(r"(?<!_)TypeVar\((.)_T\1, bound=Type\)", "_TypeVar('_T', bound=Type, default=Type)", text)
+    text = re.sub(
+        r"(?<!_)TypeVar\((.)_T\1, bound=Type\)", "_TypeVar('_T', bound=Type, default=Type, covariant=True)", text
+    )
     text = f"from typing_extensions import TypeVar as _TypeVar\n{text}"
     return f"from typing import Any as _Any\n{ast.unparse(Opened().visit(ast.parse(text)))}\n"
 
@@ -110,8 +113,11 @@ def python_stub(path: Path) -> str:
 
 def outline(statement: ast.stmt) -> list[ast.stmt]:
     """What of a module's or a class's statement belongs into a stub."""
-    if isinstance(statement, ast.Import | ast.FunctionDef):
+    if isinstance(statement, ast.Import):
         return [statement]
+    if isinstance(statement, ast.FunctionDef):
+        is_plain = all(ast.unparse(d).split(".")[-1] in KEEPS_SIGNATURE for d in statement.decorator_list)
+        return [statement if is_plain else ast.AnnAssign(ast.Name(statement.name), ast.Name("_Any"), None, 1)]
     if isinstance(statement, ast.ImportFrom):
         # In a stub only `import a as a` passes a name on.
         names = [
@@ -149,8 +155,6 @@ class Opened(ast.NodeTransformer):
         given.kw_defaults = [default and ast.Constant(...) for default in given.kw_defaults]
         if node.returns is None:
             node.returns = ast.Name("None" if node.name == "__init__" else "_Any")
-        known = ("property", "staticmethod", "classmethod", "overload", "setter", "contextmanager")
-        node.decorator_list = [d for d in node.decorator_list if ast.unparse(d).split(".")[-1] in known]
         node.body = [ast.Expr(ast.Constant(...))]
         return node
 

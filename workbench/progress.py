@@ -14,7 +14,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
@@ -52,7 +52,9 @@ class Progress:
 
 
 @contextmanager
-def waiting(what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS) -> Iterator[Progress]:
+def waiting(
+    what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
+) -> Generator[Progress, None, None]:
     """Shows a progress line on `stream` (stderr) while the block runs, once it has run for `delay` seconds."""
     out = stream or sys.stderr
     progress, over = Progress(what), threading.Event()

@@ -1,13 +1,10 @@
-"""The verbs, one module each, in pipeline order: capture, lower, render, schedule, simulate.
-
-A stage module is loaded when it is first named, for each brings its own heavy library.
-"""
+"""The verbs, one module each, in pipeline order: capture, lower, render, schedule, simulate."""
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.stages import capture as capture
@@ -16,10 +13,4 @@ if TYPE_CHECKING:
     from workbench.stages import schedule as schedule
     from workbench.stages import simulate as simulate
 
-STAGES = ("capture", "lower", "render", "schedule", "simulate")
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name in STAGES:
-        return importlib.import_module(f"workbench.stages.{name}")
-    raise AttributeError(f"module 'workbench.stages' has no attribute {name!r}")
+__getattr__ = submodules(__name__, "capture", "lower", "render", "schedule", "simulate")

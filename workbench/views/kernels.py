@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from simulator.program import Access, Opcode, Space, TileProgram
@@ -112,3 +114,62 @@ def dram_bytes(program: TileProgram, access: Access) -> int:
     touched = (program.space == Space.DRAM) & ((program.access & access) != 0)
     sizes = program.shape.prod(axis=1) * program.element_bytes
     return int(sizes[touched].sum())
+
+
+_LOCATION_NAME = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_ORIGIN = re.compile(r'"aten:(\d+)"')
+_ALIAS = re.compile(r"#loc\d*\b")
+_TRAILING = re.compile(r" loc\((.*)\)$")
+
+
+def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
+    """1-based line of the module's text without locations -> the nodes that the op on it comes from.
+
+    `located` is the same text with locations: the same lines, each op's location at its end, and names for
+    locations on lines of their own. An op with a region stands on its opening line and has its body's origins too.
+    """
+    text = [line for line in located.splitlines() if not _LOCATION_NAME.match(line)]
+    ids = _named_origins(located)
+    found: dict[int, frozenset[int]] = {}
+    open_lines: list[int] = []
+    for number, line in enumerate(text, start=1):
+        bare = line.strip()
+        at_end = _TRAILING.search(bare)
+        mine = _origins_named(at_end.group(1), ids) if at_end else frozenset[int]()
+        if bare.startswith("}") and open_lines:
+            first = open_lines.pop()
+            if text[first - 1].strip().startswith(("module", "func.func")):
+                continue
+            inside = (found.get(inner, frozenset[int]()) for inner in range(first, number))
+            found[first] = mine.union(*inside)
+        elif mine:
+            found[number] = mine
+        if _TRAILING.sub("", bare).endswith("{"):
+            open_lines.append(number)
+    return {
+        number: tuple(nodes[index] for index in sorted(origins)) for number, origins in sorted(found.items()) if origins
+    }
+
+
+def _named_origins(located: str) -> dict[str, frozenset[int]]:
+    """Location alias -> origin ids. Aliases may name aliases that are defined on later lines."""
+    matches = (_LOCATION_NAME.match(line) for line in located.splitlines())
+    bodies: dict[str, str] = {match.group(1): match.group(2) for match in matches if match}
+    ids: dict[str, frozenset[int]] = {}
+
+    def resolve(name: str) -> frozenset[int]:
+        if name not in ids:
+            ids[name] = frozenset()  # an alias cannot contain itself; this only ends a malformed text
+            body = bodies.get(name, "")
+            inner = (resolve(other) for other in _ALIAS.findall(body))
+            ids[name] = frozenset(map(int, _ORIGIN.findall(body))).union(*inner)
+        return ids[name]
+
+    for name in bodies:
+        resolve(name)
+    return ids
+
+
+def _origins_named(location: str, ids: dict[str, frozenset[int]]) -> frozenset[int]:
+    named = (ids.get(alias, frozenset[int]()) for alias in _ALIAS.findall(location))
+    return frozenset(map(int, _ORIGIN.findall(location))).union(*named)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Cell: TypeAlias = str | int | float | bool | None | tuple["Cell", ...]
+Cell: TypeAlias = str | int | float | bool | tuple["Cell", ...] | None
 
 
 @dataclass(frozen=True, slots=True)
