@@ -279,7 +279,7 @@ class _Extractor:
         boxes: list[Box],
         operands: tuple[Operand, ...],
     ) -> None:
-        extent = description.extent([box.shape for box in boxes])
+        extent, reduction = _within_rank(description.extent([box.shape for box in boxes]), description.reduction)
         opcode = description.opcode(operands)
         vector = opcode == Opcode.VECTOR
         instruction = Instruction(
@@ -288,8 +288,8 @@ class _Extractor:
             iteration=iteration,
             operands=operands,
             extent=extent,
-            reduction=description.reduction if vector else 0,
-            lane=lane_of(extent, description.reduction, self.machine.vector_lanes) if vector else -1,
+            reduction=reduction if vector else 0,
+            lane=lane_of(extent, reduction, self.machine.vector_lanes) if vector else -1,
             accumulates=description.role == "contraction",
             origins=description.origins,
         )
@@ -297,6 +297,15 @@ class _Extractor:
 
 
 _NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)
+
+
+def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ...], int]:
+    """An iteration space of at most `MAX_RANK` dims: one of more leaves out dims of one point."""
+    if len(extent) <= MAX_RANK:
+        return extent, reduction
+    kept = [dim for dim, size in enumerate(extent) if size != 1]
+    mask = sum(1 << place for place, dim in enumerate(kept) if reduction >> dim & 1)
+    return tuple(extent[dim] for dim in kept), mask
 
 
 def _lines(text: str) -> list[int]:
