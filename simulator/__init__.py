@@ -1,0 +1,79 @@
+"""The simulator: what a tile program costs on a machine, cycle by cycle. It knows neither PyTorch nor MLIR.
+
+Nothing heavy is imported here; names load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.engine import simulate
+    from simulator.errors import (
+        DoesNotFit,
+        FileFormatError,
+        InvariantViolation,
+        LaunchError,
+        MachineError,
+        NotYetSupported,
+        ProgramError,
+        SimulatorError,
+    )
+    from simulator.hazards import DependenceTracker
+    from simulator.machine import Machine, load_machine, machine_names
+    from simulator.program import TileProgram
+    from simulator.trace import Cause, Launched, Trace
+    from simulator.verifier import verify
+
+__all__ = [
+    "Cause",
+    "DependenceTracker",
+    "DoesNotFit",
+    "FileFormatError",
+    "InvariantViolation",
+    "LaunchError",
+    "Launched",
+    "Machine",
+    "MachineError",
+    "NotYetSupported",
+    "ProgramError",
+    "SimulatorError",
+    "TileProgram",
+    "Trace",
+    "load_machine",
+    "machine_names",
+    "simulate",
+    "verify",
+]
+
+_HOME = {
+    "simulate": "engine",
+    "DoesNotFit": "errors",
+    "FileFormatError": "errors",
+    "InvariantViolation": "errors",
+    "LaunchError": "errors",
+    "MachineError": "errors",
+    "NotYetSupported": "errors",
+    "ProgramError": "errors",
+    "SimulatorError": "errors",
+    "DependenceTracker": "hazards",
+    "Machine": "machine",
+    "load_machine": "machine",
+    "machine_names": "machine",
+    "TileProgram": "program",
+    "Cause": "trace",
+    "Launched": "trace",
+    "Trace": "trace",
+    "verify": "verifier",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,6 +9,27 @@ class WorkbenchError(Exception):
     """Base of every error the workbench raises on purpose."""
 
 
+class NotYet(WorkbenchError, NotImplementedError):
+    """The workbench will do this, but does not do it yet."""
+
+
+def not_yet(what: str, instead: str = "") -> NotYet:
+    """The one way of saying that something the design promises is not in this version."""
+    return NotYet(f"{what} is planned, but this version of ATen Workbench does not have it. {instead}".rstrip())
+
+
+class BadOption(WorkbenchError, ValueError):
+    """An option was given a value it does not take."""
+
+
+class MissingExtra(WorkbenchError, ImportError):
+    """Something needs a package that a plain install does not bring."""
+
+
+class ProgramFileError(WorkbenchError):
+    """A file given to `workbench trace` does not define what the command needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with a text, and the 1-based line it is on where that is known."""
@@ -106,17 +127,19 @@ class HiddenState(WorkbenchError):
     """The function replaces tensors it holds, in a way a graph cannot record."""
 
 
-class BadOption(WorkbenchError, ValueError):
-    """An option was given a value it does not take."""
-
-
-class NotYet(WorkbenchError, NotImplementedError):
-    """The workbench will do this, but does not do it yet."""
-
-
 class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
 
 
 class ReplayError(WorkbenchError):
     """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
+
+
+class MappingError(WorkbenchError):
+    """A user's mapping names something that is not there, or asks for what cannot be."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"mapping of kernel {kernel!r}: {reason}")
+        self.kernel = kernel

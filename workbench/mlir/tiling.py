@@ -31,7 +31,7 @@ def transform_script(payload: Payload, mapping: Mapping) -> str:
     for op in payload.ops:
         sizes = _inner_sizes(op, payload, mapping)
         if any(sizes):
-            lines += _tile(op, sizes, mapping.order)
+            lines += _tile(op, sizes, mapping.order, "inner", "tile_using_for")
     lines += ["  transform.yield", "}"]
     return "\n".join(lines)
 
@@ -43,13 +43,6 @@ def check_order(kernel: str, payload: Payload, mapping: Mapping) -> None:
     late = [dim for dim in tiled[first:] if dim not in payload.reduced]
     if late:
         raise MappingOrder(kernel, mapping.order, tuple(payload.reduced), tuple(late))
-
-
-def _match(op: PayloadOp) -> str:
-    return (
-        f"  %op{op.id} = transform.structured.match attributes {{{ID} = {op.id} : i64}} in %root"
-        f" : ({_HANDLE}) -> {_HANDLE}"
-    )
 
 
 _CLEAN = f"""\
@@ -68,31 +61,32 @@ def _outer(payload: Payload, mapping: Mapping) -> list[str]:
         return []
     sizes = [mapping.tile[dim] if dim in tiled else 0 for dim in last.loops]
     kind = "tile_using_for" if last.role == "copy" else "fuse"
-    return _tile(last, sizes, mapping.order, kind)
+    return _tile(last, sizes, mapping.order, "outer", kind)
 
 
 def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping) -> list[int]:
     if payload.contraction is not None and op is not payload.contraction:
         return []
     return [
-        mapping.tile[dim] if dim in payload.reduced and mapping.tile[dim] < payload.dims[dim] else 0
-        for dim in op.loops
+        mapping.tile[dim] if dim in payload.reduced and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops
     ]
 
 
-def _tile(op: PayloadOp, sizes: list[int], order: tuple[str, ...], kind: str = "tile_using_for") -> list[str]:
+def _tile(op: PayloadOp, sizes: list[int], order: tuple[str, ...], level: str, kind: str) -> list[str]:
     loops = sum(size > 0 for size in sizes)
     permutation = sorted(range(len(sizes)), key=lambda loop: order.index(op.loops[loop]))
-    interchange = "" if permutation == sorted(permutation) else f" interchange = {permutation}"
+    interchange = "" if loops < 2 or permutation == sorted(permutation) else f" interchange = {permutation}"
     if kind == "fuse":
         interchange = interchange.replace(" = ", " ")
         options = f"tile_sizes {sizes}{interchange} {{apply_cleanup}}"
     else:
         options = f"tile_sizes {sizes}{interchange}"
     results = ", ".join([_HANDLE] * (loops + 1))
+    name = f"{op.id}{level}"
     return [
-        _match(op),
-        f"  %tiled{op.id}_{kind}, %loops{op.id}_{kind}:{loops} = transform.structured.{kind} %op{op.id} {options}"
+        f"  %op{name} = transform.structured.match attributes {{{ID} = {op.id} : i64}} in %root"
+        f" : ({_HANDLE}) -> {_HANDLE}",
+        f"  %tiled{name}, %loops{name}:{loops} = transform.structured.{kind} %op{name} {options}"
         f" : ({_HANDLE}) -> ({results})",
-        _CLEAN.format(f"{op.id}_{kind}"),
+        _CLEAN.format(name),
     ]

@@ -16,8 +16,7 @@ import torch
 from workbench.ir import Node, Origin, Ref, TensorType
 from workbench.ops.literals import call, from_arg, to_arg, to_dtype, to_type
 
-Formula = Callable[..., "Ref | tuple[Ref, ...]"]
-Dims = "list[int] | None"
+Formula = Callable[..., "Ref | None"]
 
 SQRT_HALF = math.sqrt(0.5)
 SQRT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -82,7 +81,7 @@ def infer(node: Node, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
-    """The nodes that `node` is made of, its results keeping their names and types; None when it has no formula."""
+    """The nodes that `node` is made of, the first result keeping its name and type; None when nothing is to be done."""
     formula = FORMULAS.get(node.op)
     if formula is None:
         return None
@@ -90,10 +89,12 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     args = [from_arg(arg, Ref) for arg in node.args]
     kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
     made = formula(builder, *args, **kwargs)
-    results = made if isinstance(made, tuple) else (made,)
-    names = dict(zip((ref.value for ref in results), node.results, strict=False))
-    for old in names:
-        del types[old]
+    if made is None:
+        return None
+    if not builder.nodes:  # the formula found nothing to do: the result is its argument under a new name
+        made = builder("aten.alias.default", made)
+    del types[made.value]
+    names = {made.value: node.results[0]}
     return tuple(_renamed(child, names) for child in builder.nodes)
 
 
@@ -128,7 +129,7 @@ def log_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) 
 def _half_to_float(formula: Formula) -> Formula:
     """The private overloads end in a flag that asks for float results of half inputs."""
 
-    def made(b: Builder, x: Ref, dim: int, half_to_float: bool) -> Ref | tuple[Ref, ...]:
+    def made(b: Builder, x: Ref, dim: int, half_to_float: bool) -> Ref | None:
         return formula(b, x, dim, torch.float32 if half_to_float else None)
 
     return made
@@ -222,14 +223,21 @@ def silu(b: Builder, x: Ref) -> Ref:
     return b("aten.mul.Tensor", x, b("aten.sigmoid.default", x))
 
 
-def power(b: Builder, x: Ref, exponent: float) -> Ref:
-    """Powers that are a few multiplications, which is what PyTorch computes too."""
+def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
+    """Powers that are a few multiplications or a root, which is how PyTorch computes them too."""
     if exponent == 2:
         return b("aten.mul.Tensor", x, x)
     if exponent == 3:
         return b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
     simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default", -1.0: "aten.reciprocal.default"}
-    return b(simple[exponent], x) if exponent in simple else b("aten.pow.Tensor_Scalar", x, exponent)
+    return b(simple[exponent], x) if exponent in simple else None
+
+
+def sum_dim(
+    b: Builder, x: Ref, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Ref | None:
+    """A sum over no dims is the number itself."""
+    return _cast(b, x, dtype) if b.rank(x) == 0 else None
 
 
 def max_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> Ref:
@@ -336,6 +344,7 @@ FORMULAS: Mapping[str, Formula] = cast(
         "aten.mean.dim": mean,
         "aten.mean.default": mean_all,
         "aten.sum.default": sum_all,
+        "aten.sum.dim_IntList": sum_dim,
         "aten.var.correction": variance,
         "aten.var.dim": variance_dim,
         "aten.var.default": variance_all,

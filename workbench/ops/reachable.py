@@ -62,9 +62,7 @@ def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callabl
     return lambda: step(read())
 
 
-def _visit_module(
-    module: nn.Module, path: str, read: Callable[[], object], found: Reachable, seen: set[int]
-) -> None:
+def _visit_module(module: nn.Module, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
     prefix = f"{path}." if path else ""
     for name, part in module.named_modules():
         found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))

@@ -1,0 +1,92 @@
+"""Boxes: the bytes an operand touches, and whether two operands touch the same ones.
+
+A box is a start and a list of (extent, stride) pairs. Two boxes are compared as boxes when both can be read as
+coordinates over the same strides: with strides S1 > S2 > ... > element, an address has one reading
+`c1*S1 + c2*S2 + ... + rest` as long as the inner coordinates of a box never reach as far as the next outer stride.
+In that reading the boxes are products of intervals, and meet exactly if all their intervals meet. A tile that is one
+row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. Whatever
+has no such reading, a reshaped view for instance, is compared by its first and last byte: it may be said to
+overlap when it does not, never the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.program import Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Bytes from `first` up to `end` (exclusive); `dims` are (stride, extent) in bytes, widest stride first.
+
+    Dims of one element and dims of stride 0 are left out: they add no bytes.
+    """
+
+    first: int
+    end: int
+    element: int
+    dims: tuple[tuple[int, int], ...]
+
+
+def box_of(operand: Operand) -> Box:
+    """The box of an operand, in bytes from the start of its argument's storage or of its slot."""
+    size = operand.element_bytes
+    first = operand.offset * size
+    if 0 in operand.shape:
+        return Box(first, first, size, ())
+    dims = [(s * size, n) for n, s in zip(operand.shape, operand.strides, strict=True) if n > 1 and s != 0]
+    low = first + sum(stride * (extent - 1) for stride, extent in dims if stride < 0)
+    high = first + sum(stride * (extent - 1) for stride, extent in dims if stride > 0)
+    upward = [(abs(stride), extent) for stride, extent in dims]
+    return Box(low, high + size, size, tuple(sorted(upward, reverse=True)))
+
+
+def overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes of one argument or slot share a byte; see the module's docstring for when it is exact."""
+    if a.end <= b.first or b.end <= a.first:
+        return False
+    spans = _coordinates(a, b)
+    return spans is None or all(low_a <= high_b and low_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
+
+
+def covers(a: Box, b: Box) -> bool:
+    """Whether `a` surely holds every byte of `b`; False when that cannot be told."""
+    if a == b:
+        return True
+    if a.first > b.first or a.end < b.end:
+        return False
+    spans = _coordinates(a, b)
+    return spans is not None and all(low_a <= low_b and high_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
+
+
+Interval = tuple[int, int]
+
+
+def _coordinates(a: Box, b: Box) -> list[tuple[Interval, Interval]] | None:
+    """Per stride, the coordinates of `a` and those of `b`; None when the strides do not give coordinates."""
+    if a.element != b.element:
+        return None
+    strides = sorted({stride for stride, _ in (*a.dims, *b.dims)} | {a.element}, reverse=True)
+    first, second = _intervals(a, strides), _intervals(b, strides)
+    if first is None or second is None:
+        return None
+    return list(zip(first, second, strict=True))
+
+
+def _intervals(box: Box, strides: list[int]) -> list[Interval] | None:
+    extents = dict(box.dims)
+    if len(extents) != len(box.dims):  # two dims of one stride: a diagonal, not a box
+        return None
+    rest, out = box.first, list[Interval]()
+    for stride in strides:
+        start, rest = divmod(rest, stride)
+        out.append((start, start + extents.get(stride, 1) - 1))
+    if rest:
+        return None
+    reach = 0
+    for level in range(len(strides) - 1, 0, -1):
+        reach += strides[level] * out[level][1]
+        if reach >= strides[level - 1]:
+            return None
+    return out

@@ -1,0 +1,77 @@
+"""What can go wrong in the simulator: one class per mistake, each saying what, where, what was expected, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SimulatorError(Exception):
+    """Base of every error the simulator raises on purpose."""
+
+
+class MachineError(SimulatorError):
+    """A machine is unknown, or one of its figures is missing, unknown or impossible."""
+
+
+class ProgramError(SimulatorError):
+    """A tile program is not well formed, or does not order two accesses to the same memory."""
+
+    def __init__(self, kernel: str, violations: Sequence[str]) -> None:
+        self.kernel = kernel
+        self.violations = tuple(violations)
+        super().__init__(f"the program of {kernel!r} is not valid:\n" + listed(self.violations))
+
+
+class LaunchError(SimulatorError):
+    """A launch does not fit its program: wrong number of addresses, or it waits for a launch that comes later."""
+
+
+class FileFormatError(SimulatorError):
+    """A file is not one that this version wrote: other format, other version, truncated or changed."""
+
+
+class NotYetSupported(SimulatorError):  # noqa: N818 - the name says what happened
+    """The program or machine asks for a feature that this version does not simulate."""
+
+    def __init__(self, feature: str, where: str) -> None:
+        self.feature = feature
+        super().__init__(f"{where}: {feature} cannot be simulated by this version")
+
+
+class DoesNotFit(SimulatorError):  # noqa: N818 - the name says what happened
+    """The buffers of a program need more scratchpad than the machine has: a result, carried by an exception."""
+
+    def __init__(self, kernel: str, demand: int, capacity: int, buffers: Sequence[tuple[str, int]]) -> None:
+        self.kernel = kernel
+        self.demand = demand
+        """Scratchpad bytes that the program needs."""
+        self.capacity = capacity
+        """Scratchpad bytes that the machine has."""
+        self.buffers = tuple(buffers)
+        """(name, bytes) of every buffer, largest first."""
+        sizes = "\n".join(f"  {name}: {size:,} bytes" for name, size in self.buffers)
+        super().__init__(
+            f"{kernel!r} needs {demand:,} bytes of scratchpad, the machine has {capacity:,}: {self.gap:,} too many.\n"
+            f"Its buffers:\n{sizes}\nA smaller tile or fewer buffers in the mapping makes it fit."
+        )
+
+    @property
+    def gap(self) -> int:
+        """Bytes that are missing."""
+        return self.demand - self.capacity
+
+
+class InvariantViolation(SimulatorError):  # noqa: N818 - the name says what happened
+    """A trace contradicts its program or its machine: a fault of the simulator or of the program's dependences."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("the trace breaks its invariants:\n" + listed(self.violations))
+
+
+def listed(violations: Sequence[str], most: int = 10) -> str:
+    """The first violations, a line each, and how many more there are."""
+    lines = [f"- {violation}" for violation in violations[:most]]
+    if len(violations) > most:
+        lines.append(f"- and {len(violations) - most} more")
+    return "\n".join(lines)

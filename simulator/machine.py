@@ -1,0 +1,271 @@
+"""The machine: every figure the simulator may use, with its unit in its name and its source beside it.
+
+A machine is a frozen record. The shipped ones are text files in `machines/`; a figure that nobody published is
+listed in `assumed`, so that a reader of a result can see which of its premises are guesses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from simulator.errors import MachineError
+
+Figure = int | float | str
+
+_FOLDER = Path(__file__).parent / "machines"
+_SHARED = "_all"
+
+MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
+"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+
+_CHOICES = {"matmul_precision": tuple(MATMUL_PASSES), "accumulator_residence": ("array", "scratchpad")}
+_MAY_BE_ZERO = {
+    "launch_overhead_cycles",
+    "common_memory_bytes",
+    "interconnect_latency_cycles",
+    "dram_latency_ns",
+    "host_link_latency_us",
+    "cross_lane_step_cycles",
+    "transpose_cycles_per_vector",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One NPU. Unless a name says otherwise, figures are per core."""
+
+    name: str
+    clock_mhz: float
+    cores: int
+
+    systolic_arrays: int
+    systolic_rows: int
+    systolic_columns: int
+    matmul_precision: str
+    """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
+    accumulator_residence: str
+    """`array`: partial sums stay beside the array until their K chain ends. `scratchpad`: every matmul drains them."""
+
+    vector_lanes: int
+    vector_bits_per_lane: int
+    vector_alus: int
+    """Vectors that add, multiply, compare or select in one cycle."""
+    alu_latency_cycles: int
+    special_latency_cycles: int
+    special_interval_cycles: int
+    """Cycles after which the special function unit takes its next vector."""
+    cross_lane_step_cycles: int
+    """One step of a reduction tree over the lanes."""
+    transpose_cycles_per_vector: int
+
+    scratchpad_bytes_per_lane: int
+    common_memory_bytes: int
+    """Memory that all cores share, beyond the scratchpads; 0 is none."""
+
+    dram_standard: str
+    dram_channels: int
+    dram_request_bytes: int
+    """Smallest piece the memory delivers; a shorter run costs as much."""
+    dram_bytes_per_second: int
+    dram_latency_ns: float
+    interconnect_latency_cycles: int
+    interconnect_ports: int
+
+    dma_queues: int
+    dma_bytes_per_cycle: int
+    """What one queue moves at most."""
+    issue_interval_cycles: int
+    """Cycles between two instructions leaving the program."""
+    issue_window: int
+    """Instructions that may be issued while an older one is not finished."""
+    queue_depth: int
+    """Instructions that wait in front of one unit."""
+    launch_overhead_cycles: int
+
+    host_link_bytes_per_second: int
+    host_link_latency_us: float
+    host_flops_per_second: int
+
+    assumed: tuple[str, ...] = ()
+    """Figures that are not published: chosen, not known."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """(figure, where it comes from) for all others."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.name not in ("assumed", "sources"):
+                _check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        if self.vector_bits_per_lane % 8:
+            raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
+        if self.scratchpad_bytes < self.vector_bytes:
+            raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        return self.scratchpad_bytes_per_lane * self.vector_lanes
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector over all lanes."""
+        return self.vector_lanes * self.vector_bits_per_lane // 8
+
+    @property
+    def matmul_passes(self) -> int:
+        return MATMUL_PASSES[self.matmul_precision]
+
+    @property
+    def macs_per_cycle(self) -> Fraction:
+        """Multiply-accumulates of all arrays together, at best."""
+        return Fraction(self.systolic_arrays * self.systolic_rows * self.systolic_columns, self.matmul_passes)
+
+    @property
+    def dram_bytes_per_cycle(self) -> Fraction:
+        return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz)
+
+    @property
+    def dram_latency_cycles(self) -> int:
+        """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
+        memory = Fraction(str(self.dram_latency_ns)) * self.clock_khz / 10**6
+        return self.interconnect_latency_cycles + math.ceil(memory)
+
+    @property
+    def clock_khz(self) -> int:
+        return round(self.clock_mhz * 1000)
+
+    def vector_elements(self, element_bytes: int) -> int:
+        """Elements in one vector over all lanes."""
+        return self.vector_lanes * self.lane_elements(element_bytes)
+
+    def lane_elements(self, element_bytes: int) -> int:
+        """Elements in one lane of a vector; an element wider than the lane takes a vector of its own."""
+        return max(1, self.vector_bits_per_lane // (8 * element_bytes))
+
+    def pad_to_lanes(self, size: int) -> int:
+        """`size` bytes, rounded up to whole vectors over all lanes: what a scratchpad slot takes."""
+        return -(-size // self.vector_bytes) * self.vector_bytes
+
+    def microseconds(self, cycles: int) -> float:
+        return cycles / self.clock_mhz
+
+    def with_(self, **overrides: Figure) -> Machine:
+        """The same machine with some figures replaced; their source is then `override`."""
+        known = figure_names()
+        for key in overrides:
+            if key not in known:
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{_did_you_mean(key, known)}")
+        changed = tuple((key, "override") for key in sorted(overrides))
+        kept = tuple(pair for pair in self.sources if pair[0] not in overrides)
+        figures = {**self.figures(), **overrides}
+        return _machine(figures, tuple(name for name in self.assumed if name not in overrides), kept + changed)
+
+    def figures(self) -> dict[str, Figure]:
+        """Every figure by name, in the order of the record."""
+        return {name: getattr(self, name) for name in figure_names()}
+
+    def __repr__(self) -> str:
+        return f"Machine({self.name!r})"
+
+
+def figure_names() -> tuple[str, ...]:
+    """Names of all figures of a machine, which are also the keys of its file."""
+    return tuple(field.name for field in dataclasses.fields(Machine) if field.name not in ("assumed", "sources"))
+
+
+def machine_names() -> tuple[str, ...]:
+    """The shipped machines."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
+
+
+def load_machine(name: str, **overrides: Figure) -> Machine:
+    """A shipped machine by name, with some of its figures replaced: `load_machine("tpu-v3", vector_lanes=64)`."""
+    if name not in machine_names():
+        raise MachineError(
+            f"there is no machine {name!r}{_did_you_mean(name, machine_names())}; shipped: {', '.join(machine_names())}"
+        )
+    machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
+    return machine.with_(**overrides) if overrides else machine
+
+
+def parse_machine(name: str, text: str) -> Machine:
+    """The machine that a TOML text describes; figures it does not give come from the shared file."""
+    shared = _parse(_SHARED, (_FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
+    own = _parse(name, text)
+    figures: dict[str, Figure] = {**shared.figures, **own.figures, "name": name}
+    assumed = [key for key in shared.assumed if key not in own.figures] + list(own.assumed)
+    sources = {key: text for key, text in shared.sources.items() if key not in own.figures} | own.sources
+    for key in figures:
+        if (key in sources) == (key in assumed) and key != "name":
+            raise MachineError(f"machine {name!r}: {key} needs a source, or a place in `assumed`, and not both")
+    for key in (*sources, *assumed):
+        if key not in figures:
+            raise MachineError(f"machine {name!r}: {key!r} has a source or is assumed but has no value")
+    return _machine(figures, tuple(sorted(assumed)), tuple(sorted(sources.items())))
+
+
+def machine_from(
+    figures: Mapping[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]
+) -> Machine:
+    """The machine that `Machine.figures`, `.assumed` and `.sources` were taken from."""
+    return _machine(dict(figures), assumed, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    figures: dict[str, Figure]
+    assumed: tuple[str, ...]
+    sources: dict[str, str]
+
+
+def _parse(name: str, text: str) -> _File:
+    try:
+        table: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MachineError(f"machine {name!r}: not TOML: {error}") from None
+    assumed, sources = table.pop("assumed", []), table.pop("sources", {})
+    if not isinstance(assumed, list) or not isinstance(sources, dict):
+        raise MachineError(f"machine {name!r}: `assumed` is a list of names and `sources` a table")
+    figures: dict[str, Figure] = {}
+    known = figure_names()
+    for key, value in table.items():
+        if key not in known:
+            raise MachineError(f"machine {name!r}: unknown figure {key!r}{_did_you_mean(key, known)}")
+        if not isinstance(value, int | float | str):
+            raise MachineError(f"machine {name!r}: {key} = {value!r} is neither a number nor a text")
+        figures[key] = value
+    names = tuple(str(item) for item in assumed)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    texts = {str(key): str(value) for key, value in sources.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return _File(figures, names, texts)
+
+
+def _machine(figures: dict[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]) -> Machine:
+    missing = [name for name in figure_names() if name not in figures]
+    if missing:
+        raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
+    return Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+
+
+def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
+    where = f"machine {machine!r}: {name} = {value!r}"
+    if kind == "str":
+        if not isinstance(value, str) or not value:
+            raise MachineError(f"{where}: expected a text")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")
+        return
+    allowed = (int,) if kind == "int" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+        raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
+
+
+def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

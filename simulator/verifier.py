@@ -1,0 +1,231 @@
+"""Is a tile program well formed, and does it keep in order what must be?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator.errors import ProgramError
+from simulator.hazards import ACCUMULATOR, Order, conflicts
+from simulator.program import MAX_RANK, Access, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
+
+MOST = 20
+"""Violations after which looking for more stops."""
+
+
+def verify(program: TileProgram) -> None:
+    """Raises `ProgramError` unless the program is well formed and orders all its conflicts.
+
+    A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
+    dependences, in which the step from one vector instruction of a core to its next comes for free: a core's vector
+    unit is in order. No other queue promises anything. Conflicts are found from the operands' boxes alone
+    (`hazards.conflicts`).
+    """
+    verify_structure(program)
+    found = list[str]()
+    order = Order(program)
+    for conflict in conflicts(program):
+        if order.holds(conflict.earlier, conflict.later, accumulation=conflict.accumulation):
+            continue
+        found.append(
+            f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "
+            f"both touch {conflict.where}"
+        )
+        if len(found) == MOST:
+            break
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def verify_structure(program: TileProgram) -> None:
+    """Raises `ProgramError` unless indices, boxes, slots and dependences make sense; says nothing of hazards."""
+    verify_tables(program)
+    found = [line for index in range(len(program)) for line in _shape_violations(program, index)]
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def verify_tables(program: TileProgram) -> None:
+    """The part of `verify_structure` that looks at whole columns: quick enough to run before every simulation."""
+    found = list(_table_violations(program))
+    if not found:
+        found = [*_buffer_violations(program), *_operand_violations(program), *_dependence_violations(program)]
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def _label(program: TileProgram, index: int) -> str:
+    op = program.ops[int(program.op[index])]
+    steps = ", ".join(f"{loop}={int(step)}" for loop, step in zip(op.loops, program.iteration[index], strict=False))
+    when = f" for {steps}" if steps else ""
+    return f"instruction {index} ({Opcode(program.opcode[index]).name} {op.name} at line {op.line}{when})"
+
+
+def _table_violations(program: TileProgram) -> Iterator[str]:
+    """Counts and ranges, without which nothing else can be read."""
+    rows, operands = len(program.opcode), len(program.space)
+    for name, starts, count in (
+        ("operand_start", program.operand_start, operands),
+        ("dependence_start", program.dependence_start, len(program.dependence)),
+        ("origin_start", program.origin_start, len(program.origin)),
+    ):
+        if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != count or np.any(np.diff(starts) < 0):
+            yield f"{name} does not divide {count} entries among {rows} instructions"
+    for name, values, limit in (
+        ("opcode", program.opcode, len(Opcode)),
+        ("op", program.op, len(program.ops)),
+        ("rank", program.rank, MAX_RANK + 1),
+        ("operand_rank", program.operand_rank, MAX_RANK + 1),
+        ("space", program.space, len(Space)),
+        ("dependence_kind", program.dependence_kind, len(DependenceKind)),
+        ("origin", program.origin, len(program.origin_names)),
+    ):
+        bad = np.flatnonzero((values < 0) | (values >= limit))
+        if len(bad):
+            yield f"{name}[{bad[0]}] = {values[bad[0]]} is not between 0 and {limit - 1}"
+    bad = np.flatnonzero((program.access < Access.READ) | (program.access > Access.READ_WRITE))
+    if len(bad):
+        yield f"access[{bad[0]}] = {program.access[bad[0]]} is neither read nor write"
+    if np.any(program.extent < 1) or np.any(program.shape < 1):
+        yield "an instruction or operand has an extent below 1: an empty tile is no instruction"
+    if np.any(program.element_bytes < 1):
+        yield "an operand's element has less than one byte"
+    if np.any(program.core < 0):
+        yield "an instruction runs on a negative core"
+
+
+def _buffer_violations(program: TileProgram) -> Iterator[str]:
+    end, before = 0, ""
+    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
+        if buffer.slots < 1 or buffer.slot_bytes < 1 or buffer.offset < 0:
+            yield f"buffer {buffer.name!r} has {buffer.slots} slots of {buffer.slot_bytes} bytes at {buffer.offset}"
+        if buffer.offset < end:
+            yield f"buffers {before!r} and {buffer.name!r} share scratchpad bytes from {buffer.offset} on"
+        end, before = max(end, buffer.offset + buffer.bytes), buffer.name
+
+
+def _operand_violations(program: TileProgram) -> Iterator[str]:
+    """Operands that name something that does not exist, or reach outside of it."""
+    arguments = np.array([_storage_elements(a.shape, a.strides, a.offset) for a in program.arguments], np.int64)
+    argument_bytes = arguments * np.array([a.element_bytes for a in program.arguments], np.int64)
+    slot_bytes = np.array([buffer.slot_bytes for buffer in program.buffers], np.int64)
+    slots = np.array([buffer.slots for buffer in program.buffers], np.int64)
+    reach = program.strides * (program.shape - 1)
+    size = program.element_bytes
+    first = (program.offset + np.minimum(reach, 0).sum(1)) * size
+    end = (program.offset + np.maximum(reach, 0).sum(1) + 1) * size
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    for space, room, names in (
+        (Space.DRAM, argument_bytes, [a.name for a in program.arguments]),
+        (Space.SCRATCHPAD, slot_bytes, [b.name for b in program.buffers]),
+    ):
+        here = np.flatnonzero(program.space == space)
+        target = program.target[here]
+        missing = here[(target < 0) | (target >= len(room))]
+        for index in missing[:MOST]:
+            yield f"{_label(program, owner[index])}: there is no {space.name} target {program.target[index]}"
+        if len(missing):
+            continue
+        outside = here[(first[here] < 0) | (end[here] > room[target])]
+        for index in outside[:MOST]:
+            name, most = names[program.target[index]], room[program.target[index]]
+            reached = f"reaches bytes {first[index]} to {end[index]} of {name!r}"
+            yield f"{_label(program, owner[index])} {reached}, which has {most}"
+        depth = slots[target] if space == Space.SCRATCHPAD else np.ones(len(here), np.int64)
+        for index in here[(program.slot[here] < 0) | (program.slot[here] >= depth)][:MOST]:
+            yield f"{_label(program, owner[index])} uses slot {program.slot[index]} of {names[program.target[index]]!r}"
+
+
+def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
+    if 0 in shape:
+        return 0
+    return offset + 1 + sum((extent - 1) * max(stride, 0) for extent, stride in zip(shape, strides, strict=True))
+
+
+def _dependence_violations(program: TileProgram) -> Iterator[str]:
+    owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+    wrong = np.flatnonzero((program.dependence < 0) | (program.dependence >= owner))
+    for index in wrong[:MOST]:
+        yield (
+            f"{_label(program, owner[index])} waits for instruction {program.dependence[index]}, "
+            "which is not earlier in the program: that could never start"
+        )
+    if len(wrong):
+        return
+    chained = np.zeros(len(program), np.int64)
+    for index in np.flatnonzero(program.dependence_kind == DependenceKind.ACCUMULATE):
+        earlier, later = int(program.dependence[index]), int(owner[index])
+        chained[later] += 1
+        if not _chains(program, earlier, later) or chained[later] > 1:
+            yield f"{_label(program, later)} cannot accumulate onto {_label(program, earlier)}"
+
+
+def _chains(program: TileProgram, earlier: int, later: int) -> bool:
+    first, second = program.instruction(earlier), program.instruction(later)
+    if first.opcode != Opcode.MATMUL or second.opcode != Opcode.MATMUL or not second.accumulates:
+        return False
+    return first.core == second.core and _place(first.operands[ACCUMULATOR]) == _place(second.operands[ACCUMULATOR])
+
+
+def _place(operand: Operand) -> tuple[object, ...]:
+    return (operand.space, operand.target, operand.slot, operand.offset, operand.shape, operand.strides)
+
+
+_SPACES = {
+    Opcode.LOAD: (Space.DRAM, Space.SCRATCHPAD),
+    Opcode.STORE: (Space.SCRATCHPAD, Space.DRAM),
+    Opcode.COPY: (Space.SCRATCHPAD, Space.SCRATCHPAD),
+}
+
+
+def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
+    """What each opcode expects of its operands."""
+    row = program.instruction(index)
+    spaces = tuple(operand.space for operand in row.operands)
+    accesses = tuple(operand.access for operand in row.operands)
+    if row.opcode in _SPACES:
+        if spaces != _SPACES[row.opcode] or accesses != (Access.READ, Access.WRITE):
+            yield f"{_label(program, index)} does not read one box and write another in its spaces"
+        elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
+            yield f"{_label(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
+    elif row.opcode == Opcode.MATMUL:
+        yield from _matmul_violations(program, index, row)
+    elif row.opcode == Opcode.VECTOR:
+        if any(space != Space.SCRATCHPAD for space in spaces):
+            yield f"{_label(program, index)} computes on DRAM"
+        if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
+            yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
+    for operand in row.operands:
+        written = operand.space == Space.DRAM and operand.access & Access.WRITE
+        if written and not program.arguments[operand.target].written:
+            yield f"{_label(program, index)} writes argument {program.arguments[operand.target].name!r}, an input"
+
+
+def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    label = _label(program, index)
+    if len(row.operands) != 3 or len(row.extent) != 4:
+        yield f"{label} needs 3 operands and extents (batch, m, n, k), has {len(row.operands)} and {row.extent}"
+        return
+    batch, m, n, k = row.extent
+    sizes = tuple(_elements(operand) for operand in row.operands)
+    if sizes != (batch * m * k, batch * k * n, batch * m * n) and batch == 1:
+        yield f"{label} multiplies {m}x{k} by {k}x{n}, its operands have {sizes} elements"
+    if any(operand.space != Space.SCRATCHPAD for operand in row.operands):
+        yield f"{label} computes on DRAM"
+    if row.stationary not in (0, 1):
+        yield f"{label} keeps operand {row.stationary} in the array: only 0 and 1 can stay"
+    wanted = Access.READ_WRITE if row.accumulates else Access.WRITE
+    if row.operands[ACCUMULATOR].access != wanted or any(o.access != Access.READ for o in row.operands[:2]):
+        yield f"{label} must read two operands and {wanted.name} its accumulator"
+
+
+def _elements(operand: Operand) -> int:
+    count = 1
+    for extent in operand.shape:
+        count *= extent
+    return count
+
+
+def _bytes(operand: Operand) -> int:
+    return _elements(operand) * operand.element_bytes

@@ -1,0 +1,134 @@
+"""Small programs made by hand, for the tests of the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from simulator.hazards import DependenceTracker
+from simulator.program import (
+    Access,
+    Argument,
+    Buffer,
+    Instruction,
+    Opcode,
+    OpInfo,
+    Operand,
+    ProgramBuilder,
+    Space,
+    TileProgram,
+)
+
+
+def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+@dataclass
+class Made:
+    """A program being written: names instead of indices, dependences derived by the tracker."""
+
+    kernel: str = "k"
+    builder: ProgramBuilder = field(default_factory=lambda: ProgramBuilder("k"))
+    tracker: DependenceTracker = field(default_factory=DependenceTracker)
+    next_offset: int = 0
+
+    def argument(self, name: str, shape: tuple[int, ...], *, written: bool = False) -> None:
+        self.builder.arguments.append(Argument(name, shape, dense(shape), 0, 4, written))
+
+    def buffer(self, name: str, elements: int, slots: int = 1) -> None:
+        self.builder.buffers.append(Buffer(name, elements * 4, slots, self.next_offset, 4))
+        self.next_offset += elements * 4 * slots
+
+    def dram(self, name: str, shape: tuple[int, ...], offset: int = 0, access: Access = Access.READ) -> Operand:
+        names = [argument.name for argument in self.builder.arguments]
+        strides = self.builder.arguments[names.index(name)].strides[-len(shape) :]
+        return Operand(Space.DRAM, names.index(name), 0, offset, shape, strides, 4, access)
+
+    def pad(
+        self, name: str, shape: tuple[int, ...], slot: int = 0, access: Access = Access.READ, offset: int = 0
+    ) -> Operand:
+        names = [buffer.name for buffer in self.builder.buffers]
+        return Operand(Space.SCRATCHPAD, names.index(name), slot, offset, shape, dense(shape), 4, access)
+
+    def add(self, instruction: Instruction, counts: tuple[int, int, int, int] = (0, 0, 0, 0)) -> int:
+        self.builder.ops.append(OpInfo(instruction.opcode.name.lower(), len(self.builder.ops) + 1, (), counts))
+        instruction = replace(instruction, op=len(self.builder.ops) - 1)
+        return self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
+
+    def load(self, source: Operand, target: Operand) -> int:
+        target = replace(target, access=Access.WRITE)
+        return self.add(Instruction(Opcode.LOAD, 0, (), (source, target), source.shape))
+
+    def store(self, source: Operand, target: Operand) -> int:
+        target = replace(target, access=Access.WRITE)
+        return self.add(Instruction(Opcode.STORE, 0, (), (source, target), source.shape))
+
+    def matmul(self, a: Operand, b: Operand, c: Operand, *, accumulates: bool = False, stationary: int = 1) -> int:
+        (m, k), n = a.shape, b.shape[1]
+        c = replace(c, access=Access.READ_WRITE if accumulates else Access.WRITE)
+        row = Instruction(
+            Opcode.MATMUL, 0, (), (a, b, c), (1, m, n, k), stationary=stationary, accumulates=accumulates
+        )
+        return self.add(row)
+
+    def vector(
+        self,
+        reads: list[Operand],
+        write: Operand,
+        counts: tuple[int, int, int, int] = (1, 0, 0, 0),
+        *,
+        extent: tuple[int, ...] | None = None,
+        lane: int = 0,
+        reduction: int = 0,
+    ) -> int:
+        operands = (*reads, replace(write, access=Access.WRITE))
+        shape = extent or write.shape
+        return self.add(
+            Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts
+        )
+
+    def build(self) -> TileProgram:
+        return self.builder.build()
+
+
+def elementwise(tiles: int = 6, slots: int = 2, rows: int = 8, columns: int = 64) -> TileProgram:
+    """`out = f(x)`, row block by row block, through buffers of `slots` slots."""
+    made = Made()
+    made.argument("x", (tiles * rows, columns))
+    made.argument("out", (tiles * rows, columns), written=True)
+    made.buffer("in", rows * columns, slots)
+    made.buffer("result", rows * columns, slots)
+    for tile in range(tiles):
+        at, slot, shape = tile * rows * columns, tile % slots, (rows, columns)
+        made.load(made.dram("x", shape, at), made.pad("in", shape, slot))
+        made.vector([made.pad("in", shape, slot)], made.pad("result", shape, slot), (2, 1, 0, 0))
+        made.store(made.pad("result", shape, slot), made.dram("out", shape, at))
+    return made.build()
+
+
+def matmul_chain(m: int, n: int, k: int, tile: int, slots: int = 2) -> TileProgram:
+    """`out = a @ b`, K innermost: one accumulator per result tile, cleared, added to, stored."""
+    made = Made()
+    made.argument("a", (m, k))
+    made.argument("b", (k, n))
+    made.argument("out", (m, n), written=True)
+    for name in ("at", "bt", "acc"):
+        made.buffer(name, tile * tile, slots)
+    square, step, block = (tile, tile), 0, 0
+    for i in range(0, m, tile):
+        for j in range(0, n, tile):
+            acc = made.pad("acc", square, block % slots)
+            made.vector([], acc, (0, 0, 0, 1))
+            for p in range(0, k, tile):
+                slot = step % slots
+                made.load(made.dram("a", square, i * k + p), made.pad("at", square, slot))
+                made.load(made.dram("b", square, p * n + j), made.pad("bt", square, slot))
+                made.matmul(made.pad("at", square, slot), made.pad("bt", square, slot), acc, accumulates=True)
+                step += 1
+            made.store(acc, made.dram("out", square, i * n + j))
+            block += 1
+    return made.build()
