@@ -1,6 +1,7 @@
 """What can go wrong for a user: one class per mistake, each saying what, where, what was expected, what to do."""
 
 from __future__ import annotations
+
 from dataclasses import dataclass
 
 
@@ -88,6 +89,8 @@ class MappingOrder(WorkbenchError):
             f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
         )
         self.kernel, self.order, self.reduced = kernel, order, reduced
+
+
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
 
@@ -122,40 +125,6 @@ class MissingRoutes(WorkbenchError):
 
 class NativeInputError(WorkbenchError):
     """A traced function was run on inputs that are not like the traced ones."""
-class UnsupportedContainer(WorkbenchError):
-    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
-
-
-class InputMismatch(WorkbenchError):
-    """The inputs do not fit the function, or do not fit the ones it was captured with."""
-
-
-class NoTensorWork(WorkbenchError):
-    """The function computes nothing with tensors, so there is nothing to compile."""
-
-
-class GraphBreak(WorkbenchError):
-    """The function cannot be captured as one graph."""
-
-
-class CaptureFailed(WorkbenchError):
-    """The function raised while it was being captured."""
-
-
-class HiddenState(WorkbenchError):
-    """The function replaces tensors it holds, in a way a graph cannot record."""
-
-
-class BadOption(WorkbenchError, ValueError):
-    """An option was given a value it does not take."""
-
-
-class NotYet(WorkbenchError, NotImplementedError):
-    """The workbench will do this, but does not do it yet."""
-
-
-class MissingRoutes(WorkbenchError):
-    """The graph has ops that nothing here knows how to make."""
 
 
 class MappingError(WorkbenchError):
