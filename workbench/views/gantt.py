@@ -52,6 +52,8 @@ class Gantt:
     """A timeline as lanes. Spans are sorted by lane, then start; `wait_start` is when the lane was last free."""
 
     lanes: tuple[Lane, ...]
+    unused: tuple[str, ...]
+    """Units that do nothing at all; they have no lane."""
     kinds: tuple[str, ...]
     causes: tuple[str, ...]
     bands: tuple[Band, ...]
@@ -99,8 +101,12 @@ def gantt(
     clock_mhz: float,
 ) -> Gantt:
     """The view model of a trace. `units` are (name, group) by lane number, `launches` the kernel of each launch."""
+    works = np.bincount(spans.lane, minlength=len(units)) > 0
+    places = np.cumsum(works) - 1
+    unused = tuple(name for (name, _), used in zip(units, works, strict=True) if not used)
+    units = [unit for unit, used in zip(units, works, strict=True) if used]
     order = np.lexsort((spans.start, spans.lane))
-    lane, start, end = spans.lane[order], spans.start[order], spans.end[order]
+    lane, start, end = places[spans.lane[order]].astype(np.int64), spans.start[order], spans.end[order]
     before = np.concatenate([[0], end[:-1]]).astype(np.int64)
     first = np.concatenate([[True], lane[1:] != lane[:-1]]) if len(lane) else np.zeros(0, bool)
     wait_start = np.minimum(np.where(first, 0, before[: len(lane)]), start)
@@ -114,6 +120,7 @@ def gantt(
             bands.append(Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max())))
     return Gantt(
         lanes=lanes,
+        unused=unused,
         kinds=tuple(kinds),
         causes=tuple(causes),
         bands=tuple(bands),
