@@ -22,7 +22,7 @@ def view(made: Spans, makespan: int) -> Gantt:
         units=[("dma 0", "DMA"), ("vector", "vector")],
         kinds=["LOAD", "VECTOR"],
         causes=["issue", "data"],
-        launches=["first", "second"],
+        launches=[("first", 0), ("second", 28)],
         makespan=makespan,
         clock_mhz=1000.0,
     )
@@ -69,6 +69,11 @@ def test_busy_and_idle_fill_the_lane_up_to_its_last_span():
     filled = made.busy(0, edges).sum(axis=0) + made.idle(0, edges).sum(axis=0)
     assert filled.tolist() == pytest.approx([1.0] * 8)
     assert made.lanes[0].busy == 15 / 40
+
+
+def test_nothing_waits_before_its_launch_begins():
+    made = view(spans((0, 0, 10, 0, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
+    assert made.wait_start.tolist() == [0, 28]
 
 
 def test_bands_span_their_launches():
