@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from workbench.mlir.bindings import Value, block_owning, maker, owner_of
+
 Compiled = Callable[[Sequence[int]], int]
 
 
@@ -61,11 +63,12 @@ def _combine(expr: ir.AffineExpr, left: int, right: int) -> int:
     return left // right if isinstance(expr, ir.AffineFloorDivExpr) else -(-left // right)
 
 
-def constant_of(value: ir.Value) -> int | None:
+def constant_of(value: Value) -> int | None:
     """The integer an SSA value is, when it is an `arith.constant`."""
-    if isinstance(value, ir.BlockArgument) or value.owner.name != "arith.constant":
+    op = maker(value)
+    if op is None or op.name != "arith.constant":
         return None
-    return ir.IntegerAttr(value.owner.attributes["value"]).value
+    return ir.IntegerAttr(op.attributes["value"]).value
 
 
 def affine_map(op: ir.Operation) -> ir.AffineMap:
@@ -73,17 +76,18 @@ def affine_map(op: ir.Operation) -> ir.AffineMap:
     return ir.AffineMapAttr(op.attributes["map"]).value
 
 
-def range_of(value: ir.Value) -> Range:
+def range_of(value: Value) -> Range:
     """Bounds of an index value over all iterations of the loops around it."""
-    if isinstance(value, ir.BlockArgument):
-        low, high, _ = loop_bounds(value.owner.owner)
+    op = maker(value)
+    if op is None:
+        low, high, _ = loop_bounds(owner_of(block_owning(value)))
         return Range(low, high - 1)
     constant = constant_of(value)
     if constant is not None:
         return Range(constant, constant)
-    dims = [range_of(operand) for operand in value.owner.operands]
-    results = [range_of_expr(expr, dims) for expr in affine_map(value.owner).results]
-    if value.owner.name == "affine.max":
+    dims = [range_of(operand) for operand in op.operands]
+    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
+    if op.name == "affine.max":
         return Range(max(each.low for each in results), max(each.high for each in results))
     return Range(min(each.low for each in results), min(each.high for each in results))
 

@@ -9,9 +9,8 @@ and waits for follows from its operands and its body alone; no name of an ATen o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch_mlir import ir
 
@@ -23,7 +22,6 @@ from simulator.program import (
     Argument,
     Buffer,
     Instruction,
-    OpClass,
     Opcode,
     Operand,
     OpInfo,
@@ -31,15 +29,21 @@ from simulator.program import (
     Space,
     TileProgram,
 )
-from workbench.ir import TensorType
 from workbench.mlir.affine import affine_map, compile_expr, constant_of, loop_bounds
-from workbench.mlir.context import line_of, parse
+from workbench.mlir.bindings import (
+    Index,
+    Value,
+    element_bytes,
+    function_of,
+    integer,
+    integers,
+    shape_of,
+    space_of,
+    subview_groups,
+)
+from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
-from workbench.mlir.payload import axis_loops, element_bits, indexing_maps, iterators, role_of
-
-_ORIGIN = re.compile(r'"aten:(\d+)"')
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
-_FIXED = ir.ShapedType.get_dynamic_stride_or_offset()
+from workbench.mlir.instructions import Description, describe, lane_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,15 @@ _Step = Callable[[_State], None]
 
 
 def extract(
-    located: ir.Module, text: str, kernel: str, arguments: Sequence[TensorType], origins: Sequence[str], machine: Machine
+    located: ir.Module,
+    text: str,
+    kernel: str,
+    origins: Sequence[str],
+    machine: Machine,
 ) -> TileProgram:
     """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it."""
     with located.context:
-        return _Extractor(located, text, kernel, arguments, origins, machine).run()
+        return _Extractor(located, text, kernel, origins, machine).run()
 
 
 @dataclass
@@ -88,33 +96,31 @@ class _Extractor:
     located: ir.Module
     text: str
     kernel: str
-    arguments: Sequence[TensorType]
     origins: Sequence[str]
     machine: Machine
-    index_of: dict[ir.Value, int] = field(default_factory=dict)
-    box_of: dict[ir.Value, int] = field(default_factory=dict)
+    index_of: dict[Value, int] = field(default_factory=dict)
+    box_of: dict[Value, int] = field(default_factory=dict)
 
     def run(self) -> TileProgram:
-        (function,) = [op.operation for op in self.located.body.operations if op.operation.name == "func.func"]
-        self.lines = dict(zip(_walk(self.located), _lines(self.text), strict=True))
+        self.lines = dict(zip(operations(self.located.operation), _lines(self.text), strict=True))
         self.builder = ProgramBuilder(self.kernel, origin_names=list(self.origins))
         self.tracker = DependenceTracker()
         self.loops: list[str] = []
         self.bytes_used = 0
-        entry = function.regions[0].blocks[0]
+        entry = function_of(self.located).regions[0].blocks[0]
         self.boxes: list[Box] = []
-        for number, (argument, kind) in enumerate(zip(entry.arguments, self.arguments, strict=True)):
-            self._argument(number, argument, kind, _is_written(argument))
+        for number, argument in enumerate(entry.arguments):
+            self._argument(number, argument, _is_written(argument))
         steps = self._block(entry)
         state = _State([0] * len(self.index_of), self.boxes + [_NOWHERE] * (len(self.box_of) - len(self.boxes)), [])
         for step in steps:
             step(state)
         return self.builder.build()
 
-    def _argument(self, number: int, argument: ir.Value, kind: TensorType, written: bool) -> None:
+    def _argument(self, number: int, argument: Value, written: bool) -> None:
         memref = ir.MemRefType(argument.type)
         strides, offset = memref.get_strides_and_offset()
-        size = _element_bytes(memref)
+        size = element_bytes(memref)
         shape = tuple(memref.shape)
         self.builder.arguments.append(Argument(f"arg{number}", shape, tuple(strides), offset, size, written))
         self.box_of[argument] = len(self.box_of)
@@ -163,10 +169,10 @@ class _Extractor:
 
         return run
 
-    def _new_index(self, value: ir.Value) -> int:
+    def _new_index(self, value: Value) -> int:
         return self.index_of.setdefault(value, len(self.index_of))
 
-    def _read(self, value: ir.Value | int) -> Callable[[_State], int]:
+    def _read(self, value: Index) -> Callable[[_State], int]:
         """How to get an index operand's value while running."""
         constant = value if isinstance(value, int) else constant_of(value)
         if constant is not None:
@@ -189,10 +195,10 @@ class _Extractor:
 
     def _alloc(self, op: ir.Operation) -> _Step:
         kind = ir.MemRefType(op.results[0].type)
-        assert _space(kind) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
-        slots = ir.IntegerAttr(op.attributes[SLOTS]).value if SLOTS in op.attributes else 1
+        assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
+        slots = integer(op, SLOTS) if SLOTS in op.attributes else 1
         shape = tuple(kind.shape)
-        size = _element_bytes(kind)
+        size = element_bytes(kind)
         tile = shape[1:] if slots > 1 else shape
         elements = 1
         for extent in tile:
@@ -212,11 +218,7 @@ class _Extractor:
     def _subview(self, op: ir.Operation) -> _Step:
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        operands = list(op.operands)[1:]
-        offsets = self._mixed(op, "static_offsets", operands[: segments[1]])
-        sizes = self._mixed(op, "static_sizes", operands[segments[1] : segments[1] + segments[2]])
-        steps = self._mixed(op, "static_strides", operands[segments[1] + segments[2] :])
+        offsets, sizes, steps = ([self._read(each) for each in group] for group in subview_groups(op))
         kept = _kept_axes(op)
 
         def run(state: _State) -> None:
@@ -240,10 +242,6 @@ class _Extractor:
 
         return run
 
-    def _mixed(self, op: ir.Operation, name: str, dynamic: list[ir.Value]) -> list[Callable[[_State], int]]:
-        static = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-        return [self._read(dynamic.pop(0) if each == _FIXED else each) for each in static]
-
     def _reshape(self, op: ir.Operation) -> _Step:
         """A reshape of static extents: the same first element, the strides its type says."""
         source = self.box_of[op.operands[0]]
@@ -253,37 +251,35 @@ class _Extractor:
 
         def run(state: _State) -> None:
             base = state.boxes[source]
-            state.boxes[place] = Box(base.space, base.target, base.slot, base.offset, shape, strides, base.element_bytes)
+            state.boxes[place] = Box(
+                base.space, base.target, base.slot, base.offset, shape, strides, base.element_bytes
+            )
 
         return run
 
     def _instruction(self, op: ir.Operation) -> _Step:
-        description = _describe(op, self.machine)
+        description = describe(op)
         places = [self.box_of[value] for value in description.memrefs]
         number = len(self.builder.ops)
-        self.builder.ops.append(
-            OpInfo(op.name, self.lines[op], tuple(self.loops), description.class_counts)
-        )
-        origins = tuple(sorted({int(found) for found in _ORIGIN.findall(description.locations)}))
+        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), description.class_counts))
         accesses = description.accesses
 
         def run(state: _State) -> None:
             boxes = [state.boxes[place] for place in places]
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
-            self._emit(description, number, tuple(state.counters), boxes, operands, origins)
+            self._emit(description, number, tuple(state.counters), boxes, operands)
 
         return run
 
     def _emit(
         self,
-        description: _Description,
+        description: Description,
         number: int,
         iteration: tuple[int, ...],
         boxes: list[Box],
         operands: tuple[Operand, ...],
-        origins: tuple[int, ...],
     ) -> None:
-        extent = description.extent(boxes)
+        extent = description.extent([box.shape for box in boxes])
         opcode = description.opcode(operands)
         vector = opcode == Opcode.VECTOR
         instruction = Instruction(
@@ -293,149 +289,22 @@ class _Extractor:
             operands=operands,
             extent=extent,
             reduction=description.reduction if vector else 0,
-            lane=_lane(extent, description.reduction, self.machine.vector_lanes) if vector else -1,
+            lane=lane_of(extent, description.reduction, self.machine.vector_lanes) if vector else -1,
             accumulates=description.role == "contraction",
-            origins=origins,
+            origins=description.origins,
         )
-        self.builder.add(_with(instruction, self.tracker.add(instruction)))
+        self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
 
 
 _NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)
 
 
-def _with(instruction: Instruction, dependences: tuple[tuple[int, int], ...]) -> Instruction:
-    from dataclasses import replace
-
-    return replace(instruction, dependences=dependences)
-
-
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """What does not change from one iteration of an op to the next."""
-
-    role: str
-    memrefs: tuple[ir.Value, ...]
-    accesses: tuple[Access, ...]
-    class_counts: tuple[int, ...]
-    reduction: int
-    sources: tuple[tuple[int, int], ...]
-    """For each entry of the extent, which operand and axis it is read off; (-1, 0) is an extent of one."""
-    locations: str
-
-    def extent(self, boxes: list[Box]) -> tuple[int, ...]:
-        return tuple(1 if operand < 0 else boxes[operand].shape[axis] for operand, axis in self.sources)
-
-    def opcode(self, operands: tuple[Operand, ...]) -> Opcode:
-        if self.role == "contraction":
-            return Opcode.MATMUL
-        if self.role != "copy":
-            return Opcode.VECTOR
-        source, target = operands[0].space, operands[1].space
-        if source == target:
-            return Opcode.COPY
-        return Opcode.LOAD if source == Space.DRAM else Opcode.STORE
-
-
-def _describe(op: ir.Operation, machine: Machine) -> _Description:
-    role = role_of(op)
-    pairs = [
-        (value, indexing, position)
-        for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
-        if isinstance(value.type, ir.MemRefType)
-    ]
-    inputs = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[0]
-    accesses = tuple(_access(op, position, position >= inputs) for _, _, position in pairs)
-    walked: dict[int, tuple[int, int]] = {}
-    for number, (_, indexing, _) in enumerate(pairs):
-        for axis, loop in enumerate(axis_loops(indexing)):
-            if loop is not None:
-                walked.setdefault(loop, (number, axis))
-    kinds = iterators(op)
-    order = _matmul_loops(op) if role == "contraction" else list(range(len(kinds)))
-    sources = tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order)
-    reduction = sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction")
-    counts = _class_counts(op) if role not in ("contraction", "copy") else (0, 0, 0, 0)
-    locations = " ".join([str(op.location), *(str(inner.location) for inner in _body(op))])
-    return _Description(role, tuple(value for value, _, _ in pairs), accesses, counts, reduction, sources, locations)
-
-
-def _access(op: ir.Operation, position: int, output: bool) -> Access:
-    if not output:
-        return Access.READ
-    used = op.name not in ("linalg.fill", "linalg.copy") and bool(list(op.regions[0].blocks[0].arguments[position].uses))
-    return Access.READ_WRITE if used else Access.WRITE
-
-
-def _matmul_loops(op: ir.Operation) -> list[int]:
-    """The loops that are batch, m, n and k; -1 where there is none."""
-    from torch_mlir.dialects import linalg
-
-    found = linalg.infer_contraction_dimensions(op)
-    groups = [list(found.batch), list(found.m), list(found.n), list(found.k)]
-    assert all(len(group) <= 1 for group in groups), "a contraction over several loops of one kind"
-    return [group[0] if group else -1 for group in groups]
-
-
-def _body(op: ir.Operation) -> list[ir.Operation]:
-    if not op.regions or not len(op.regions[0].blocks):
-        return []
-    return [inner.operation for inner in op.regions[0].blocks[0].operations]
-
-
-_CONVERSIONS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "index_cast"}
-_SLOW = {"divf", "remf", "divsi", "divui", "remsi", "remui"}
-_SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite", "ctpop", "floor", "ceil", "round"}
-_FREE = {"linalg.yield", "linalg.index", "arith.constant"}
-
-
-def _class_counts(op: ir.Operation) -> tuple[int, ...]:
-    """Operations per iteration point by class, read off the body."""
-    counts = [0] * len(OpClass)
-    for inner in _body(op):
-        if inner.name in _FREE:
-            continue
-        dialect, _, name = inner.name.partition(".")
-        if dialect == "math" and name not in _SIMPLE_MATH or name in _SLOW:
-            counts[OpClass.SPECIAL] += 1
-        elif name in _CONVERSIONS:
-            counts[OpClass.CONVERT] += 1
-        else:
-            counts[OpClass.ALU] += 1
-    if not any(counts):
-        counts[OpClass.MOVE] = 1
-    return tuple(counts)
-
-
-def _lane(extent: tuple[int, ...], reduction: int, lanes: int) -> int:
-    """The dim spread over the lanes: the outermost parallel one that fills them, else the longest parallel one.
-
-    Only a space without parallel dims spreads a reduced one, and pays for reducing across lanes.
-    """
-    parallel = [dim for dim in range(len(extent)) if not reduction >> dim & 1]
-    filling = [dim for dim in parallel if extent[dim] >= lanes]
-    if filling:
-        return filling[0]
-    candidates = [dim for dim in parallel if extent[dim] > 1] or list(range(len(extent)))
-    return max(candidates, key=lambda dim: extent[dim], default=-1)
-
-
-def _walk(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
 def _lines(text: str) -> list[int]:
     module = parse(text)  # named: an op does not keep its module alive
-    return [line_of(op.location) or 0 for op in _walk(module)]
+    return [line_of(op.location) or 0 for op in operations(module.operation)]
 
 
-def _is_written(argument: ir.Value) -> bool:
+def _is_written(argument: Value) -> bool:
     """Whether some copy stores to an argument."""
     for use in argument.uses:
         op = use.owner.operation
@@ -448,24 +317,14 @@ def _is_written(argument: ir.Value) -> bool:
 
 def _kept_axes(op: ir.Operation) -> list[int]:
     """Axes of a subview that its result keeps: unit extents may be dropped."""
-    shape = list(ir.MemRefType(op.results[0].type).shape)
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    shape, sizes = shape_of(op.results[0]), integers(op, "static_sizes")
     kept: list[int] = []
     for axis, size in enumerate(sizes):
-        left = len(sizes) - axis
-        wanted = len(shape) - len(kept)
+        left, wanted = len(sizes) - axis, len(shape) - len(kept)
         if wanted and (left == wanted or size != 1 or shape[len(kept)] == 1):
             kept.append(axis)
     assert len(kept) == len(shape), "a subview drops unit extents only"
     return kept
-
-
-def _space(kind: ir.MemRefType) -> int:
-    return 0 if kind.memory_space is None else ir.IntegerAttr(kind.memory_space).value
-
-
-def _element_bytes(kind: ir.MemRefType) -> int:
-    return -(-element_bits(kind.element_type) // 8)
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -121,7 +121,9 @@ def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     free = [dim for dim in payload.dims if not (whole and dim in payload.reduced)]
     if whole or not payload.reduced:
         return free[::-1]
-    return [dim for dim in free[::-1] if dim not in payload.reduced] + [dim for dim in free[::-1] if dim in payload.reduced]
+    return [dim for dim in free[::-1] if dim not in payload.reduced] + [
+        dim for dim in free[::-1] if dim in payload.reduced
+    ]
 
 
 def _round_to(size: int, multiple: int, extent: int) -> int:
@@ -151,9 +153,7 @@ class _Cost:
 
 
 def _contraction_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[dict[str, int], str]:
-    priced = [
-        (_cost(payload, machine, tile), tile) for tile in _candidates(payload, machine) if demand.fits(tile)
-    ]
+    priced = [(_cost(payload, machine, tile), tile) for tile in _candidates(payload, machine) if demand.fits(tile)]
     if not priced:
         return dict.fromkeys(payload.dims, 1), "the smallest tiling there is"
     fastest = min(cost.cycles for cost, _ in priced)

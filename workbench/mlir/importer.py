@@ -14,15 +14,16 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from torch_mlir import ir
-from torch_mlir.dialects import bufferization, func, linalg, memref, tensor
+from torch_mlir.dialects import bufferization, func, memref, tensor
 from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
+from workbench.mlir.bindings import Value, copy, function_of, maker
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +33,7 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     """The verified MLIR module of a kernel: linalg on tensors, memref arguments of the given types."""
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
-        function = _only_function(imported)
+        function = function_of(imported)
         _take_memrefs(function, arguments)
         imported.operation.verify()
     return imported
@@ -48,7 +49,7 @@ def _import(module: torch.fx.GraphModule, name: str) -> ir.Module:
 
 
 @contextlib.contextmanager
-def _native_stderr() -> Iterator[Callable[[], str]]:
+def _native_stderr() -> Generator[Callable[[], str]]:
     """Catches what native code writes to stderr, where torch-mlir explains a failed import."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -64,11 +65,6 @@ def _native_stderr() -> Iterator[Callable[[], str]]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-def _only_function(module: ir.Module) -> ir.Operation:
-    (function,) = [op for op in module.body.operations if op.operation.name == "func.func"]
-    return function
 
 
 def memref_type(kind: TensorType) -> ir.Type:
@@ -115,7 +111,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> No
             squeezed = _squeeze(out, kind)
             source = _argument_behind(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
-                linalg.copy(source, outs=[squeezed])
+                copy(source, squeezed)
             else:
                 result = _collapse(value, kind)
                 bufferization.materialize_in_destination(None, result, squeezed, restrict=True, writable=True)
@@ -131,7 +127,7 @@ def _tensor_of(kind: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(shaped.shape, shaped.element_type)
 
 
-def _squeeze(value: ir.Value, kind: TensorType) -> ir.Value:
+def _squeeze(value: Value, kind: TensorType) -> Value:
     """The memref without its extents of one."""
     if 1 not in kind.shape:
         return value
@@ -140,20 +136,17 @@ def _squeeze(value: ir.Value, kind: TensorType) -> ir.Value:
         tuple(kind.shape[axis] for axis in kept), kind.dtype, tuple(kind.strides[axis] for axis in kept), kind.offset
     )
     rank = len(kind.shape)
-    return memref.SubViewOp(
-        memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank
-    ).result
+    return memref.SubViewOp(memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank).result
 
 
-def _argument_behind(value: ir.Value) -> ir.Value | None:
+def _argument_behind(value: Value) -> Value | None:
     """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
-    while not isinstance(value, ir.BlockArgument):
-        owner = value.owner
-        if owner.name == "bufferization.to_tensor":
-            return owner.operands[0]
-        if owner.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
+    while (op := maker(value)) is not None:
+        if op.name == "bufferization.to_tensor":
+            return op.operands[0]
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
             return None
-        value = owner.operands[0]
+        value = op.operands[0]
     return None
 
 
@@ -170,14 +163,14 @@ def _reassociation(shape: Sequence[int]) -> list[list[int]]:
     return groups if any(extent != 1 for extent in shape) else []
 
 
-def _expand(value: ir.Value, whole: ir.Type) -> ir.Value:
+def _expand(value: Value, whole: ir.Type) -> Value:
     shape = list(ir.RankedTensorType(whole).shape)
     if 1 not in shape:
         return value
     return tensor.ExpandShapeOp(whole, value, _reassociation(shape), [], shape).result
 
 
-def _collapse(value: ir.Value, kind: TensorType) -> ir.Value:
+def _collapse(value: Value, kind: TensorType) -> Value:
     if 1 not in kind.shape:
         return value
     element = ir.RankedTensorType(value.type).element_type

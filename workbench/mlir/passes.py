@@ -18,6 +18,7 @@ from torch_mlir import ir
 from workbench.errors import PassError, Problem
 from workbench.ir import Mapping, Snapshot
 from workbench.mlir import payload as payloads
+from workbench.mlir.bindings import integer
 from workbench.mlir.context import parse, print_module, run_passes
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
@@ -116,7 +117,7 @@ def _recompute(module: ir.Module, options: dict[str, str]) -> None:
     reduced = payloads.analyse(module).reduced
     described = {op.id: op for op in payloads.analyse(module).ops}
     for op in reversed(linalg_ops(module)):
-        number = ir.IntegerAttr(op.attributes[payloads.ID]).value
+        number = integer(op, payloads.ID)
         if described[number].role != "elementwise" or not set(described[number].loops) & set(reduced):
             continue
         users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]

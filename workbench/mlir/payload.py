@@ -9,12 +9,15 @@ makes and the other reads. A mapping names these dims: b, m, n, k in a contracti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
+
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, shape_of
+from workbench.mlir.context import operations
 
 ID = "npu.id"
 """Attribute on every linalg op of a kernel: what the schedule calls it by."""
@@ -68,15 +71,8 @@ class Payload:
 
 def linalg_ops(module: ir.Module) -> list[ir.Operation]:
     """Every linalg op in the order of the text."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("linalg.") and op.name not in ("linalg.yield", "linalg.index"):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    inside = ("linalg.yield", "linalg.index")
+    return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
 
 
 def tag(module: ir.Module) -> None:
@@ -89,23 +85,22 @@ def tag(module: ir.Module) -> None:
             for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
                 with ir.InsertionPoint(op):
                     use.owner.operands[use.operand_number] = op.clone().results[0]
-    index = ir.IntegerType.get_signless(64, module.context)
     for number, op in enumerate(linalg_ops(module)):
-        op.attributes[ID] = ir.IntegerAttr.get(index, number)
+        op.attributes[ID] = integer_attribute(number)
 
 
 def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
-    if "indexing_maps" in op.attributes:
-        maps = op.attributes["indexing_maps"]
-    else:
-        maps = linalg.get_indexing_maps(op)
+    maps: Any = op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else linalg.get_indexing_maps(op)
     return [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(maps)]
 
 
 def iterators(op: ir.Operation) -> list[str]:
     """parallel or reduction, for each loop of the op."""
     if "iterator_types" in op.attributes:
-        return ["reduction" if "reduction" in str(each) else "parallel" for each in op.attributes["iterator_types"]]
+        return [
+            "reduction" if "reduction" in str(each) else "parallel"
+            for each in ir.ArrayAttr(op.attributes["iterator_types"])
+        ]
     maps = indexing_maps(op)
     written = {axis for axis in axis_loops(maps[-1]) if axis is not None}
     return ["parallel" if loop in written else "reduction" for loop in range(maps[-1].n_dims)]
@@ -113,9 +108,7 @@ def iterators(op: ir.Operation) -> list[str]:
 
 def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
     """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
-    return [
-        expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results
-    ]
+    return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
 
 
 def role_of(op: ir.Operation) -> str:
@@ -126,17 +119,25 @@ def role_of(op: ir.Operation) -> str:
     return "reduction" if "reduction" in iterators(op) else "elementwise"
 
 
+def matmul_loops(op: ir.Operation) -> dict[str, list[int]]:
+    """The loops that are batch, m, n and k of a contraction; empty when it is none."""
+    found: Any = linalg.infer_contraction_dimensions(op)
+    if found is None:
+        return {}
+    groups = {"b": found.batch, "m": found.m, "n": found.n, "k": found.k}
+    return {letter: [int(loop) for loop in loops] for letter, loops in groups.items()}
+
+
 def _contraction_dims(op: ir.Operation) -> dict[int, str]:
     """Loop -> name of a matrix multiplication's loops; empty when it has no m or n and k."""
-    found = linalg.infer_contraction_dimensions(op)
-    if found is None or not found.k or not (found.m or found.n):
+    groups = matmul_loops(op)
+    if not groups or not groups["k"] or not (groups["m"] or groups["n"]):
         return {}
-    names: dict[int, str] = {}
-    for letter, loops in (("b", found.batch), ("m", found.m), ("n", found.n), ("k", found.k)):
-        loops = list(loops)
-        for position, loop in enumerate(loops):
-            names[loop] = letter if len(loops) == 1 else f"{letter}{position}"
-    return names
+    return {
+        loop: letter if len(loops) == 1 else f"{letter}{position}"
+        for letter, loops in groups.items()
+        for position, loop in enumerate(loops)
+    }
 
 
 class _Classes:
@@ -159,8 +160,8 @@ def analyse(module: ir.Module) -> Payload:
     """The payload of a tagged module of linalg ops on tensors (or a copy on memrefs)."""
     ops = linalg_ops(module)
     classes = _Classes()
-    values: dict[ir.Value, str] = {}
-    made = {result for op in ops for result in op.results}
+    values: dict[Value, str] = {}
+    made: set[Value] = {result for op in ops for result in op.results}
     for number, op in enumerate(ops):
         for value, indexing in _operands(op):
             key = values.setdefault(value, f"v{len(values)}")
@@ -180,9 +181,9 @@ def analyse(module: ir.Module) -> Payload:
     return Payload(described, dims, reduced)
 
 
-def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[ir.Value]) -> None:
+def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[Value]) -> None:
     """Two vector ops that read one argument walk it alike, unless that made two loops of one op the same dim."""
-    readers: dict[tuple[ir.Value, int], tuple[int, int]] = {}
+    readers: dict[tuple[Value, int], tuple[int, int]] = {}
     for number, op in enumerate(ops):
         if role_of(op) == "contraction":
             continue
@@ -205,7 +206,7 @@ def _would_merge_loops(ops: list[ir.Operation], classes: _Classes, left: object,
     )
 
 
-def _operands(op: ir.Operation) -> Iterator[tuple[ir.Value, ir.AffineMap]]:
+def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
     for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
         if isinstance(value.type, ir.ShapedType):
             yield value, indexing
@@ -233,7 +234,7 @@ def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
 
 
 def _describe(
-    number: int, op: ir.Operation, names: dict[object, str], classes: _Classes, values: dict[ir.Value, str]
+    number: int, op: ir.Operation, names: dict[object, str], classes: _Classes, values: dict[Value, str]
 ) -> PayloadOp:
     kinds = iterators(op)
     loops = tuple(names[classes.find((number, loop))] for loop in range(len(kinds)))
@@ -241,7 +242,7 @@ def _describe(
     accesses = tuple(
         Access(
             tuple(loops[loop] for loop in axis_loops(indexing) if loop is not None),
-            math.ceil(element_bits(ir.ShapedType(value.type).element_type) / 8),
+            element_bytes(ir.ShapedType(value.type)),
             position >= inputs,
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
         )
@@ -249,13 +250,7 @@ def _describe(
         if isinstance(value.type, ir.ShapedType)
     )
     reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
-    return PayloadOp(ir.IntegerAttr(op.attributes[ID]).value, role_of(op), loops, reduced, accesses)
-
-
-def element_bits(kind: ir.Type) -> int:
-    if isinstance(kind, ir.IndexType):
-        return 64
-    return kind.width
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses)
 
 
 def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:
@@ -263,5 +258,5 @@ def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]
         for value, indexing in _operands(op):
             for axis, loop in enumerate(axis_loops(indexing)):
                 if loop is not None and description.loops[loop] == name:
-                    return ir.ShapedType(value.type).shape[axis]
+                    return shape_of(value)[axis]
     raise AssertionError(f"no operand has an axis along {name}")

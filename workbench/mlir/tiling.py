@@ -68,8 +68,7 @@ def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping) -> list[int]
     if payload.contraction is not None and op is not payload.contraction:
         return []
     return [
-        mapping.tile[dim] if dim in payload.reduced and mapping.tile[dim] < payload.dims[dim] else 0
-        for dim in op.loops
+        mapping.tile[dim] if dim in payload.reduced and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops
     ]
 
 

@@ -35,7 +35,7 @@ VIEW = frozenset(
     aten.expand.default aten.select.int aten.slice.Tensor aten.unsqueeze.default aten.squeeze.default
     aten.squeeze.dim aten.squeeze.dims aten.detach.default aten.alias.default aten.split.Tensor
     aten.split_with_sizes.default aten.chunk.default aten.unbind.int aten.narrow.default aten.movedim.int
-    aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.as_strided.default aten.numpy_T.default
+    aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.numpy_T.default
     aten.mT.default aten.swapaxes.default aten.unfold.default aten.view_as.default aten.expand_as.default
     """.split()
 )

@@ -78,7 +78,8 @@ def record(
     """
     graph = program.graph
     live = _live(program, [leaf for leaf in leaves if isinstance(leaf, str)])
-    slots = {node.name: slot_of(node.name) for node in graph.find_nodes(op="placeholder")}
+    given = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
+    slots = {node.name: slot_of(node.name) for node in given}
     used = {id(slot.tensor): slot for place, slot in slots.items() if place in live}
     used.update({id(slot.tensor): slot for slot in leaves if isinstance(slot, Slot)})
     ordered = list(user)
@@ -88,7 +89,7 @@ def record(
     namer = Namer()
     names = {id(slot.tensor): namer(slot.path) for slot in ordered}
     values = {place: names[id(slot.tensor)] for place, slot in slots.items() if id(slot.tensor) in names}
-    offsets = {_storage(node): _fake(node).storage_offset() for node in graph.find_nodes(op="placeholder")}
+    offsets = {_storage(node): _fake(node).storage_offset() for node in given}
     types = {names[id(slot.tensor)]: to_type(slot.tensor, base_offset=slot.tensor.storage_offset()) for slot in ordered}
     nodes: list[Node] = []
     for node in graph.nodes:

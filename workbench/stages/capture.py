@@ -33,7 +33,7 @@ from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
 from workbench.ops.literals import to_type
-from workbench.ops.reachable import Reachable, reachable
+from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, place_of, record
 
 Target = Callable[..., object]
@@ -126,12 +126,19 @@ class _Trace:
         for slot in self.user:
             if slot.tensor is tensor:
                 return slot
-        found = self.held.tensors.get(id(tensor))
-        return Slot(found.kind, found.path, tensor) if found else Slot("constant", fallback, tensor)
+        found = self._held(tensor)
+        return Slot(found.kind, found.path, found.tensor) if found else Slot("constant", fallback, tensor)
 
     def reader(self, slot: Slot) -> Callable[[], torch.Tensor]:
-        found = self.held.tensors.get(id(slot.tensor))
+        found = self._held(slot.tensor)
         return found.read if found else lambda: slot.tensor
+
+    def _held(self, tensor: torch.Tensor) -> Held | None:
+        """By identity, or else by memory: export keeps an alias of a parameter that no module owns."""
+        if found := self.held.tensors.get(id(tensor)):
+            return found
+        aliases = (held for held in self.held.tensors.values() if held.tensor.is_set_to(tensor))
+        return next(aliases, None) if not tensor.is_meta else None
 
     def modules(self) -> dict[str, str]:
         """Module path by `id`, the key that Dynamo's module stacks have."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule
+from workbench.mlir.context import print_module
 from workbench.mlir.importer import import_kernel
 from workbench.mlir.origins import origins_in
-from workbench.mlir.context import print_module
 from workbench.ops.fx import kernel_graph_module
 
 

@@ -15,7 +15,6 @@ from simulator.errors import DoesNotFit
 from simulator.machine import Machine
 from workbench.errors import MappingError
 from workbench.ir import (
-    Kernel,
     KernelGraph,
     KernelModule,
     Launch,
@@ -51,9 +50,7 @@ def schedule(
     """Every kernel in the scheduled form for `machine`, and the order of the launches."""
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(
-        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in rendered
-    )
+    kernels = tuple(schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in rendered)
     return ScheduledProgram(kernels, _launches(lowered))
 
 
@@ -120,7 +117,7 @@ def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bo
     trace.run("clean up", "canonicalize,cse")
     text = print_module(trace.module)
     verify_scheduled(text, rendered.kernel)
-    program = extract(trace.module, text, rendered.kernel, rendered.arguments, rendered.origins, machine)
+    program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
     return ScheduledKernel(
         rendered.kernel,
         text,
