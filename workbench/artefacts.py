@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import html
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
+from simulator import Trace
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.errors import MissingExtra, not_yet
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from simulator import Machine, Trace
+    from simulator import Machine
     from workbench.stages.capture import CapturedProgram
+    from workbench.views.gantt import Gantt
 
 R = TypeVar("R")
 
@@ -252,6 +254,95 @@ class Scheduled(Handle[ScheduledProgram]):
             f"Scheduled({_count(kernels, 'kernel')}, {_count(launches, 'launch')}, "
             f"{_count(instructions, 'instruction')})"
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Simulated(Handle[Trace]):
+    """The timeline: when every instruction ran, on which unit, and what it waited for."""
+
+    scheduled: ScheduledProgram
+    lowered: KernelGraph
+
+    @property
+    def trace(self) -> Trace:
+        return self.record
+
+    @property
+    def machine(self) -> Machine:
+        return self.record.machine
+
+    @property
+    def cycles(self) -> int:
+        """The makespan."""
+        return self.record.makespan
+
+    @property
+    def time_us(self) -> float:
+        return self.record.machine.microseconds(self.record.makespan)
+
+    @property
+    def stats(self) -> dict[str, int | float]:
+        """The figures that fit on a card: cycles, bytes, shares of the machine's peaks."""
+        return views.timeline.stats(self.record)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1."""
+        return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
+
+    @property
+    def by_kernel(self) -> pd.DataFrame:
+        """One row a kernel: cycles, bytes, busy unit cycles."""
+        return views.frame.frame(views.timeline.by_kernel(self.record))
+
+    @property
+    def by_op(self) -> pd.DataFrame:
+        """One row a captured node: its part of the busy unit cycles and of the bytes."""
+        return views.frame.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
+
+    @property
+    def stalls(self) -> pd.DataFrame:
+        """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+        return views.frame.frame(views.timeline.stalls(self.record))
+
+    @property
+    def waterfall(self) -> pd.DataFrame:
+        """Where the makespan went along the critical path; the cycles add up to it."""
+        return views.frame.frame(views.timeline.waterfall(self.record))
+
+    def kernel_cycles(self) -> dict[str, int]:
+        """Cycles from begin to end over all launches of each kernel."""
+        return views.timeline.kernel_cycles(self.record)
+
+    def _table(self) -> Table:
+        return views.timeline.by_kernel(self.record)
+
+    def text(self, *, width: int = 72) -> str:
+        return views.timeline.simulated_text(self.record, width=width)
+
+    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure."""
+        return _drawing().timeline(views.timeline.gantt_of(self.record), ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"
+
+
+class _Drawing(Protocol):
+    """What `workbench.jupyter.plot_timeline` offers."""
+
+    def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
+def _drawing() -> _Drawing:
+    """The drawing module, reached by name: the core neither imports nor needs matplotlib."""
+    try:
+        return cast(_Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "
+            "The timeline as text is j.simulated.text()."
+        ) from None
 
 
 def _count(number: int, noun: str) -> str:

@@ -175,7 +175,7 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
 def summary(journey: Journey, check: Check) -> dict[str, object]:
     """The result of a journey as plain data: what `workbench trace` prints."""
     lowered, simulated = journey.lowered.record, journey.simulated
-    cycles = simulated.cycles_of_kernels()
+    cycles = simulated.kernel_cycles()
     nodes = {item.node.name: item for item in lowered.nodes}
     kernels = [
         {

@@ -103,7 +103,7 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
         edges = np.linspace(0, max(view.makespan, 1), pixels + 1)
         colours = [style.kinds.get(kind, style.ink) for kind in view.kinds]
         _draw_shares(ax, view.busy(lane, edges), edges, base, -_BAR_HEIGHT, colours)
-        causes = [_cause_colour(style, cause) for cause in range(len(view.causes))]
+        causes = [style.causes.get(cause, style.faint) for cause in view.causes]
         _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
         return
     wide = (end - start) * (pixels / max(view.makespan, 1)) > 4
@@ -112,15 +112,18 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
         if not mine.any():
             continue
         colour = style.kinds.get(view.kinds[kind], style.ink)
-        _draw_boxes(ax, start[mine], end[mine], top, base, colour, style.ground if bool(wide[mine].all()) else colour)
+        for some, edge in ((mine & wide, style.ground), (mine & ~wide, colour)):
+            _draw_boxes(ax, start[some], end[some], top, base, colour, edge)
     for cause in view.used_causes():
         mine = (view.cause[part] == cause) & (wait < start)
-        colour = _cause_colour(style, cause)
+        colour = style.causes.get(view.causes[cause], style.faint)
         _draw_boxes(ax, wait[mine], start[mine], strip, strip + _STRIP_HEIGHT, colour, colour)
 
 
 def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
     """Rectangles as one collection. An edge in the ground's colour keeps neighbours apart."""
+    if not len(start):
+        return
     corners = np.empty((len(start), 4, 2))
     corners[:, :2, 0] = start[:, None]
     corners[:, 2:, 0] = end[:, None]
@@ -146,7 +149,8 @@ def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style) -> None:
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(_with_commas))
-    ax.set_xlabel("cycles", color=style.ink, fontsize=9)
+    idle = f"    (idle throughout: {', '.join(view.unused)})" if view.unused else ""
+    ax.set_xlabel(f"cycles{idle}", color=style.ink, fontsize=9)
     clock = view.clock_mhz
 
     def to_time(cycles: F64) -> F64:
@@ -174,7 +178,11 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
         for kind in view.used_kinds()
     ]
     idle = [
-        Patch(color=_cause_colour(style, cause), label=f"idle: {view.causes[cause]}") for cause in view.used_causes()
+        Patch(
+            color=style.causes.get(view.causes[cause], style.faint),
+            label=f"idle: {view.causes[cause].replace('_', ' ')}",
+        )
+        for cause in view.used_causes()
     ]
     figure = cast("Figure", ax.figure)
     entries = work + idle
@@ -195,10 +203,6 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
 
 def _with_commas(value: float, _: int) -> str:
     return f"{value:,g}" if value % 1 else f"{value:,.0f}"
-
-
-def _cause_colour(style: Style, cause: int) -> str:
-    return style.causes[cause % len(style.causes)]
 
 
 def _fitting(text: str, letters: float) -> str:

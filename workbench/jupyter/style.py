@@ -22,8 +22,8 @@ class Style:
     band: str
     """Every second launch's background."""
     kinds: Mapping[str, str]
-    causes: tuple[str, ...]
-    """Idle time by cause, in the order of the causes; they repeat when there are more causes."""
+    causes: Mapping[str, str]
+    """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use."""
 
 
 _LIGHT_KINDS = {
@@ -36,6 +36,32 @@ _LIGHT_KINDS = {
     "VECTOR": "#E69F00",
     "DIRECT": "#CC79A7",
     "BARRIER": "#555555",
+}
+_LIGHT_CAUSES = {
+    "launch": "#D5D9DE",
+    "issue": "#C9BFA5",
+    "window": "#B3A27C",
+    "queue": "#DDD3BB",
+    "unit": "#9C8F70",
+    "bandwidth": "#8CB7E0",
+    "write_after_read": "#B497CC",
+    "write_after_write": "#D3BEE3",
+    "reuse": "#8E6BAE",
+    "accumulate": "#A5D2BF",
+    "data": "#99A3AE",
+}
+_DARK_CAUSES = {
+    "launch": "#3C424B",
+    "issue": "#6E6753",
+    "window": "#857957",
+    "queue": "#575243",
+    "unit": "#948868",
+    "bandwidth": "#476F99",
+    "write_after_read": "#735A8C",
+    "write_after_write": "#5A4A6B",
+    "reuse": "#94719F",
+    "accumulate": "#4B7565",
+    "data": "#646E7A",
 }
 _DARK_KINDS = {
     **_LIGHT_KINDS,
@@ -54,7 +80,7 @@ LIGHT: Final = Style(
     faint="#ECEDEF",
     band="#F4F6F9",
     kinds=MappingProxyType(_LIGHT_KINDS),
-    causes=("#9AA5B1", "#77AADD", "#EE8866", "#BBCC33", "#FFAABB", "#44BB99", "#AAAA00", "#99DDFF"),
+    causes=MappingProxyType(_LIGHT_CAUSES),
 )
 DARK: Final = Style(
     ground="#15181D",
@@ -62,7 +88,7 @@ DARK: Final = Style(
     faint="#262B33",
     band="#1C2129",
     kinds=MappingProxyType(_DARK_KINDS),
-    causes=("#707C89", "#5C8FC4", "#C96C4D", "#94A32A", "#D0808F", "#37957B", "#8A8A1A", "#7AB4D0"),
+    causes=MappingProxyType(_DARK_CAUSES),
 )
 
 

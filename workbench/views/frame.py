@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 
-from workbench.views.table import Table
+from workbench.views.table import Cell, Table
 
 
 def frame(table: Table) -> pd.DataFrame:
@@ -23,3 +25,8 @@ def _dtype(table: Table, place: int) -> str:
         if kinds == kind:
             return dtype
     return "object"
+
+
+def frame_of_columns(columns: Mapping[str, Sequence[Cell]]) -> pd.DataFrame:
+    """Long columns as a DataFrame, without going through rows."""
+    return pd.DataFrame(dict(columns), columns=list(columns))

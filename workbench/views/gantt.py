@@ -52,6 +52,8 @@ class Gantt:
     """A timeline as lanes. Spans are sorted by lane, then start; `wait_start` is when the lane was last free."""
 
     lanes: tuple[Lane, ...]
+    unused: tuple[str, ...]
+    """Units that do nothing at all; they have no lane."""
     kinds: tuple[str, ...]
     causes: tuple[str, ...]
     bands: tuple[Band, ...]
@@ -94,26 +96,36 @@ def gantt(
     units: Sequence[tuple[str, str]],
     kinds: Sequence[str],
     causes: Sequence[str],
-    launches: Sequence[str],
+    launches: Sequence[tuple[str, int]],
     makespan: int,
     clock_mhz: float,
 ) -> Gantt:
-    """The view model of a trace. `units` are (name, group) by lane number, `launches` the kernel of each launch."""
+    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin) in order.
+
+    A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
+    """
+    works = np.bincount(spans.lane, minlength=len(units)) > 0
+    places = np.cumsum(works) - 1
+    unused = tuple(name for (name, _), used in zip(units, works, strict=True) if not used)
+    units = [unit for unit, used in zip(units, works, strict=True) if used]
     order = np.lexsort((spans.start, spans.lane))
-    lane, start, end = spans.lane[order], spans.start[order], spans.end[order]
+    lane, start, end = places[spans.lane[order]].astype(np.int64), spans.start[order], spans.end[order]
     before = np.concatenate([[0], end[:-1]]).astype(np.int64)
     first = np.concatenate([[True], lane[1:] != lane[:-1]]) if len(lane) else np.zeros(0, bool)
-    wait_start = np.minimum(np.where(first, 0, before[: len(lane)]), start)
+    begins = np.array([begin for _, begin in launches], np.int64)
+    free = np.where(first, 0, before[: len(lane)])
+    wait_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
     worked = np.bincount(lane, weights=(end - start).astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
     bands: list[Band] = []
-    for index, kernel in enumerate(launches):
+    for index, (kernel, _) in enumerate(launches):
         mine = spans.launch == index
         if mine.any():
             bands.append(Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max())))
     return Gantt(
         lanes=lanes,
+        unused=unused,
         kinds=tuple(kinds),
         causes=tuple(causes),
         bands=tuple(bands),
