@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -433,7 +433,10 @@ def _starts(counts: Iterable[int]) -> I64:
     return np.concatenate([[0], np.cumsum(np.fromiter(counts, np.int64))]).astype(np.int64)
 
 
-def _padded(rows: list[tuple[int, ...]], width: int, fill: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+Number = TypeVar("Number", np.int32, np.int64)
+
+
+def _padded(rows: list[tuple[int, ...]], width: int, fill: int, dtype: type[Number]) -> npt.NDArray[Number]:
     out = np.full((len(rows), width), fill, dtype)
     for index, row in enumerate(rows):
         out[index, : len(row)] = row

@@ -1,0 +1,90 @@
+"""ATen Workbench: one PyTorch operator, or a whole model, through a real NPU compiler and a cycle simulator.
+
+    import torch, workbench as wb
+    j = wb.trace(torch.softmax, torch.randn(512, 512), 1, machine="tpu-v3")
+    j.simulated.cycles, j.check().ok
+
+Importing this package costs next to nothing: every name below is fetched from its module when it is first used,
+so that PyTorch, MLIR, Numba and pandas are loaded by those who need them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.machine import Machine as Machine
+    from workbench.artefacts import Captured as Captured
+    from workbench.artefacts import Lowered as Lowered
+    from workbench.artefacts import Rendered as Rendered
+    from workbench.artefacts import Scheduled as Scheduled
+    from workbench.artefacts import Simulated as Simulated
+    from workbench.check import Check as Check
+    from workbench.errors import WorkbenchError as WorkbenchError
+    from workbench.journey import Journey as Journey
+    from workbench.journey import capture as capture
+    from workbench.journey import lower as lower
+    from workbench.journey import machine as machine
+    from workbench.journey import machines as machines
+    from workbench.journey import render as render
+    from workbench.journey import schedule as schedule
+    from workbench.journey import simulate as simulate
+    from workbench.journey import trace as trace
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "workbench.journey": (
+        "Journey",
+        "capture",
+        "lower",
+        "machine",
+        "machines",
+        "render",
+        "schedule",
+        "simulate",
+        "trace",
+    ),
+    "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
+    "workbench.check": ("Check",),
+    "workbench.errors": ("WorkbenchError",),
+    "simulator.machine": ("Machine",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_NOT_YET = frozenset({"Selection", "compare", "last_journeys", "load"})
+
+__all__ = [
+    "Captured",
+    "Check",
+    "Journey",
+    "Lowered",
+    "Machine",
+    "Rendered",
+    "Scheduled",
+    "Simulated",
+    "WorkbenchError",
+    "capture",
+    "lower",
+    "machine",
+    "machines",
+    "render",
+    "schedule",
+    "simulate",
+    "trace",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is not None:
+        return getattr(importlib.import_module(home), name)
+    if name in _NOT_YET:
+        from workbench.errors import not_yet
+
+        raise not_yet(f"wb.{name}")
+    raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

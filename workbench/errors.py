@@ -2,6 +2,144 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class WorkbenchError(Exception):
     """Base of every error the workbench raises on purpose."""
+
+
+class NotYet(WorkbenchError, NotImplementedError):
+    """The workbench will do this, but does not do it yet."""
+
+
+def not_yet(what: str, instead: str = "") -> NotYet:
+    """The one way of saying that something the design promises is not in this version."""
+    return NotYet(f"{what} is planned, but this version of ATen Workbench does not have it. {instead}".rstrip())
+
+
+class BadOption(WorkbenchError, ValueError):
+    """An option was given a value it does not take."""
+
+
+class MissingExtra(WorkbenchError, ImportError):
+    """Something needs a package that a plain install does not bring."""
+
+
+class ProgramFileError(WorkbenchError):
+    """A file given to `workbench trace` does not define what the command needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a text, and the 1-based line it is on where that is known."""
+
+    message: str
+    line: int | None = None
+
+
+def _listed(problems: tuple[Problem, ...], text: str = "") -> str:
+    """Problems one below the other, each with the line of `text` it is about."""
+    source = text.splitlines()
+    rows: list[str] = []
+    for problem in problems:
+        place = f"line {problem.line}: " if problem.line is not None else ""
+        rows.append(f"  {place}{problem.message}")
+        if problem.line is not None and 0 < problem.line <= len(source):
+            rows.append(f"      {source[problem.line - 1].strip()}")
+    return "\n".join(rows)
+
+
+class MlirSyntaxError(WorkbenchError):
+    """A text is not valid MLIR: it does not parse, or an op in it breaks that op's own rules."""
+
+    def __init__(self, name: str, text: str, problems: tuple[Problem, ...]) -> None:
+        self.name, self.text, self.problems = name, text, problems
+        super().__init__(f"{name} is not valid MLIR:\n{_listed(problems, text)}")
+
+
+class PassError(WorkbenchError):
+    """An MLIR pass refused its pipeline or failed on the module."""
+
+    def __init__(self, pipeline: str, problems: tuple[Problem, ...]) -> None:
+        self.pipeline, self.problems = pipeline, problems
+        super().__init__(f"the MLIR passes `{pipeline}` failed:\n{_listed(problems)}")
+
+
+class ScheduledFormError(WorkbenchError):
+    """A module is not in the scheduled form that the JIT and the tile program are read from."""
+
+    def __init__(self, name: str, text: str, problems: tuple[Problem, ...]) -> None:
+        self.name, self.text, self.problems = name, text, problems
+        count = f"{len(problems)} violation" + ("s" if len(problems) != 1 else "")
+        super().__init__(f"{name} is not in the scheduled form ({count}):\n{_listed(problems, text)}")
+
+
+class ImportFailed(WorkbenchError):
+    """torch-mlir could not bring a kernel into MLIR."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"kernel {kernel} could not be imported into MLIR: {reason}")
+        self.kernel, self.reason = kernel, reason
+
+
+class MappingOrder(WorkbenchError):
+    """A mapping walks a parallel dim inside a reduced one."""
+
+    def __init__(self, kernel: str, order: tuple[str, ...], reduced: tuple[str, ...], late: tuple[str, ...]) -> None:
+        super().__init__(
+            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a reduced"
+            f" dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its reduction is"
+            f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
+        )
+        self.kernel, self.order, self.reduced = kernel, order, reduced
+
+
+class NativeArgumentError(WorkbenchError):
+    """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
+
+
+class UnsupportedContainer(WorkbenchError):
+    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+
+
+class InputMismatch(WorkbenchError):
+    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+
+
+class NoTensorWork(WorkbenchError):
+    """The function computes nothing with tensors, so there is nothing to compile."""
+
+
+class GraphBreak(WorkbenchError):
+    """The function cannot be captured as one graph."""
+
+
+class CaptureFailed(WorkbenchError):
+    """The function raised while it was being captured."""
+
+
+class HiddenState(WorkbenchError):
+    """The function replaces tensors it holds, in a way a graph cannot record."""
+
+
+class MissingRoutes(WorkbenchError):
+    """The graph has ops that nothing here knows how to make."""
+
+
+class ReplayError(WorkbenchError):
+    """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
+
+
+class MappingError(WorkbenchError):
+    """A user's mapping names something that is not there, or asks for what cannot be."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"mapping of kernel {kernel!r}: {reason}")
+        self.kernel = kernel

@@ -79,18 +79,17 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
     if origin is tuple:
         if not isinstance(data, list):
             raise RecordFormatError(f"{where}: expected a list, found {type(data).__name__}")
+        items = cast("list[Any]", data)
         parts = typing.get_args(kind)
-        kinds = [parts[0]] * len(data) if parts[-1] is Ellipsis else list(parts)
-        if len(kinds) != len(data):
-            raise RecordFormatError(f"{where}: expected {len(kinds)} items, found {len(data)}")
-        return tuple(decode(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, data, strict=True)))
+        kinds = [parts[0]] * len(items) if parts[-1] is Ellipsis else list(parts)
+        if len(kinds) != len(items):
+            raise RecordFormatError(f"{where}: expected {len(kinds)} items, found {len(items)}")
+        return tuple(decode(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, items, strict=True)))
     if origin is dict:
-        if not isinstance(data, dict):
-            raise RecordFormatError(f"{where}: expected an object, found {type(data).__name__}")
         inner = typing.get_args(kind)[1]
-        return {key: decode(inner, item, f"{where}.{key}") for key, item in data.items()}
-    if kind is float and isinstance(data, dict) and set(data) == {"float"}:
-        return float(data["float"])
+        return {key: decode(inner, item, f"{where}.{key}") for key, item in _object(data, "an", where).items()}
+    if kind is float and isinstance(data, dict):
+        return _odd_float(cast("dict[str, Any]", data), where)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if isinstance(kind, type) and type(data) is kind:
@@ -98,10 +97,20 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
     raise RecordFormatError(f"{where}: expected {getattr(kind, '__name__', kind)}, found {data!r}")
 
 
-def _decode_record(kind: type[T], data: Any, where: str) -> T:
+def _object(data: object, what: str, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise RecordFormatError(f"{where}: expected a {kind.__name__} object, found {type(data).__name__}")
-    fields = {key: value for key, value in data.items() if key != "is"}
+        raise RecordFormatError(f"{where}: expected {what} object, found {type(data).__name__}")
+    return cast("dict[str, Any]", data)
+
+
+def _odd_float(data: dict[str, Any], where: str) -> float:
+    if data.keys() != {"float"} or data["float"] not in ("inf", "-inf", "nan"):
+        raise RecordFormatError(f"{where}: expected a number, found {data!r}")
+    return float(data["float"])
+
+
+def _decode_record(kind: type[T], data: Any, where: str) -> T:
+    fields = {key: value for key, value in _object(data, f"a {kind.__name__}", where).items() if key != "is"}
     known = {field.name for field in dataclasses.fields(cast(Any, kind))}
     if set(fields) != known:
         unknown, missing = sorted(set(fields) - known), sorted(known - set(fields))
@@ -111,12 +120,13 @@ def _decode_record(kind: type[T], data: Any, where: str) -> T:
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
-    if isinstance(data, dict) and "is" in data:
+    tag: object = cast("dict[str, Any]", data).get("is") if isinstance(data, dict) else None
+    if tag is not None:
         for kind in kinds:
             for record in _records_in(kind) if not typing.get_origin(kind) else ():
-                if record.__name__ == data["is"]:
+                if record.__name__ == tag:
                     return _decode_record(record, data, where)
-        raise RecordFormatError(f"{where}: unknown record {data['is']!r}")
+        raise RecordFormatError(f"{where}: unknown record {tag!r}")
     for kind in kinds:
         try:
             return decode(kind, data, where)

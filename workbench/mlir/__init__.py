@@ -1,0 +1,12 @@
+"""Everything that touches MLIR: contexts, passes, the scheduled form, native code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.mlir import runtime as runtime
+
+__getattr__ = submodules(__name__, "runtime")

@@ -1,0 +1,18 @@
+"""Records as plain data for reading: tables, text, HTML and the geometry of pictures. Nothing here draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.views import frame as frame
+    from workbench.views import gantt as gantt
+    from workbench.views import graph as graph
+    from workbench.views import kernels as kernels
+    from workbench.views import machines as machines
+    from workbench.views import table as table
+    from workbench.views import timeline as timeline
+
+__getattr__ = submodules(__name__, "frame", "gantt", "graph", "kernels", "machines", "table", "timeline")

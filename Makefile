@@ -1,0 +1,44 @@
+# Two commands matter: `make lab` and `make test`. Everything else is listed by `make help`.
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8888
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test demo check format clean
+
+help:  ## list these targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888)
+	$(BIN)/workbench lab --port $(PORT)
+
+test: $(INSTALLED)  ## run the tests, then every notebook
+	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest -p no:cacheprovider -x --nbval-lax --nbval-cell-timeout=300 notebooks
+
+demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
+	$(BIN)/python scripts/demo.py
+
+check: $(INSTALLED)  ## lint, arrows between packages, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/make_typings.py
+	$(BIN)/pyright
+
+format: $(INSTALLED)  ## let ruff fix and format the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The stamp is keyed on the files that say what to install: a second run costs nothing.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[lab,test]'
+	@touch $@

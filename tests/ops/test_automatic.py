@@ -1,0 +1,69 @@
+"""Every overload the automatic route claims really becomes linalg, in a kernel rebuilt from a record."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_mlir import fx as torch_mlir_fx
+
+from workbench.ir import AtenGraph, Input, Node, Origin, Ref, TensorType, Tree
+from workbench.ops import automatic
+from workbench.ops.decompose import infer
+from workbench.ops.fx import kernel_graph_module
+from workbench.ops.literals import to_arg, to_overload
+from workbench.stages.lower import lower
+
+MATRIX = TensorType((4, 6), "f32", (6, 1))
+BOOLEAN = TensorType((4, 6), "bool", (6, 1))
+SPECIAL = {
+    "aten._to_copy.default": ([], {"dtype": torch.float64}),
+    "aten.pow.Tensor_Scalar": ([1.7], {}),
+    "aten.clamp.default": ([-0.5, 0.5], {}),
+    "aten.hardtanh.default": ([-1.0, 1.0], {}),
+    "aten.sum.dim_IntList": ([[1], True], {}),
+    "aten.amax.default": ([[0, 1], False], {}),
+    "aten.amin.default": ([[0], False], {}),
+}
+
+
+def graph_of(op: str) -> AtenGraph:
+    """One call of `op`: tensors for its tensor parameters, a number for each other one it must have."""
+    inputs: list[TensorType] = []
+    args: list[object] = []
+    for parameter in to_overload(op)._schema.arguments:
+        if "Tensor" in str(parameter.type) and not parameter.has_default_value():
+            boolean = "logical" in op or "bitwise" in op or parameter.name == "condition"
+            inputs.append(BOOLEAN if boolean else MATRIX)
+            args.append(Ref(f"x{len(inputs) - 1}"))
+        elif not parameter.has_default_value() and op not in SPECIAL:
+            args.append(0.5)
+    more, kwargs = SPECIAL.get(op, ([], {}))
+    if op == "aten.mm.default":
+        inputs[1] = TensorType((6, 4), "f32", (4, 1))
+    if op == "aten.bmm.default":
+        inputs = [TensorType((2, 4, 6), "f32", (24, 6, 1)), TensorType((2, 6, 4), "f32", (24, 4, 1))]
+    types = {f"x{i}": type_ for i, type_ in enumerate(inputs)}
+    recorded = tuple(to_arg(arg) for arg in (*args, *more))
+    node = Node("y", op, recorded, {k: to_arg(v) for k, v in kwargs.items()}, ("y",), Origin("y", op))
+    types["y"] = infer(node, types)[0]
+    given = tuple(Input(name, "user", name) for name in types if name != "y")
+    return AtenGraph("f", given, (node,), ("y",), Tree("leaf"), types)
+
+
+@pytest.mark.parametrize("op", sorted(automatic.POINTWISE | automatic.REDUCTION | automatic.CONTRACTION))
+def test_an_overload_of_the_automatic_route_becomes_linalg(op: str) -> None:
+    lowered = lower(graph_of(op))
+    (kernel,) = lowered.kernels
+    module = torch_mlir_fx.stateless_fx_import(
+        kernel_graph_module(lowered, kernel), output_type="linalg-on-tensors", model_name=kernel.name
+    )
+    text = str(module)
+    assert "linalg." in text and "torch." not in text
+    assert f"func.func @{kernel.name}" in text
+
+
+def test_no_overload_is_in_two_classes() -> None:
+    every = [*automatic.POINTWISE, *automatic.REDUCTION, *automatic.CONTRACTION, *automatic.COPY, *automatic.VIEW]
+    assert len(every) == len(set(every))
+    for op in every:
+        to_overload(op)

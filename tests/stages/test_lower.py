@@ -1,0 +1,365 @@
+"""Lowering: what becomes a kernel, what a view, what is refused, and that the numbers stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.programs import PROGRAMS
+from workbench import errors
+from workbench.ir import KernelGraph
+from workbench.ops.execute import run_nodes
+from workbench.ops.fusion import RULES
+from workbench.ops.literals import to_dtype
+from workbench.stages.capture import capture
+from workbench.stages.lower import lower
+
+
+def lowered(fn: Any, *inputs: torch.Tensor) -> KernelGraph:
+    """Lowered, after making sure that the lowered nodes compute what `fn` does and the order of kernels is one."""
+    captured = capture(fn, inputs)
+    graph = lower(captured.graph)
+    check_structure(graph)
+    given = dict(zip((i.value for i in captured.graph.inputs), [*inputs, *captured.live()], strict=True))
+    known = run_nodes([item.node for item in graph.nodes], given)
+    found = captured.rebuild([known[value] for value in captured.graph.outputs])
+    torch.testing.assert_close(found, fn(*inputs), rtol=1e-5, atol=1e-5)
+    return graph
+
+
+def check_structure(graph: KernelGraph) -> None:
+    """Each node in one kernel or a view; each kernel makes one value, that nothing inside hides; order is causal."""
+    in_kernels = [name for kernel in graph.kernels for name in kernel.nodes]
+    assert len(in_kernels) == len(set(in_kernels))
+    assert set(in_kernels) == {item.node.name for item in graph.nodes if item.route != "view"}
+    assert all(bool(item.kernel) == (item.route != "view") for item in graph.nodes)
+    bases = {view.value: view.base for view in graph.views}
+    assert not set(bases.values()) & set(bases)
+    ready = {given.value for given in graph.captured.inputs}
+    for kernel in graph.kernels:
+        assert len(kernel.outputs) == 1
+        assert {bases.get(value, value) for value in kernel.inputs} <= ready
+        ready |= set(kernel.outputs)
+    assert {bases.get(value, value) for value in graph.captured.outputs} <= ready
+    assert len({kernel.name for kernel in graph.kernels}) == len(graph.kernels)
+
+
+def kinds(graph: KernelGraph) -> list[str]:
+    return [kernel.kind for kernel in graph.kernels]
+
+
+def names(graph: KernelGraph) -> list[str]:
+    return [kernel.name for kernel in graph.kernels]
+
+
+def refusals(graph: KernelGraph) -> dict[tuple[str, str], str]:
+    return {(f.producer, f.consumer): f.reason for f in graph.fusions if not f.fused}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lowered_programs_compute_the_same_and_survive_json(name: str) -> None:
+    program = PROGRAMS[name]
+    fn = program.build()
+    captured = capture(fn, program.inputs(), program.kwargs())
+    graph = lower(captured.graph)
+    check_structure(graph)
+    assert KernelGraph.from_json(graph.to_json()) == graph
+    assert {item.route for item in graph.nodes} <= {"automatic", "view"}
+    fresh, options = program.inputs(seed=5), program.kwargs(seed=5)
+    leaves = [*captured.flatten(fresh, options), *captured.live()]
+    given = dict(zip((i.value for i in captured.graph.inputs), leaves, strict=True))
+    known = run_nodes([item.node for item in graph.nodes], given)
+    found = captured.rebuild([known[value] for value in captured.graph.outputs])
+    torch.testing.assert_close(found, fn(*fresh, **options), rtol=1e-5, atol=1e-5)
+    for item in graph.nodes:
+        for value in item.node.results:
+            assert graph.types[value].shape == tuple(known[value].shape)
+            assert to_dtype(graph.types[value].dtype) == known[value].dtype
+    for value in captured.graph.outputs:
+        assert graph.types[value].strides == captured.graph.types[value].strides
+
+
+ONE_KERNEL = {
+    "softmax_last": "reduction",
+    "softmax_first": "reduction",
+    "softmax_middle": "reduction",
+    "log_softmax": "reduction",
+    "layernorm": "reduction",
+    "rmsnorm": "reduction",
+    "rmsnorm_written_out": "reduction",
+    "var_last": "reduction",
+    "mean_two_dims": "reduction",
+    "max_all": "reduction",
+    "gelu_tanh": "elementwise",
+    "chain_of_ten": "elementwise",
+    "add_broadcast": "elementwise",
+    "matmul_bias_gelu": "contraction",
+    "linear": "contraction",
+    "both_transposed": "contraction",
+    "bmm": "contraction",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), ONE_KERNEL.items())
+def test_programs_that_are_one_kernel(name: str, kind: str) -> None:
+    program = PROGRAMS[name]
+    graph = lower(capture(program.build(), program.inputs()).graph)
+    assert kinds(graph) == [kind]
+    assert all(fusion.fused for fusion in graph.fusions)
+
+
+def test_a_decomposition_keeps_its_parents_origin() -> None:
+    graph = lowered(lambda x: torch.softmax(x, -1), torch.randn(3, 4))
+    (parent,) = graph.captured.nodes
+    assert len(graph.nodes) == 5
+    assert all(item.node.origin == parent.origin and item.parent == "softmax" for item in graph.nodes)
+    assert all(item.rule == "aten.softmax.int" for item in graph.nodes)
+    assert names(graph) == ["k0_softmax"]
+
+
+def test_the_feed_forward_says_why_its_hidden_activation_is_stored() -> None:
+    program = PROGRAMS["ffn_residual"]
+    graph = lower(capture(program.build(), program.inputs()).graph)
+    assert names(graph) == ["k0_linear_gelu", "k1_linear_add"]
+    (reason,) = [reason for (_, consumer), reason in refusals(graph).items() if consumer == "linear_1.mm"]
+    assert "compute it again" in reason
+
+
+def test_views_cost_no_kernel_and_resolve_to_what_lies_in_memory() -> None:
+    graph = lowered(lambda x: x.t()[1:].unsqueeze(0).transpose(1, 2), torch.randn(6, 5))
+    assert graph.kernels == ()
+    (output,) = graph.captured.outputs
+    assert {view.base for view in graph.views} == {"x"}
+    assert (graph.types[output].shape, graph.types[output].strides, graph.types[output].offset) == (
+        (1, 6, 4),
+        (4, 5, 1),
+        1,
+    )
+
+
+def test_every_edge_between_computing_nodes_has_one_decision() -> None:
+    graph = lowered(PROGRAMS["mlp"].build(), *PROGRAMS["mlp"].inputs())
+    computing = [item.node for item in graph.nodes if item.route != "view"]
+    maker = {value: node.name for node in computing for value in node.results}
+    edges = {(maker[v], node.name) for node in computing for v in node.operands if v in maker}
+    assert {(f.producer, f.consumer) for f in graph.fusions} == edges
+    assert len(graph.fusions) == len(edges)
+    rules = {rule.name for rule in RULES}
+    assert {f.rule for f in graph.fusions} <= rules and all(f.reason for f in graph.fusions)
+    kernel_of = {item.node.name: item.kernel for item in graph.nodes}
+    assert all(f.fused == (kernel_of[f.producer] == kernel_of[f.consumer]) for f in graph.fusions)
+
+
+def test_a_value_needed_outside_is_not_fused_away() -> None:
+    graph = lowered(lambda x: (h := x * 2, h + 1), torch.randn(4, 4))
+    assert len(graph.kernels) == 2
+    assert "needed outside" in refusals(graph)[("mul", "add")]
+
+
+def test_a_value_read_by_two_kernels_is_made_once() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(x)
+        return h @ w + h
+
+    graph = lowered(fn, torch.randn(4, 4), torch.randn(4, 4))
+    assert kinds(graph) == ["elementwise", "contraction"]
+    assert len(refusals(graph)) == 2
+
+
+def test_a_diamond_around_a_kernel_makes_no_cycle() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        a = x @ w
+        return torch.softmax(a * 2, -1) + torch.relu(a)
+
+    assert kinds(lowered(fn, torch.randn(5, 5), torch.randn(5, 5)))[0] == "contraction"
+
+
+def test_an_epilogue_whose_operand_needs_the_product_stays_outside() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        a = x @ w
+        return a + a @ w
+
+    graph = lowered(fn, torch.randn(5, 5), torch.randn(5, 5))
+    assert kinds(graph) == ["contraction", "contraction"]
+    assert graph.kernels[1].nodes == ("matmul_1", "add")
+
+
+def test_a_smaller_shape_is_not_computed_again_for_each_row() -> None:
+    graph = lowered(lambda x, b: x + torch.exp(b), torch.randn(8, 4), torch.randn(4))
+    assert len(graph.kernels) == 2
+    assert "differ" in refusals(graph)[("exp", "add")]
+
+
+def test_a_reduced_result_broadcast_the_other_way_is_not_fused() -> None:
+    square = torch.randn(6, 6)
+    assert len(lowered(lambda x: x / x.sum(1), square).kernels) == 2
+    assert len(lowered(lambda x: x / x.sum(0), square).kernels) == 1
+    assert len(lowered(lambda x: x / x.sum(1, keepdim=True), square).kernels) == 1
+    assert len(lowered(lambda x: x / x.sum(), square).kernels) == 1
+
+
+def test_reductions_over_different_dims_are_two_kernels() -> None:
+    graph = lowered(lambda x: x.sum(0) + x.sum(1), torch.randn(6, 6))
+    assert len(graph.kernels) == 2
+    graph = lowered(lambda x: x.exp().sum(0).sum(0), torch.randn(6, 6))
+    assert len(graph.kernels) == 2
+
+
+def test_pointwise_work_on_a_reduced_result_stays_with_it() -> None:
+    graph = lowered(lambda x: torch.sqrt(x.pow(2).mean(-1) + 1e-6) * 3, torch.randn(6, 9))
+    assert kinds(graph) == ["reduction"]
+
+
+def test_work_on_both_sides_of_a_reduction_joins_it() -> None:
+    graph = lowered(lambda x, w: torch.softmax(torch.tanh(x) * w, -1) * 2 + 1, torch.randn(6, 9), torch.randn(9))
+    assert kinds(graph) == ["reduction"]
+
+
+def test_kernels_are_not_fused_across_a_view() -> None:
+    graph = lowered(lambda x: (x * 2).view(-1) + 1, torch.randn(3, 4))
+    assert len(graph.kernels) == 2
+    (decision,) = [f for f in graph.fusions if not f.fused]
+    assert (decision.producer, decision.consumer, decision.rule) == ("mul", "add", "never across a view")
+
+
+def test_a_copy_that_is_needed_is_a_kernel_and_one_that_is_not_is_none() -> None:
+    assert kinds(lowered(lambda x: x.t().contiguous(), torch.randn(3, 4))) == ["elementwise"]
+    assert kinds(lowered(lambda x: x.contiguous() * 2, torch.randn(3, 4))) == ["elementwise"]
+    graph = lowered(lambda x: x.t().reshape(-1) * 2, torch.randn(3, 4))
+    assert len(graph.kernels) == 2
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (6, 4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+    ],
+)
+def test_matmul_of_any_ranks_is_one_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    graph = lowered(lambda a, b: a @ b, torch.randn(left), torch.randn(right))
+    assert kinds(graph).count("contraction") == 1
+
+
+def test_linear_of_any_rank_keeps_its_bias_in_the_products_kernel() -> None:
+    layer = nn.Linear(6, 4)
+    for shape in ((6,), (5, 6), (2, 5, 6), (2, 1, 5, 6)):
+        graph = lowered(layer, torch.randn(shape))
+        assert kinds(graph) == ["contraction"]
+        assert len(graph.kernels[0].nodes) == 2
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.std(-1),
+        lambda x: x.std(),
+        lambda x: x.var(),
+        lambda x: torch.var(x, dim=(0, 1), correction=2, keepdim=True),
+        lambda x: x.min(0).values,
+        lambda x: x.min(),
+        lambda x: x.amax((0, 1)),
+        lambda x: x.amin(),
+        lambda x: x.sum((0, 1), keepdim=True),
+        lambda x: x.sum(-1, dtype=torch.float64),
+        lambda x: x.mean((), keepdim=True),
+        lambda x: torch.log_softmax(x, 0, dtype=torch.float64),
+        lambda x: x.pow(3) + x.abs() ** 0.5 + x.abs() ** 1.3 + x**-1,
+        lambda x: F.layer_norm(x, (4, 6)),
+        lambda x: F.rms_norm(x, (6,)),
+        lambda x: F.silu(x) + F.hardswish(x),
+        lambda x: F.dropout(x, 0.5, training=False) * 2,
+        lambda x: x.sum().sum(-1),
+    ],
+)
+def test_formulas_compute_what_pytorch_does(fn: Any) -> None:
+    lowered(fn, torch.randn(4, 6))
+
+
+def test_formulas_with_a_third_operand() -> None:
+    x, y, c = torch.randn(4, 5), torch.randn(5, 6), torch.randn(6)
+    assert kinds(lowered(lambda c, x, y: torch.addmm(c, x, y, beta=0.5, alpha=2), c, x, y)).count("contraction") == 1
+    lowered(lambda c, x, y: torch.addmm(c, x, y, beta=0), c, x, y)
+    lowered(torch.baddbmm, torch.randn(2, 4, 6), torch.randn(2, 4, 5), torch.randn(2, 5, 6))
+    lowered(torch.mv, x, torch.randn(5))
+    lowered(torch.dot, torch.randn(5), torch.randn(5))
+
+
+def test_half_precision_softmax_reduces_in_float_when_asked() -> None:
+    x = torch.randn(4, 6, dtype=torch.bfloat16)
+    graph = lower(capture(lambda x: torch.softmax(x, -1, dtype=torch.float32), (x,)).graph)
+    assert graph.types[graph.captured.outputs[0]].dtype == "f32"
+    assert kinds(graph) == ["reduction"]
+
+
+def missing(x: torch.Tensor) -> torch.Tensor:
+    a = torch.cumsum(x, 0)
+    b = torch.cumsum(a, 1)
+    return torch.flip(b, (0,))
+
+
+@pytest.mark.parametrize("on_missing", ["host", "error"])
+def test_ops_without_a_route_are_named_all_at_once(on_missing: str) -> None:
+    graph = capture(missing, (torch.randn(4, 4),)).graph
+    with pytest.raises(errors.MissingRoutes) as caught:
+        lower(graph, on_missing=on_missing)
+    text, line = str(caught.value), missing.__code__.co_firstlineno
+    assert f"aten.cumsum.default: 2 node(s), at {__file__}:{line + 1}, {__file__}:{line + 2}" in text
+    assert f"aten.flip.default: 1 node(s), at {__file__}:{line + 3}" in text
+    assert "def cumsum(b: Builder, x0, *options) -> Ref:" in text
+
+
+def test_the_indices_of_a_maximum_have_no_route_yet() -> None:
+    graph = capture(lambda x: tuple(x.max(-1)), (torch.randn(4, 4),)).graph
+    with pytest.raises(errors.MissingRoutes, match=r"aten\.max\.dim: 1 node"):
+        lower(graph)
+
+
+def test_a_chain_of_views_after_a_kernel_reads_that_kernels_layout() -> None:
+    graph = lowered(lambda x: torch.relu(x.t()).t()[1].unsqueeze(0), torch.randn(5, 3))
+    (output,) = graph.captured.outputs
+    (made,) = graph.kernels[0].outputs
+    assert {view.value: view.base for view in graph.views}[output] == made
+    assert graph.types[made].strides == (1, 3)
+    assert (graph.types[output].strides, graph.types[output].offset) == ((3, 1), 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"on_missing": "ignore"}, errors.BadOption),
+        ({"fusion": {"softmax": False}}, errors.NotYet),
+        ({"prefer": "tosa"}, errors.NotYet),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], error: type[Exception]) -> None:
+    graph = capture(lambda x: x + 1, (torch.randn(2),)).graph
+    with pytest.raises(error, match=next(iter(options))):
+        lower(graph, **options)
+
+
+def test_empty_tensors_are_refused_for_now() -> None:
+    with pytest.raises(errors.NotYet, match="no elements"):
+        lower(capture(lambda x: x + 1, (torch.randn(0, 3),)).graph)
+
+
+def test_mutated_values_are_kept() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x.exp()
+
+    graph = lower(capture(fn, (torch.randn(3),)).graph)
+    (mutation,) = graph.captured.mutations
+    assert mutation.value in {value for kernel in graph.kernels for value in kernel.outputs}

@@ -1,0 +1,42 @@
+"""The progress line: silent for short work, gone at the end of long work, counting in between."""
+
+from __future__ import annotations
+
+import io
+import time
+
+from workbench.progress import Progress, waiting
+
+
+def test_short_work_writes_nothing():
+    out = io.StringIO()
+    with waiting("schedule", stream=out):
+        pass
+    assert out.getvalue() == ""
+
+
+def test_long_work_shows_a_line_and_takes_it_away():
+    out = io.StringIO()
+    with waiting("schedule", stream=out, delay=0.01) as progress:
+        for _ in progress.over([1, 2]):
+            time.sleep(0.05)
+    text = out.getvalue()
+    assert "schedule" in text
+    assert text.endswith("\r") and text.rstrip("\r").endswith(" ")
+
+
+def test_the_bar_counts_what_is_done():
+    progress = Progress("render", began=0.0, done=3, total=4)
+    assert progress.line(now=7.2) == "render  |" + "#" * 18 + "." * 6 + "|  3/4  7 s"
+    assert Progress("capture", began=0.0).line(now=2.0) == "capture  2 s"
+
+
+def test_an_error_in_the_work_ends_the_line_and_passes_on():
+    out = io.StringIO()
+    try:
+        with waiting("capture", stream=out, delay=0.01):
+            time.sleep(0.05)
+            raise ValueError("no")
+    except ValueError:
+        pass
+    assert out.getvalue().endswith("\r")

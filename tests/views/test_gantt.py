@@ -1,0 +1,94 @@
+"""The timeline's geometry: shares of pixels are exact, waits lie before the span that ends them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.views.gantt import Gantt, Spans, gantt, occupancy
+
+
+def spans(*rows: tuple[int, int, int, int, int, int]) -> Spans:
+    """Rows of (lane, start, end, kind, cause, launch)."""
+    columns = np.array(rows, np.int64).reshape(-1, 6).T
+    return Spans(*(column.copy() for column in columns))
+
+
+def view(made: Spans, makespan: int) -> Gantt:
+    return gantt(
+        made,
+        units=[("dma 0", "DMA"), ("vector", "vector")],
+        kinds=["LOAD", "VECTOR"],
+        causes=["issue", "data"],
+        launches=[("first", 0), ("second", 28)],
+        makespan=makespan,
+        clock_mhz=1000.0,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60), st.integers(0, 2)), max_size=12),
+    st.integers(1, 23),
+    st.integers(-10, 90),
+    st.integers(1, 150),
+)
+def test_occupancy_is_the_covered_share_of_every_interval(
+    pieces: list[tuple[int, int, int]], bins: int, first: int, width: int
+):
+    # Spans of one group never overlap on a lane: lay them one after another.
+    ends = [0, 0, 0]
+    rows: list[tuple[int, int, int]] = []
+    for gap, length, group in pieces:
+        start = ends[group] + gap
+        ends[group] = start + length
+        rows.append((start, ends[group], group))
+    start, end, group = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    edges = np.linspace(first, first + width, bins + 1)
+    got = occupancy(start, end, group, 3, edges)
+    for which in range(3):
+        for place in range(bins):
+            left, right = edges[place], edges[place + 1]
+            covered = sum(max(0.0, min(e, right) - max(s, left)) for s, e, g in rows if g == which)
+            assert got[which, place] == pytest.approx(covered / (right - left), abs=1e-9)
+
+
+def test_a_wait_reaches_from_the_last_span_of_the_lane_to_the_next():
+    made = view(spans((0, 30, 40, 0, 1, 0), (0, 5, 10, 0, 0, 0), (1, 12, 20, 1, 1, 0)), makespan=40)
+    lane = made.of_lane(0)
+    assert made.start[lane].tolist() == [5, 30]
+    assert made.wait_start[lane].tolist() == [0, 10]
+    assert made.wait_start[made.of_lane(1)].tolist() == [0]
+
+
+def test_busy_and_idle_fill_the_lane_up_to_its_last_span():
+    made = view(spans((0, 5, 10, 0, 0, 0), (0, 30, 40, 0, 1, 0)), makespan=40)
+    edges = np.linspace(0, 40, 9)
+    filled = made.busy(0, edges).sum(axis=0) + made.idle(0, edges).sum(axis=0)
+    assert filled.tolist() == pytest.approx([1.0] * 8)
+    assert made.lanes[0].busy == 15 / 40
+
+
+def test_nothing_waits_before_its_launch_begins():
+    made = view(spans((0, 0, 10, 0, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
+    assert made.wait_start.tolist() == [0, 28]
+
+
+def test_bands_span_their_launches():
+    made = view(spans((0, 0, 10, 0, 0, 0), (1, 10, 25, 1, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
+    assert [(band.kernel, band.start, band.end) for band in made.bands] == [("first", 0, 25), ("second", 30, 41)]
+
+
+def test_a_unit_that_does_nothing_has_no_lane():
+    made = view(spans((1, 10, 25, 1, 0, 0)), makespan=25)
+    assert [lane.name for lane in made.lanes] == ["vector"]
+    assert made.unused == ("dma 0",)
+    assert made.start[made.of_lane(0)].tolist() == [10]
+
+
+def test_an_empty_timeline_has_nothing():
+    made = view(spans(), makespan=0)
+    assert made.lanes == () and made.unused == ("dma 0", "vector")
+    assert made.bands == () and made.used_kinds() == ()

@@ -1,0 +1,350 @@
+"""What each stage leaves behind: thin handles over records, all answering the same few questions.
+
+Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
+reading), and shows itself in a notebook. What only one stage has to tell stands beside them.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+
+from simulator import Trace
+from simulator.program import Buffer, TileProgram
+from workbench import views
+from workbench.errors import MissingExtra, not_yet
+from workbench.ir import AtenGraph, KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from simulator import Machine
+    from workbench.stages.capture import CapturedProgram
+    from workbench.views.gantt import Gantt
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, repr=False)
+class Handle(Generic[R]):
+    """The common face of the five artefacts."""
+
+    record: R
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """The artefact as text for a terminal."""
+        raise NotImplementedError
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The artefact as a DataFrame, a fresh one at each call."""
+        return views.frame.frame(self._table())
+
+    def html(self) -> str:
+        """The artefact as HTML that needs nothing else."""
+        return f"<pre>{html.escape(self.text())}</pre>"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """A picture of the artefact; only the timeline has one yet."""
+        raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")
+
+    def widget(self) -> object:
+        """An interactive view in a notebook."""
+        raise not_yet("widgets", "Use .text(), .table or j.simulated.plot().")
+
+    def _repr_mimebundle_(
+        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.html()}
+
+
+@dataclass(frozen=True, repr=False)
+class Captured(Handle[AtenGraph]):
+    """What the function asks of ATen, without its weights."""
+
+    program: CapturedProgram | None = field(default=None, compare=False)
+    """The ties to the live function; None for a record that was loaded."""
+
+    def _table(self) -> Table:
+        return views.graph.nodes_table(self.record)
+
+    def text(self) -> str:
+        return views.graph.graph_text(self.record)
+
+    @property
+    def graphs(self) -> tuple[AtenGraph, ...]:
+        """The captured graphs: one, as long as graph breaks are refused."""
+        return (self.record,)
+
+    @property
+    def inputs(self) -> pd.DataFrame:
+        """What the caller gives: one row a tensor, in call order."""
+        return views.frame.frame(views.graph.inputs_table(self.record, "user"))
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """What the function holds itself: parameters, buffers, closed-over tensors and constants."""
+        return views.frame.frame(views.graph.inputs_table(self.record, "parameter", "buffer", "closure", "constant"))
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """Where the graph was broken, and why."""
+        return self.program.breaks if self.program else ()
+
+    def __repr__(self) -> str:
+        graph = self.record
+        return f"Captured({graph.name!r}, {_count(len(graph.nodes), 'node')}, {_count(len(graph.inputs), 'input')})"
+
+
+@dataclass(frozen=True, repr=False)
+class Lowered(Handle[KernelGraph]):
+    """Every node with its route, grouped into kernels."""
+
+    def _table(self) -> Table:
+        return views.graph.lowered_table(self.record)
+
+    def text(self) -> str:
+        return views.graph.lowered_text(self.record)
+
+    @property
+    def fusions(self) -> pd.DataFrame:
+        """Pairs of nodes, fused and refused, with the rule and the reason."""
+        return views.frame.frame(views.graph.fusions_table(self.record))
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """One row a kernel, in launch order."""
+        return views.frame.frame(views.graph.kernels_table(self.record))
+
+    def __repr__(self) -> str:
+        return f"Lowered({_count(len(self.record.nodes), 'node')} in {_count(len(self.record.kernels), 'kernel')})"
+
+
+@dataclass(frozen=True, repr=False)
+class RenderedKernel:
+    """One kernel as MLIR before any scheduling."""
+
+    record: KernelModule
+
+    @property
+    def name(self) -> str:
+        return self.record.kernel
+
+    @property
+    def mlir(self) -> str:
+        return self.record.mlir
+
+    @cached_property
+    def lines(self) -> dict[int, tuple[str, ...]]:
+        """1-based line of `.mlir` -> the nodes it comes from."""
+        return views.kernels.line_origins(self.record.located, self.record.origins)
+
+    def __repr__(self) -> str:
+        return f"RenderedKernel({self.name!r}, {_count(len(self.mlir.splitlines()), 'line')})"
+
+    def _repr_mimebundle_(
+        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": f"<pre>{html.escape(self.mlir)}</pre>"}
+
+
+@dataclass(frozen=True, repr=False)
+class Rendered(Handle[tuple[KernelModule, ...]]):
+    """Every kernel as verified MLIR, linalg on tensors."""
+
+    def _table(self) -> Table:
+        return views.kernels.rendered_table(self.record)
+
+    def text(self) -> str:
+        return views.kernels.rendered_text(self.record)
+
+    @cached_property
+    def kernels(self) -> tuple[RenderedKernel, ...]:
+        return tuple(RenderedKernel(module) for module in self.record)
+
+    def __repr__(self) -> str:
+        return f"Rendered({_count(len(self.record), 'kernel')})"
+
+
+@dataclass(frozen=True, repr=False)
+class ScheduledKernelHandle:
+    """One kernel in the scheduled form: what runs natively and what is simulated."""
+
+    record: ScheduledKernel
+
+    @property
+    def name(self) -> str:
+        return self.record.kernel
+
+    @property
+    def mlir(self) -> str:
+        return self.record.mlir
+
+    @property
+    def schedule(self) -> str:
+        """The transform script that made it."""
+        return self.record.schedule
+
+    @property
+    def mapping(self) -> Mapping:
+        return self.record.mapping
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Name and extent of every dim that a mapping may name."""
+        return dict(self.record.dims)
+
+    @property
+    def passes(self) -> tuple[Snapshot, ...]:
+        """The module after every step, with the pipeline that reproduces the step."""
+        return self.record.passes
+
+    @property
+    def program(self) -> TileProgram:
+        return self.record.program
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.record.program.buffers
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a pass."""
+        return views.frame.frame(views.kernels.passes_table(self.record))
+
+    def text(self) -> str:
+        return views.kernels.scheduled_kernel_text(self.record)
+
+    def __repr__(self) -> str:
+        return f"ScheduledKernel({self.name!r}, {_count(len(self.program), 'instruction')})"
+
+    def _repr_mimebundle_(
+        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": f"<pre>{html.escape(self.text())}</pre>"}
+
+
+@dataclass(frozen=True, repr=False)
+class Scheduled(Handle[ScheduledProgram]):
+    """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
+
+    def _table(self) -> Table:
+        return views.kernels.scheduled_table(self.record)
+
+    def text(self) -> str:
+        return views.kernels.scheduled_text(self.record)
+
+    @cached_property
+    def kernels(self) -> tuple[ScheduledKernelHandle, ...]:
+        return tuple(ScheduledKernelHandle(kernel) for kernel in self.record.kernels)
+
+    def __repr__(self) -> str:
+        kernels, launches = len(self.record.kernels), len(self.record.launches.launches)
+        instructions = sum(len(kernel.program) for kernel in self.record.kernels)
+        return (
+            f"Scheduled({_count(kernels, 'kernel')}, {_count(launches, 'launch')}, "
+            f"{_count(instructions, 'instruction')})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Simulated(Handle[Trace]):
+    """The timeline: when every instruction ran, on which unit, and what it waited for."""
+
+    scheduled: ScheduledProgram
+    lowered: KernelGraph
+
+    @property
+    def trace(self) -> Trace:
+        return self.record
+
+    @property
+    def machine(self) -> Machine:
+        return self.record.machine
+
+    @property
+    def cycles(self) -> int:
+        """The makespan."""
+        return self.record.makespan
+
+    @property
+    def time_us(self) -> float:
+        return self.record.machine.microseconds(self.record.makespan)
+
+    @property
+    def stats(self) -> dict[str, int | float]:
+        """The figures that fit on a card: cycles, bytes, shares of the machine's peaks."""
+        return views.timeline.stats(self.record)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1."""
+        return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
+
+    @property
+    def by_kernel(self) -> pd.DataFrame:
+        """One row a kernel: cycles, bytes, busy unit cycles."""
+        return views.frame.frame(views.timeline.by_kernel(self.record))
+
+    @property
+    def by_op(self) -> pd.DataFrame:
+        """One row a captured node: its part of the busy unit cycles and of the bytes."""
+        return views.frame.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
+
+    @property
+    def stalls(self) -> pd.DataFrame:
+        """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+        return views.frame.frame(views.timeline.stalls(self.record))
+
+    @property
+    def waterfall(self) -> pd.DataFrame:
+        """Where the makespan went along the critical path; the cycles add up to it."""
+        return views.frame.frame(views.timeline.waterfall(self.record))
+
+    def kernel_cycles(self) -> dict[str, int]:
+        """Cycles from begin to end over all launches of each kernel."""
+        return views.timeline.kernel_cycles(self.record)
+
+    def _table(self) -> Table:
+        return views.timeline.by_kernel(self.record)
+
+    def text(self, *, width: int = 72) -> str:
+        return views.timeline.simulated_text(self.record, width=width)
+
+    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure."""
+        return _drawing().timeline(views.timeline.gantt_of(self.record), ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"
+
+
+class _Drawing(Protocol):
+    """What `workbench.jupyter.plot_timeline` offers."""
+
+    def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
+def _drawing() -> _Drawing:
+    """The drawing module, reached by name: the core neither imports nor needs matplotlib."""
+    try:
+        return cast(_Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "
+            "The timeline as text is j.simulated.text()."
+        ) from None
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

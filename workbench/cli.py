@@ -1,0 +1,208 @@
+"""The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench machines`, `workbench lab`.
+
+Exit codes: 0 when all is well, 1 when the check fails, 2 when the user has something to put right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, cast
+
+import workbench as wb
+from simulator.errors import SimulatorError
+from workbench import views
+from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
+
+if TYPE_CHECKING:
+    from workbench.check import Check
+    from workbench.journey import Journey
+
+OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
+
+_INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    options = _parser().parse_args(argv)
+    command = cast("Callable[[argparse.Namespace], int]", options.command)
+    try:
+        return command(options)
+    except (WorkbenchError, SimulatorError) as error:
+        sys.stderr.write(f"workbench: {error}\n")
+        return USER_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="workbench", description="Walk PyTorch through an NPU compiler and simulator."
+    )
+    parser.add_argument("--version", action="version", version=f"aten-workbench {wb.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    trace = commands.add_parser("trace", help="take a model to a checked, simulated timeline and print what came out")
+    trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {_INPUTS_FORMS}")
+    trace.add_argument("--machine", default="tpu-v3", metavar="M", help="a shipped machine (default: tpu-v3)")
+    trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
+    trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
+    trace.set_defaults(command=_trace)
+
+    machines = commands.add_parser("machines", help="list the shipped machines")
+    machines.set_defaults(command=_machines)
+
+    lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
+    lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
+    lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
+    lab.set_defaults(command=_lab)
+
+    for name, text in (
+        ("ops", "list the operators and their routes"),
+        ("new-op", "write the files of a new operator"),
+        ("doctor", "look the installation over"),
+    ):
+        later = commands.add_parser(name, help=f"{text} (not in this version)")
+        later.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        later.set_defaults(command=_later, name=name)
+    return parser
+
+
+def _trace(options: argparse.Namespace) -> int:
+    program = load_program(options.file)
+    journey = wb.trace(
+        program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
+    )
+    check = journey.check()
+    result = summary(journey, check)
+    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
+    if options.json == "-":
+        sys.stdout.write(text)
+    else:
+        Path(options.json).write_text(text, encoding="utf-8")
+    return OK if check.ok else CHECK_FAILED
+
+
+def _machines(_: argparse.Namespace) -> int:
+    table = views.machines.machines_table([wb.machine(name) for name in wb.machines()])
+    sys.stdout.write(table.text() + "\n")
+    return OK
+
+
+def _lab(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise MissingExtra("JupyterLab is not installed; pip install 'aten-workbench[lab]' brings it.")
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={options.port}"]
+    if os.path.exists(options.notebook):
+        command.append(f"--LabApp.default_url=/lab/tree/{options.notebook}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    os.execv(sys.executable, command)
+
+
+def _later(options: argparse.Namespace) -> int:
+    raise not_yet(f"workbench {options.name}")
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """What a file gives to trace."""
+
+    model: Callable[..., object]
+    inputs: tuple[object, ...]
+    kwargs: dict[str, object]
+
+
+def load_program(given: str) -> ProgramFile:
+    """Runs the file of `FILE[:NAME]` and takes `NAME` and `inputs` from it."""
+    path, name = _split(given)
+    module = _run(path)
+    for needed in (name, "inputs"):
+        if not hasattr(module, needed):
+            raise ProgramFileError(f"{path} does not define {needed!r}; it must define {name!r} and 'inputs'")
+    model: object = getattr(module, name)
+    inputs: object = getattr(module, "inputs")  # noqa: B009
+    if not callable(model):
+        raise ProgramFileError(f"{name!r} in {path} is a {type(model).__name__}; expected a function or an nn.Module")
+    positional, keywords = _inputs(inputs() if callable(inputs) else inputs, path)
+    return ProgramFile(model, positional, keywords)
+
+
+def _split(given: str) -> tuple[Path, str]:
+    file, colon, name = given.rpartition(":")
+    if not colon or not name.isidentifier() or Path(given).exists():
+        file, name = given, "model"
+    path = Path(file)
+    if not path.is_file():
+        raise ProgramFileError(f"there is no file {file!r}; expected FILE or FILE:NAME")
+    return path, name
+
+
+def _run(path: Path) -> ModuleType:
+    name = f"workbench_program_{path.stem}"  # a name of its own: the user's file may be called like a package
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProgramFileError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception:  # whatever the user's own code raises, its traceback is the message
+        raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
+    return module
+
+
+def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, object]]:
+    if isinstance(given, dict):
+        return (), cast("dict[str, object]", given)
+    if isinstance(given, tuple):
+        parts = cast("tuple[object, ...]", given)
+        if len(parts) == 2 and isinstance(parts[0], tuple) and isinstance(parts[1], dict):
+            return cast("tuple[object, ...]", parts[0]), cast("dict[str, object]", parts[1])
+        return parts, {}
+    raise ProgramFileError(f"'inputs' in {path} is a {type(given).__name__}; expected {_INPUTS_FORMS}")
+
+
+def summary(journey: Journey, check: Check) -> dict[str, object]:
+    """The result of a journey as plain data: what `workbench trace` prints."""
+    lowered, simulated = journey.lowered.record, journey.simulated
+    cycles = simulated.kernel_cycles()
+    nodes = {item.node.name: item for item in lowered.nodes}
+    kernels = [
+        {
+            "name": kernel.name,
+            "ops": [nodes[name].node.op for name in kernel.nodes],
+            "route": nodes[kernel.nodes[0]].route,
+            "cycles": cycles[kernel.name],
+        }
+        for kernel in lowered.kernels
+    ]
+    routes: dict[str, int] = {}
+    for item in lowered.nodes:
+        routes[item.route] = routes.get(item.route, 0) + 1
+    return {
+        "cycles": simulated.cycles,
+        "time_us": simulated.time_us,
+        "machine": journey.machine.name,
+        "kernels": kernels,
+        "routes": routes,
+        "check": {"ok": check.ok, "max_abs": _finite(check.max_abs), "max_rel": _finite(check.max_rel)},
+        "seconds": journey.seconds,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

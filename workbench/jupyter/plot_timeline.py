@@ -1,0 +1,212 @@
+# pyright: reportUnknownMemberType=false
+"""The timeline drawn with matplotlib: a row for every hardware unit, time to the right.
+
+A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more spans
+than it has pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on top.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from workbench.jupyter.style import Style, style_named
+from workbench.views.gantt import F64, I64, Gantt
+
+_BAR_HEIGHT = 0.66
+_STRIP_HEIGHT = 0.12
+_LANE_STEP = 1.0
+_GROUP_GAP = 0.35
+_TITLE_ROOM = 0.75
+_SPANS_PER_PIXEL = 1 / 4
+"""Above this many spans a pixel a lane is drawn as shares of time."""
+
+
+def timeline(view: Gantt, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+    """Draws the timeline into `ax`, or into a new figure `width` inches wide."""
+    if ax is None:
+        figure = pyplot.figure(figsize=(width, height_of(view)), layout="constrained")
+        ax = figure.add_subplot()
+    draw(view, ax, style_named(style))
+    return ax
+
+
+def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -> Figure:
+    """The timeline as a figure of its own, which pyplot does not know: for files."""
+    figure = Figure(figsize=(width, height_of(view)), layout="constrained")
+    draw(view, figure.add_subplot(), style_named(style))
+    return figure
+
+
+def height_of(view: Gantt) -> float:
+    """Inches that make every lane as high as a line of text wants."""
+    return 1.5 + 0.42 * (len(view.lanes) + _GROUP_GAP * len({lane.group for lane in view.lanes}))
+
+
+def draw(view: Gantt, ax: Axes, style: Style) -> None:
+    """Everything but the figure."""
+    figure = cast("Figure", ax.figure)
+    figure.set_facecolor(style.ground)
+    ax.set_facecolor(style.ground)
+    tops = lane_tops(view)
+    ax.set_xlim(0, max(view.makespan, 1))
+    ax.set_ylim(max(tops, default=0) + _LANE_STEP, -_TITLE_ROOM)
+    pixels = max(int(ax.get_window_extent().width), 200)
+    _draw_bands(view, ax, style, pixels)
+    for index, top in enumerate(tops):
+        _draw_lane(view, index, top, ax, style, pixels)
+    _draw_axes(view, tops, ax, style)
+    _draw_legend(view, ax, style)
+
+
+def lane_tops(view: Gantt) -> list[float]:
+    """The upper edge of every lane; a gap stands between groups of units."""
+    tops: list[float] = []
+    y, group = 0.0, view.lanes[0].group if view.lanes else ""
+    for lane in view.lanes:
+        y += _GROUP_GAP if lane.group != group else 0
+        group = lane.group
+        tops.append(y)
+        y += _LANE_STEP
+    return tops
+
+
+def _draw_bands(view: Gantt, ax: Axes, style: Style, pixels: int) -> None:
+    bottom = ax.get_ylim()[0]
+    for index, band in enumerate(view.bands):
+        if index % 2 == 0:
+            ax.axvspan(band.start, band.end, color=style.band, zorder=0, linewidth=0)
+        room = (band.end - band.start) / max(view.makespan, 1) * pixels
+        label = _fitting(band.kernel, room / 6.2)
+        if label:
+            middle = (band.start + band.end) / 2
+            ax.text(
+                middle, -_TITLE_ROOM / 2, label, ha="center", va="center", fontsize=8, color=style.ink, clip_on=True
+            )
+        ax.plot([band.start, band.start], [-_TITLE_ROOM, bottom], color=style.faint, linewidth=0.8, zorder=0.5)
+
+
+def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixels: int) -> None:
+    base = top + _BAR_HEIGHT
+    ax.axhspan(top, base, color=style.faint, alpha=0.55, linewidth=0, zorder=0.6)
+    part = view.of_lane(lane)
+    start, end, wait = view.start[part], view.end[part], view.wait_start[part]
+    strip = base + 0.05
+    if part.stop - part.start > pixels * _SPANS_PER_PIXEL:
+        edges = np.linspace(0, max(view.makespan, 1), pixels + 1)
+        colours = [style.kinds.get(kind, style.ink) for kind in view.kinds]
+        _draw_shares(ax, view.busy(lane, edges), edges, base, -_BAR_HEIGHT, colours)
+        causes = [style.causes.get(cause, style.faint) for cause in view.causes]
+        _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
+        return
+    wide = (end - start) * (pixels / max(view.makespan, 1)) > 4
+    for kind in view.used_kinds():
+        mine = view.kind[part] == kind
+        if not mine.any():
+            continue
+        colour = style.kinds.get(view.kinds[kind], style.ink)
+        for some, edge in ((mine & wide, style.ground), (mine & ~wide, colour)):
+            _draw_boxes(ax, start[some], end[some], top, base, colour, edge)
+    for cause in view.used_causes():
+        mine = (view.cause[part] == cause) & (wait < start)
+        colour = style.causes.get(view.causes[cause], style.faint)
+        _draw_boxes(ax, wait[mine], start[mine], strip, strip + _STRIP_HEIGHT, colour, colour)
+
+
+def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
+    """Rectangles as one collection. An edge in the ground's colour keeps neighbours apart."""
+    if not len(start):
+        return
+    corners = np.empty((len(start), 4, 2))
+    corners[:, :2, 0] = start[:, None]
+    corners[:, 2:, 0] = end[:, None]
+    corners[:, (0, 3), 1] = top
+    corners[:, (1, 2), 1] = base
+    ax.add_collection(PolyCollection(list(corners), facecolors=face, edgecolors=edge, linewidths=0.4, zorder=2))
+
+
+def _draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, colours: list[str]) -> None:
+    """Stacked columns, one a pixel, each as high as the share of the time it stands for."""
+    below = np.zeros(shares.shape[1])
+    for row, colour in zip(shares, colours, strict=True):
+        if not row.any():
+            continue
+        above = below + row
+        lower, upper = (base + height * np.append(level, level[-1]) for level in (below, above))
+        ax.fill_between(edges, lower, upper, step="post", color=colour, linewidth=0, zorder=2)
+        below = above
+
+
+def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style) -> None:
+    ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
+    ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
+    ax.xaxis.set_major_formatter(FuncFormatter(_with_commas))
+    idle = f"    (idle throughout: {', '.join(view.unused)})" if view.unused else ""
+    ax.set_xlabel(f"cycles{idle}", color=style.ink, fontsize=9)
+    clock = view.clock_mhz
+
+    def to_time(cycles: F64) -> F64:
+        return cycles / clock
+
+    def to_cycles(time: F64) -> F64:
+        return time * clock
+
+    above = ax.secondary_xaxis("top", functions=(to_time, to_cycles))  # pyright: ignore[reportArgumentType]
+    above.set_xlabel(f"µs at {clock:g} MHz", color=style.ink, fontsize=9)
+    above.xaxis.set_major_locator(MaxNLocator(nbins="auto", min_n_ticks=3))
+    above.xaxis.set_major_formatter(FuncFormatter(_with_commas))
+    for axis in (ax, above):
+        axis.tick_params(colors=style.ink, labelsize=8.5, length=3, color=style.ink)
+        for spine in axis.spines.values():
+            spine.set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color=style.faint, linewidth=0.8, zorder=0.4)
+    ax.set_axisbelow(True)
+
+
+def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
+    work = [
+        Patch(color=style.kinds.get(view.kinds[kind], style.ink), label=view.kinds[kind].lower())
+        for kind in view.used_kinds()
+    ]
+    idle = [
+        Patch(
+            color=style.causes.get(view.causes[cause], style.faint),
+            label=f"idle: {view.causes[cause].replace('_', ' ')}",
+        )
+        for cause in view.used_causes()
+    ]
+    figure = cast("Figure", ax.figure)
+    entries = work + idle
+    rows = -(-len(entries) // max(2, int(figure.get_figwidth() / 1.5)))
+    legend = figure.legend(
+        handles=entries,
+        loc="outside lower center",
+        ncols=max(1, -(-len(entries) // max(rows, 1))),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=1.0,
+        handleheight=0.8,
+        columnspacing=1.3,
+    )
+    for text in legend.get_texts():
+        text.set_color(style.ink)
+
+
+def _with_commas(value: float, _: int) -> str:
+    return f"{value:,g}" if value % 1 else f"{value:,.0f}"
+
+
+def _fitting(text: str, letters: float) -> str:
+    """The text, cut to what fits; empty when that would say nothing."""
+    if len(text) <= letters:
+        return text
+    return f"{text[: int(letters) - 1]}…" if letters >= 5 else ""

@@ -1,0 +1,99 @@
+"""Colours of the pictures. The hues are Okabe and Ito's, which stay apart for colour-blind readers; light and dark
+differ in the ground they stand on and in how bright the hues are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from workbench.errors import BadOption
+
+
+@dataclass(frozen=True)
+class Style:
+    """One set of colours."""
+
+    ground: str
+    ink: str
+    faint: str
+    """Grid lines and the empty part of a lane."""
+    band: str
+    """Every second launch's background."""
+    kinds: Mapping[str, str]
+    causes: Mapping[str, str]
+    """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use."""
+
+
+_LIGHT_KINDS = {
+    "LOAD": "#0072B2",
+    "STORE": "#D55E00",
+    "COPY": "#56B4E9",
+    "GATHER": "#004B75",
+    "SCATTER": "#8F3F00",
+    "MATMUL": "#009E73",
+    "VECTOR": "#E69F00",
+    "DIRECT": "#CC79A7",
+    "BARRIER": "#555555",
+}
+_LIGHT_CAUSES = {
+    "launch": "#D5D9DE",
+    "issue": "#C9BFA5",
+    "window": "#B3A27C",
+    "queue": "#DDD3BB",
+    "unit": "#9C8F70",
+    "bandwidth": "#8CB7E0",
+    "write_after_read": "#B497CC",
+    "write_after_write": "#D3BEE3",
+    "reuse": "#8E6BAE",
+    "accumulate": "#A5D2BF",
+    "data": "#99A3AE",
+}
+_DARK_CAUSES = {
+    "launch": "#3C424B",
+    "issue": "#6E6753",
+    "window": "#857957",
+    "queue": "#575243",
+    "unit": "#948868",
+    "bandwidth": "#476F99",
+    "write_after_read": "#735A8C",
+    "write_after_write": "#5A4A6B",
+    "reuse": "#94719F",
+    "accumulate": "#4B7565",
+    "data": "#646E7A",
+}
+_DARK_KINDS = {
+    **_LIGHT_KINDS,
+    "LOAD": "#4BA3DB",
+    "STORE": "#F07F3C",
+    "COPY": "#8CCEF2",
+    "MATMUL": "#1FC79A",
+    "VECTOR": "#F2BE4A",
+    "DIRECT": "#E29DC4",
+    "BARRIER": "#AAAAAA",
+}
+
+LIGHT: Final = Style(
+    ground="#FFFFFF",
+    ink="#222222",
+    faint="#ECEDEF",
+    band="#F4F6F9",
+    kinds=MappingProxyType(_LIGHT_KINDS),
+    causes=MappingProxyType(_LIGHT_CAUSES),
+)
+DARK: Final = Style(
+    ground="#15181D",
+    ink="#E6E8EB",
+    faint="#262B33",
+    band="#1C2129",
+    kinds=MappingProxyType(_DARK_KINDS),
+    causes=MappingProxyType(_DARK_CAUSES),
+)
+
+
+def style_named(name: str) -> Style:
+    """`light` or `dark`."""
+    if name not in ("light", "dark"):
+        raise BadOption(f"style={name!r} is unknown; expected 'light' or 'dark'")
+    return LIGHT if name == "light" else DARK

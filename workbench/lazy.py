@@ -1,0 +1,22 @@
+"""The one way modules load late: a package's `__getattr__` (PEP 562), which imports what is named when it is named.
+
+PyTorch, MLIR, Numba, pandas and matplotlib take from a fifth of a second to a whole one each. Files below a package
+import what they need at their top, as usual; who only passes by the package pays nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+
+
+def submodules(package: str, *names: str) -> Callable[[str], ModuleType]:
+    """A `__getattr__` for `package` that imports its submodules `names` on first use."""
+
+    def __getattr__(name: str) -> ModuleType:  # noqa: N807
+        if name in names:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return __getattr__

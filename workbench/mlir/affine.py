@@ -1,0 +1,99 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Index arithmetic of the scheduled form: its value for given loop variables, and its range over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from workbench.mlir.bindings import Value, block_owning, maker, owner_of
+
+Compiled = Callable[[Sequence[int]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Inclusive bounds of an index."""
+
+    low: int
+    high: int
+
+
+def compile_expr(expr: ir.AffineExpr) -> Compiled:
+    """A Python function from the map's dims to the expression's value."""
+    if isinstance(expr, ir.AffineConstantExpr):
+        constant = expr.value
+        return lambda dims: constant
+    if isinstance(expr, ir.AffineDimExpr):
+        position = expr.position
+        return lambda dims: dims[position]
+    left, right = compile_expr(expr.lhs), compile_expr(expr.rhs)
+    if isinstance(expr, ir.AffineAddExpr):
+        return lambda dims: left(dims) + right(dims)
+    if isinstance(expr, ir.AffineMulExpr):
+        return lambda dims: left(dims) * right(dims)
+    if isinstance(expr, ir.AffineModExpr):
+        return lambda dims: left(dims) % right(dims)
+    if isinstance(expr, ir.AffineFloorDivExpr):
+        return lambda dims: left(dims) // right(dims)
+    return lambda dims: -(-left(dims) // right(dims))
+
+
+def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range]) -> Range:
+    """Bounds of the expression when each dim lies in its range (each taken on its own)."""
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Range(expr.value, expr.value)
+    if isinstance(expr, ir.AffineDimExpr):
+        return dims[expr.position]
+    left, right = range_of_expr(expr.lhs, dims), range_of_expr(expr.rhs, dims)
+    if isinstance(expr, ir.AffineAddExpr):
+        return Range(left.low + right.low, left.high + right.high)
+    if isinstance(expr, ir.AffineModExpr):
+        return Range(0, right.high - 1)
+    corners = [_combine(expr, a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return Range(min(corners), max(corners))
+
+
+def _combine(expr: ir.AffineExpr, left: int, right: int) -> int:
+    if isinstance(expr, ir.AffineMulExpr):
+        return left * right
+    return left // right if isinstance(expr, ir.AffineFloorDivExpr) else -(-left // right)
+
+
+def constant_of(value: Value) -> int | None:
+    """The integer an SSA value is, when it is an `arith.constant`."""
+    op = maker(value)
+    if op is None or op.name != "arith.constant":
+        return None
+    return ir.IntegerAttr(op.attributes["value"]).value
+
+
+def affine_map(op: ir.Operation) -> ir.AffineMap:
+    """The map of an `affine.apply`, `affine.min` or `affine.max`."""
+    return ir.AffineMapAttr(op.attributes["map"]).value
+
+
+def range_of(value: Value) -> Range:
+    """Bounds of an index value over all iterations of the loops around it."""
+    op = maker(value)
+    if op is None:
+        low, high, _ = loop_bounds(owner_of(block_owning(value)))
+        return Range(low, high - 1)
+    constant = constant_of(value)
+    if constant is not None:
+        return Range(constant, constant)
+    dims = [range_of(operand) for operand in op.operands]
+    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
+    if op.name == "affine.max":
+        return Range(max(each.low for each in results), max(each.high for each in results))
+    return Range(min(each.low for each in results), min(each.high for each in results))
+
+
+def loop_bounds(loop: ir.Operation) -> tuple[int, int, int]:
+    """Lower bound, upper bound and step of an `scf.for` whose bounds are constants."""
+    low, high, step = (constant_of(operand) for operand in list(loop.operands)[:3])
+    assert low is not None and high is not None and step is not None, "loops of the scheduled form are constant"
+    return low, high, step

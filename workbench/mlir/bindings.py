@@ -1,0 +1,122 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What the bindings say with untyped attributes, as typed questions about an op or a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from workbench.mlir.context import operations
+from workbench.mlir.dialect import DRAM
+
+Value: TypeAlias = "ir.Value[Any]"
+
+Index: TypeAlias = "Value | int"
+"""An index operand: an SSA value, or a number that is part of the op."""
+
+DYNAMIC_EXTENT: int = ir.ShapedType.get_dynamic_size()
+DYNAMIC_STRIDE: int = ir.ShapedType.get_dynamic_stride_or_offset()
+
+
+def named(module: ir.Module, name: str) -> list[ir.Operation]:
+    """Every op of that name, in the order of the text."""
+    return [op for op in operations(module.operation) if op.name == name]
+
+
+def function_of(module: ir.Module) -> ir.Operation:
+    """The one function of a kernel's module."""
+    (function,) = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+    return function
+
+
+def maker(value: Value) -> ir.Operation | None:
+    """The op that makes a value; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def block_owning(value: Value) -> ir.Block:
+    """The block whose argument a value is."""
+    owner = value.owner
+    assert isinstance(owner, ir.Block)
+    return owner
+
+
+def block_of(op: ir.Operation) -> ir.Block:
+    """The block an op stands in."""
+    block = op.block
+    assert isinstance(block, ir.Block)
+    return block
+
+
+def owner_of(block: ir.Block) -> ir.Operation:
+    """The op whose region a block is in."""
+    return block.owner.operation
+
+
+def segments(op: ir.Operation) -> list[int]:
+    """How many operands each operand group has (inputs and outputs of a linalg op, for one)."""
+    return [int(count) for count in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])]
+
+
+def integer(op: ir.Operation, name: str) -> int:
+    return ir.IntegerAttr(op.attributes[name]).value
+
+
+def integers(op: ir.Operation, name: str) -> list[int]:
+    return [int(each) for each in ir.DenseI64ArrayAttr(op.attributes[name])]
+
+
+def space_of(value: Value) -> int:
+    """Memory space of a memref value."""
+    return space_of_type(ir.MemRefType(value.type))
+
+
+def space_of_type(kind: ir.MemRefType) -> int:
+    return DRAM if kind.memory_space is None else ir.IntegerAttr(kind.memory_space).value
+
+
+def shape_of(value: Value) -> list[int]:
+    """Extents of a shaped value; `DYNAMIC_EXTENT` for those that are not static."""
+    return [int(extent) for extent in ir.ShapedType(value.type).shape]
+
+
+def element_bytes(kind: ir.ShapedType) -> int:
+    element = kind.element_type
+    bits = 64 if isinstance(element, ir.IndexType) else int(getattr(element, "width"))  # noqa: B009 - on subclasses only
+    return -(-bits // 8)
+
+
+def subview_groups(op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:
+    """Offsets, sizes and strides of a `memref.subview`, each a number or an SSA value."""
+    counts, operands = segments(op), list(op.operands)
+    first, second = 1 + counts[1], 1 + counts[1] + counts[2]
+
+    def mixed(name: str, dynamic: list[Value]) -> list[Index]:
+        return [dynamic.pop(0) if each == DYNAMIC_STRIDE else each for each in integers(op, name)]
+
+    return (
+        mixed("static_offsets", operands[1:first]),
+        mixed("static_sizes", operands[first:second]),
+        mixed("static_strides", operands[second:]),
+    )
+
+
+def copy(source: Value, target: Value) -> None:
+    """A `linalg.copy` at the insertion point: one movement."""
+    build: Any = linalg.copy
+    build(source, outs=[target])
+
+
+def integer_attribute(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def memref_text(shape: Sequence[int | str], element: ir.Type, layout: str, space: int = DRAM) -> ir.Type:
+    """The memref type of these extents (`?` when dynamic), element type, layout text and memory space."""
+    parts = ["x".join([*map(str, shape), str(element)]), layout, *([str(space)] if space != DRAM else [])]
+    return ir.Type.parse(f"memref<{', '.join(parts)}>")

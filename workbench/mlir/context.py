@@ -1,0 +1,78 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Where MLIR contexts, modules and pass runs come from: every other file of the workbench asks here.
+
+A context is cheap (about 4 ms) and knows every upstream dialect. Ops of one context cannot enter a module of
+another, so work on one kernel stays in one context; different kernels may have their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialects
+from torch_mlir.passmanager import PassManager
+
+from workbench.errors import MlirSyntaxError, PassError, Problem
+
+_PLACE = re.compile(r'"(?:[^"\\]|\\.)*":(\d+):(\d+)')
+
+
+def new_context(*, torch_dialect: bool = False) -> ir.Context:
+    """A context with all upstream dialects; with `torch_dialect` also torch-mlir's own dialects and passes.
+
+    It is single-threaded: our modules are one function each, where threads cost more than they give, and
+    printing between passes needs it.
+    """
+    context = ir.Context()
+    context.enable_multithreading(False)
+    if torch_dialect:
+        torch_dialects.register_dialect(context)
+    return context
+
+
+def parse(text: str, context: ir.Context | None = None, name: str = "module") -> ir.Module:
+    """The verified module of an MLIR text; what is wrong with the text is one `MlirSyntaxError` with lines."""
+    try:
+        return ir.Module.parse(text, context or new_context())
+    except ir.MLIRError as error:
+        raise MlirSyntaxError(name, text, problems_of(error)) from None
+
+
+def run_passes(module: ir.Module, pipeline: str) -> None:
+    """Runs a pass pipeline over the module in place. `pipeline` is what stands inside `builtin.module(...)`."""
+    try:
+        manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
+    except ValueError as error:
+        raise PassError(pipeline, (Problem(str(error).strip()),)) from None
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as error:
+        raise PassError(pipeline, problems_of(error)) from None
+
+
+def operations(root: ir.Operation) -> Iterator[ir.Operation]:
+    """Every op under `root`, itself included, in the order of the text."""
+    yield root
+    for region in root.regions:
+        for block in region.blocks:
+            for item in list(block.operations):
+                yield from operations(item.operation)
+
+
+def problems_of(error: ir.MLIRError) -> tuple[Problem, ...]:
+    """An MLIR error's diagnostics as records, each with its line in the parsed text where there is one."""
+    return tuple(Problem(item.message, line_of(item.location)) for item in error.error_diagnostics)
+
+
+def line_of(location: ir.Location) -> int | None:
+    """The 1-based line of the text an op was parsed from; None when its location says something else."""
+    found = _PLACE.search(str(location))
+    return int(found.group(1)) if found else None
+
+
+def print_module(module: ir.Module, *, locations: bool = False) -> str:
+    """The module's text; parsing and printing it again gives the same text."""
+    return str(module.operation.get_asm(enable_debug_info=locations))

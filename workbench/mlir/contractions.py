@@ -1,0 +1,90 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Loop orders for native code: which dim of a reduction the innermost loop walks.
+
+An op's loops nest in the order of its iterators. For a matmul that puts the sum innermost, where the CPU can
+neither fill its vector registers nor read the right-hand side in order. Any order computes the same sums; here
+the dim along which most operands lie contiguously goes innermost, the sums just around it, the rest outside.
+
+Where the sum itself ends up innermost, its additions may be regrouped: without that permission each waits for the
+one before. Only the addition into the accumulator gets it, so arithmetic the user wrote keeps its order.
+"""
+
+from __future__ import annotations
+
+import re
+
+from torch_mlir import ir
+
+from workbench.mlir.context import operations
+
+
+def speed_up_reductions(module: ir.Module) -> None:
+    """Reorders the loops of every `linalg.generic` that reduces; in place."""
+    for operation in operations(module.operation):
+        if operation.name == "linalg.generic" and _iterators(operation).count("reduction"):
+            _let_sums_regroup(operation)
+            if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
+                _interchange(operation, loop_order(operation))
+
+
+def loop_order(operation: ir.Operation) -> list[int]:
+    """The dims of a generic op, outermost first: kept as they are but for the innermost and the sums around it."""
+    kinds = _iterators(operation)
+    operands = list(zip(operation.operands, _maps(operation), strict=True))
+    jumps = [
+        sum(_step(value.type, indexing, dim) not in (0, 1) for value, indexing in operands) for dim in range(len(kinds))
+    ]
+    # Of equally good dims a parallel one, and of those the last.
+    innermost = min(reversed(range(len(kinds))), key=lambda dim: (jumps[dim], kinds[dim] == "reduction"))
+    rest = [dim for dim in range(len(kinds)) if dim != innermost]
+    return [*sorted(rest, key=lambda dim: kinds[dim] == "reduction"), innermost]
+
+
+def _iterators(operation: ir.Operation) -> list[str]:
+    names = [str(item) for item in ir.ArrayAttr(operation.attributes["iterator_types"])]
+    return ["reduction" if "reduction" in name else "parallel" for name in names]
+
+
+def _maps(operation: ir.Operation) -> list[ir.AffineMap]:
+    return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(operation.attributes["indexing_maps"])]
+
+
+def _step(kind: ir.Type, indexing: ir.AffineMap, dim: int) -> int | None:
+    """How many elements one step along `dim` moves in an operand; None when that is not known or many dims move."""
+    if not isinstance(kind, ir.MemRefType):
+        return 0
+    strides, _ = kind.get_strides_and_offset()
+    moved = [
+        None if "*" in str(expr) else stride
+        for stride, expr in zip(strides, indexing.results, strict=True)
+        if re.search(rf"\bd{dim}\b", str(expr))
+    ]
+    return 0 if not moved else moved[0] if len(moved) == 1 else None
+
+
+def _interchange(operation: ir.Operation, order: list[int]) -> None:
+    count = len(order)
+    with operation.context, ir.Location.unknown():
+        place = {dim: position for position, dim in enumerate(order)}
+        renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(place[dim]) for dim in range(count)])
+        maps = [
+            ir.AffineMap.get(count, 0, [expr.compose(renamed) for expr in item.results]) for item in _maps(operation)
+        ]
+        kinds = list(ir.ArrayAttr(operation.attributes["iterator_types"]))
+        operation.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in maps])
+        operation.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
+
+
+def _let_sums_regroup(operation: ir.Operation) -> None:
+    """Lets the CPU regroup the sum over the loop, and fuse its multiplication, but nothing else of the body."""
+    block = operation.regions[0].blocks[0]
+    outputs = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[1]
+    accumulators = list(block.arguments)[-outputs:]
+    with operation.context:
+        for item in list(block.operations):
+            if item.operation.name == "arith.addf" and any(value in accumulators for value in item.operation.operands):
+                item.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
+                for value in item.operation.operands:
+                    if isinstance(value, ir.OpResult) and value.owner.name == "arith.mulf":
+                        value.owner.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")

@@ -1,0 +1,178 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""From an fx graph of one kernel to its MLIR function with the kernel ABI.
+
+torch-mlir gives a function from tensors to tensors. The kernel ABI is `(inputs..., outputs...)` as memrefs whose
+strides say where the planner put each tensor, so a transposed or sliced argument costs nothing. Extents of one
+are dropped at this border (a rank-reducing subview); inside, MLIR's unit-dim folding then cancels every
+reshape that `keepdim` left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+from torch_mlir.dialects import bufferization, func, memref, tensor
+from torch_mlir.fx import stateless_fx_import
+
+from workbench.errors import ImportFailed
+from workbench.ir import TensorType
+from workbench.mlir.bindings import Value, copy, function_of, maker
+
+if TYPE_CHECKING:
+    import torch
+
+
+def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[TensorType]) -> ir.Module:
+    """The verified MLIR module of a kernel: linalg on tensors, memref arguments of the given types."""
+    imported = _import(module, name)
+    with imported.context, ir.Location.unknown():
+        function = function_of(imported)
+        _take_memrefs(function, arguments)
+        imported.operation.verify()
+    return imported
+
+
+def _import(module: torch.fx.GraphModule, name: str) -> ir.Module:
+    with _native_stderr() as said:
+        try:
+            return stateless_fx_import(module, output_type="linalg-on-tensors", model_name=name)
+        except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
+            reason = said() or str(error)
+    raise ImportFailed(name, reason)
+
+
+@contextlib.contextmanager
+def _native_stderr() -> Generator[Callable[[], str]]:
+    """Catches what native code writes to stderr, where torch-mlir explains a failed import."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+
+        def said() -> str:
+            sink.seek(0)
+            return sink.read().decode(errors="replace").strip()
+
+        try:
+            yield said
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def memref_type(kind: TensorType) -> ir.Type:
+    """The argument's memref: static strides and offset. A stride over an extent of one says nothing and is 0-free."""
+    strides = list(kind.strides)
+    for axis in reversed(range(len(strides))):
+        if kind.shape[axis] == 1:
+            strides[axis] = strides[axis + 1] * kind.shape[axis + 1] if axis + 1 < len(strides) else 1
+    dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
+    offset = f", offset: {kind.offset}" if kind.offset else ""
+    return ir.Type.parse(f"memref<{dims}, strided<{strides}{offset}>>")
+
+
+_ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {
+    "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8", "u8": "i8", "bool": "i1",
+}  # fmt: skip
+
+
+def element_type(dtype: str) -> str:
+    """MLIR's name of a record's element type."""
+    return _ELEMENTS[dtype]
+
+
+def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> None:
+    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place."""
+    block = function.regions[0].blocks[0]
+    taken = len(block.arguments)
+    inputs, outputs = arguments[:taken], arguments[taken:]
+    first = block.operations[0]
+    for argument, kind in zip(list(block.arguments), inputs, strict=True):
+        whole = argument.type
+        argument.set_type(memref_type(kind))
+        with ir.InsertionPoint(first):
+            squeezed = _squeeze(argument, kind)
+            value = bufferization.to_tensor(_tensor_of(squeezed.type), squeezed, restrict=True)
+            keep = [item.owner.operation for item in (squeezed, value) if item is not argument]
+            value = _expand(value, whole)
+            keep.append(value.owner.operation)
+        argument.replace_all_uses_except(value, keep)
+    ret = block.operations[len(block.operations) - 1]
+    for value, kind in zip(list(ret.operands), outputs, strict=True):
+        out = block.add_argument(memref_type(kind), ir.Location.unknown())
+        with ir.InsertionPoint(ret):
+            squeezed = _squeeze(out, kind)
+            source = _argument_behind(value)
+            if source is not None:  # nothing to compute: a copy, perhaps between two layouts
+                copy(source, squeezed)
+            else:
+                result = _collapse(value, kind)
+                bufferization.materialize_in_destination(None, result, squeezed, restrict=True, writable=True)
+    with ir.InsertionPoint(ret):
+        func.ReturnOp([])
+    ret.operation.erase()
+    types = [argument.type for argument in block.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+
+
+def _tensor_of(kind: ir.Type) -> ir.Type:
+    shaped = ir.MemRefType(kind)
+    return ir.RankedTensorType.get(shaped.shape, shaped.element_type)
+
+
+def _squeeze(value: Value, kind: TensorType) -> Value:
+    """The memref without its extents of one."""
+    if 1 not in kind.shape:
+        return value
+    kept = [axis for axis, extent in enumerate(kind.shape) if extent != 1]
+    small = TensorType(
+        tuple(kind.shape[axis] for axis in kept), kind.dtype, tuple(kind.strides[axis] for axis in kept), kind.offset
+    )
+    rank = len(kind.shape)
+    return memref.SubViewOp(memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank).result
+
+
+def _argument_behind(value: Value) -> Value | None:
+    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
+    while (op := maker(value)) is not None:
+        if op.name == "bufferization.to_tensor":
+            return op.operands[0]
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
+            return None
+        value = op.operands[0]
+    return None
+
+
+def _reassociation(shape: Sequence[int]) -> list[list[int]]:
+    """Groups of axes, each with one extent other than 1; leading ones join the first group."""
+    groups: list[list[int]] = []
+    seen = 0
+    for axis, extent in enumerate(shape):
+        if not groups or (extent != 1 and seen):
+            groups.append([])
+            seen = 0
+        groups[-1].append(axis)
+        seen += extent != 1
+    return groups if any(extent != 1 for extent in shape) else []
+
+
+def _expand(value: Value, whole: ir.Type) -> Value:
+    shape = list(ir.RankedTensorType(whole).shape)
+    if 1 not in shape:
+        return value
+    return tensor.ExpandShapeOp(whole, value, _reassociation(shape), [], shape).result
+
+
+def _collapse(value: Value, kind: TensorType) -> Value:
+    if 1 not in kind.shape:
+        return value
+    element = ir.RankedTensorType(value.type).element_type
+    small = ir.RankedTensorType.get([extent for extent in kind.shape if extent != 1], element)
+    return tensor.CollapseShapeOp(small, value, _reassociation(kind.shape)).result

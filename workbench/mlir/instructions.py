@@ -1,0 +1,122 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What an op of the scheduled form is as an instruction: all that is the same in each of its iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from simulator.program import Access, OpClass, Opcode, Operand, Space
+from workbench.mlir.bindings import Value, segments
+from workbench.mlir.origins import origins_of
+from workbench.mlir.payload import axis_loops, indexing_maps, iterators, matmul_loops, role_of
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A linalg op on memrefs, ready to be made an instruction of once its boxes are known."""
+
+    role: str
+    memrefs: tuple[Value, ...]
+    accesses: tuple[Access, ...]
+    class_counts: tuple[int, ...]
+    """VECTOR: operations per iteration point by `OpClass`, read off the body."""
+    reduction: int
+    """Bit d: loop d reduces."""
+    sources: tuple[tuple[int, int], ...]
+    """For each entry of the extent, which operand and axis it is read off; (-1, 0) is an extent of one."""
+    origins: tuple[int, ...]
+
+    def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Iteration space of the instruction whose operands have these extents."""
+        return tuple(1 if operand < 0 else shapes[operand][axis] for operand, axis in self.sources)
+
+    def opcode(self, operands: Sequence[Operand]) -> Opcode:
+        if self.role == "contraction":
+            return Opcode.MATMUL
+        if self.role != "copy":
+            return Opcode.VECTOR
+        source, target = operands[0].space, operands[1].space
+        if source == target:
+            return Opcode.COPY
+        return Opcode.LOAD if source == Space.DRAM else Opcode.STORE
+
+
+def describe(op: ir.Operation) -> Description:
+    """The description of a linalg op of the scheduled form."""
+    role, kinds, inputs = role_of(op), iterators(op), segments(op)[0]
+    memrefs: list[Value] = []
+    accesses: list[Access] = []
+    walked: dict[int, tuple[int, int]] = {}
+    for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True)):
+        if not isinstance(value.type, ir.MemRefType):
+            continue
+        for axis, loop in enumerate(axis_loops(indexing)):
+            if loop is not None:
+                walked.setdefault(loop, (len(memrefs), axis))
+        memrefs.append(value)
+        accesses.append(_access(op, position) if position >= inputs else Access.READ)
+    order = _matmul_order(op) if role == "contraction" else range(len(kinds))
+    return Description(
+        role,
+        tuple(memrefs),
+        tuple(accesses),
+        _class_counts(op) if role not in ("contraction", "copy") else (0,) * len(OpClass),
+        sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
+        tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order),
+        origins_of(op),
+    )
+
+
+def _access(op: ir.Operation, position: int) -> Access:
+    """An output is also read when the body uses its old value."""
+    overwrites = op.name in ("linalg.fill", "linalg.copy")
+    used = not overwrites and bool(list(op.regions[0].blocks[0].arguments[position].uses))
+    return Access.READ_WRITE if used else Access.WRITE
+
+
+def _matmul_order(op: ir.Operation) -> list[int]:
+    """The loops that are batch, m, n and k; -1 where there is none."""
+    groups = list(matmul_loops(op).values())
+    assert all(len(group) <= 1 for group in groups), "a contraction over several loops of one kind"
+    return [group[0] if group else -1 for group in groups]
+
+
+_CONVERSIONS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "index_cast"}
+_SLOW = {"divf", "remf", "divsi", "divui", "remsi", "remui"}
+_SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite", "ctpop", "floor", "ceil", "round"}
+_FREE = {"linalg.yield", "linalg.index", "arith.constant"}
+
+
+def _class_counts(op: ir.Operation) -> tuple[int, ...]:
+    counts = [0] * len(OpClass)
+    for inner in op.regions[0].blocks[0].operations:
+        full = inner.operation.name
+        dialect, _, name = full.partition(".")
+        if full in _FREE:
+            continue
+        if (dialect == "math" and name not in _SIMPLE_MATH) or name in _SLOW:
+            counts[OpClass.SPECIAL] += 1
+        elif name in _CONVERSIONS:
+            counts[OpClass.CONVERT] += 1
+        else:
+            counts[OpClass.ALU] += 1
+    if not any(counts):
+        counts[OpClass.MOVE] = 1
+    return tuple(counts)
+
+
+def lane_of(extent: tuple[int, ...], reduction: int, lanes: int) -> int:
+    """The dim spread over the lanes: the outermost parallel one that fills them, else the longest parallel one.
+
+    Only a space without parallel dims spreads a reduced one, and pays for reducing across lanes.
+    """
+    parallel = [dim for dim in range(len(extent)) if not reduction >> dim & 1]
+    filling = [dim for dim in parallel if extent[dim] >= lanes]
+    if filling:
+        return filling[0]
+    candidates = [dim for dim in parallel if extent[dim] > 1] or list(range(len(extent)))
+    return max(candidates, key=lambda dim: extent[dim], default=-1)

@@ -1,0 +1,185 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Native code from a kernel's MLIR: the numbers of the workbench come from running the module itself.
+
+Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one
+(linalg on tensors between memref arguments, untiled). On the host all memory is one, so the two memory spaces
+become one; loops, tiles, slots and copies stay what they are.
+
+A kernel is called with torch tensors, inputs first, and writes its outputs in place. Shapes, strides and
+offsets of arguments are part of the kernel's type, so a call hands over nothing but addresses: no copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch_mlir import ir
+from torch_mlir.execution_engine import ExecutionEngine
+
+from workbench.errors import NativeArgumentError, PassError, Problem
+from workbench.mlir.context import new_context, operations, parse, run_passes
+from workbench.mlir.contractions import speed_up_reductions
+from workbench.mlir.verify import memory_space, verify_scheduled
+
+_SYMBOL: Final = "workbench_kernel"
+"""Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
+
+_OWN_BUFFERS = "func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
+"""Allocate once at the top and free at every exit: nothing is left behind by a call."""
+
+_BUFFERIZE = (
+    "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
+)
+
+_LOWER = (
+    "scf-forall-to-for,func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,"
+    "func.func(math-expand-ops{ops=fpowi,rsqrt}),convert-math-to-funcs,convert-scf-to-cf,"
+    "convert-math-to-llvm,convert-math-to-libm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
+    "convert-to-llvm,reconcile-unrealized-casts"
+)
+
+_DTYPES: dict[str, tuple[torch.dtype, ...]] = {
+    "f64": (torch.float64,),
+    "f32": (torch.float32,),
+    "f16": (torch.float16,),
+    "bf16": (torch.bfloat16,),
+    "i64": (torch.int64,),
+    "i32": (torch.int32,),
+    "i16": (torch.int16,),
+    "i8": (torch.int8, torch.uint8),
+    "i1": (torch.bool,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a kernel's type says of one argument. Strides and offset count elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtypes: tuple[torch.dtype, ...]
+
+    @property
+    def offset_bytes(self) -> int:
+        return self.offset * self.dtypes[0].itemsize
+
+    def matches(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
+        if tensor.shape != self.shape or tensor.dtype not in self.dtypes:
+            return False
+        if tensor.stride() == self.strides or 0 in self.shape:
+            return True
+        dims = zip(self.shape, tensor.stride(), self.strides, strict=True)
+        return all(extent == 1 or given == expected for extent, given, expected in dims)
+
+    def __str__(self) -> str:
+        return f"{list(self.shape)} {self.dtypes[0]} with strides {list(self.strides)}"
+
+
+class NativeKernel:
+    """A compiled kernel. Calling it runs it; it holds its machine code as long as it lives.
+
+    Calls may overlap: every call has its own buffers, and the interpreter lock is not held while it runs.
+    """
+
+    def __init__(self, name: str, engine: ExecutionEngine, layouts: tuple[_Layout, ...]) -> None:
+        self.name = name
+        self._layouts = layouts
+        self._engine = engine
+        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup(_SYMBOL))
+        self._addresses = ctypes.c_void_p * len(layouts)
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Runs the kernel on `(inputs..., outputs...)`; the outputs hold the results afterwards."""
+        if len(tensors) != len(self._layouts):
+            raise NativeArgumentError(f"{self.name} takes {len(self._layouts)} tensors, {len(tensors)} were given")
+        values = self._addresses()
+        for index, (tensor, layout) in enumerate(zip(tensors, self._layouts, strict=True)):
+            if not layout.matches(tensor):
+                given = f"{list(tensor.shape)} {tensor.dtype} with strides {list(tensor.stride())}"
+                raise NativeArgumentError(f"argument {index} of {self.name} is {given}; expected {layout}")
+            # The kernel adds the offset of its own type, so an address without it is handed over.
+            values[index] = tensor.data_ptr() - layout.offset_bytes
+        first, width = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
+        self._entry(self._addresses(*range(first, first + width * len(values), width)))
+
+    def __repr__(self) -> str:
+        return f"NativeKernel({self.name!r}, {len(self._layouts)} arguments)"
+
+
+def compile_scheduled(text: str, name: str) -> NativeKernel:
+    """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another."""
+    module = verify_scheduled(text, name, new_context(torch_dialect=True))
+    _one_memory_space(module)
+    return _compile(module, name)
+
+
+def compile_rendered(text: str, name: str) -> NativeKernel:
+    """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
+    module = parse(text, new_context(torch_dialect=True), name)
+    _refuse_aborts(module, name)
+    run_passes(module, _BUFFERIZE)
+    return _compile(module, name)
+
+
+def _compile(module: ir.Module, name: str) -> NativeKernel:
+    function = _function(module, name)
+    layouts = _layouts(function)
+    with module.context:
+        function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
+    run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
+    speed_up_reductions(module)
+    run_passes(module, _LOWER)
+    try:
+        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=False)  # pyright: ignore[reportCallIssue]
+    except RuntimeError as error:
+        raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
+    return NativeKernel(name, engine, layouts)
+
+
+def _function(module: ir.Module, name: str) -> ir.Operation:
+    found = [item for item in operations(module.operation) if item.name == "func.func" and item.regions[0].blocks]
+    if len(found) != 1:
+        raise PassError(f"machine code of {name}", (Problem(f"expected one function, found {len(found)}"),))
+    return found[0]
+
+
+def _layouts(function: ir.Operation) -> tuple[_Layout, ...]:
+    layouts: list[_Layout] = []
+    for argument in function.regions[0].blocks[0].arguments:
+        kind = ir.MemRefType(argument.type)
+        strides, offset = kind.get_strides_and_offset()
+        layouts.append(_Layout(tuple(kind.shape), tuple(strides), offset, _DTYPES[str(kind.element_type)]))
+    return tuple(layouts)
+
+
+def _one_memory_space(module: ir.Module) -> None:
+    """Moves every buffer into the host's one memory and leaves freeing to the deallocation pass."""
+    for operation in list(operations(module.operation)):
+        if operation.name == "memref.dealloc":
+            operation.erase()
+            continue
+        blocks = [block for region in operation.regions for block in region.blocks]
+        for value in [*operation.results, *(value for block in blocks for value in block.arguments)]:
+            if isinstance(value.type, ir.MemRefType) and memory_space(value.type):
+                value.set_type(_in_space_zero(value.type))
+
+
+def _in_space_zero(kind: ir.MemRefType) -> ir.MemRefType:
+    with kind.context, ir.Location.unknown():
+        return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
+
+
+def _refuse_aborts(module: ir.Module, name: str) -> None:
+    """`cf.assert` ends the whole process when it fails: such a module is not run here."""
+    for operation in operations(module.operation):
+        if operation.name == "cf.assert":
+            message = str(operation.attributes["msg"])
+            problem = Problem(f"it holds cf.assert {message}, which would end the process when it fails")
+            raise PassError(f"machine code of {name}", (problem,))

@@ -1,0 +1,107 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Building memref ops whose types follow from their operands, and putting one memref in another's place."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import memref
+
+from workbench.mlir.affine import range_of
+from workbench.mlir.bindings import (
+    DYNAMIC_EXTENT,
+    DYNAMIC_STRIDE,
+    Index,
+    Value,
+    maker,
+    memref_text,
+    shape_of,
+    space_of,
+    subview_groups,
+)
+
+
+def subview(source: Value, offsets: list[Index], sizes: list[Index], dropped: int = 0) -> Value:
+    """A unit-stride subview without its first `dropped` axes, its type derived from the source's."""
+    kind = ir.MemRefType(source.type)
+    strides, start = kind.get_strides_and_offset()
+    place: int | None = None if start == DYNAMIC_STRIDE else start
+    for offset, stride in zip(offsets, strides, strict=True):
+        static = place is not None and isinstance(offset, int) and stride != DYNAMIC_STRIDE
+        place = place + offset * stride if static else None  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
+    extents = [size if isinstance(size, int) else "?" for size in sizes][dropped:]
+    steps = ", ".join("?" if stride == DYNAMIC_STRIDE else str(stride) for stride in strides[dropped:])
+    layout = f"strided<[{steps}], offset: {'?' if place is None else place}>"
+    return memref.SubViewOp(
+        memref_text(extents, kind.element_type, layout, space_of(source)),
+        source,
+        [each for each in offsets if not isinstance(each, int)],
+        [each for each in sizes if not isinstance(each, int)],
+        [],
+        [each if isinstance(each, int) else DYNAMIC_STRIDE for each in offsets],
+        [each if isinstance(each, int) else DYNAMIC_STRIDE for each in sizes],
+        [1] * len(sizes),
+    ).result
+
+
+def reshape(source: Value, shape: list[int]) -> Value:
+    """`source` with unit extents added or dropped; an added one has the stride of what lies inside it."""
+    kind = ir.MemRefType(source.type)
+    strides, offset = kind.get_strides_and_offset()
+    kept = [stride for extent, stride in zip(kind.shape, strides, strict=True) if extent != 1]
+    assert [each for each in shape if each != 1] == [each for each in kind.shape if each != 1], "unit extents only"
+    laid: list[int] = []
+    inner = 1
+    for extent in reversed(shape):
+        stride = kept.pop() if extent != 1 else inner
+        laid.insert(0, stride)
+        inner = extent * stride
+    dynamic = offset == DYNAMIC_STRIDE
+    layout = f"strided<{laid}, offset: {'?' if dynamic else offset}>"
+    starts = [memref.ExtractStridedMetadataOp(source).offset] if dynamic else []
+    result = memref_text(shape, kind.element_type, layout, space_of(source))
+    return memref.ReinterpretCastOp(result, source, starts, [], [], [offset], shape, laid).result
+
+
+def dynamic_sizes(value: Value) -> list[Value | None]:
+    """The SSA value behind each dynamic extent of a memref; None for static ones."""
+    shape, op = shape_of(value), maker(value)
+    if DYNAMIC_EXTENT not in shape:
+        return [None] * len(shape)
+    assert op is not None and op.name in ("memref.alloc", "memref.subview"), "who else makes dynamic extents"
+    dynamic = list(op.operands)
+    if op.name == "memref.subview":  # an axis is dropped only when its extent is static
+        dynamic = [size for size in subview_groups(op)[1] if not isinstance(size, int)]
+    return [dynamic.pop(0) if extent == DYNAMIC_EXTENT else None for extent in shape]
+
+
+def full_shape(value: Value) -> list[int]:
+    """Extents of a memref, with the largest that a dynamic one takes in any iteration."""
+    pairs = zip(shape_of(value), dynamic_sizes(value), strict=True)
+    return [extent if size is None else range_of(size).high for extent, size in pairs]
+
+
+def mixed_shape(value: Value) -> list[Index]:
+    """Extents of a memref: numbers, and the SSA values of the dynamic ones."""
+    pairs = zip(shape_of(value), dynamic_sizes(value), strict=True)
+    return [extent if size is None else size for extent, size in pairs]
+
+
+def replace(old: Value, new: Value) -> None:
+    """Puts `new` in the place of `old`, rebuilding the views of it, whose types follow their source's."""
+    for use in list(old.uses):
+        op = use.owner.operation
+        if op.name in ("memref.collapse_shape", "memref.expand_shape"):
+            with ir.InsertionPoint(op), op.location:
+                replace(op.results[0], reshape(new, shape_of(op.results[0])))
+            op.erase()
+        elif op.name == "memref.subview":
+            offsets, sizes, _ = subview_groups(op)
+            if offsets == [0] * len(offsets) and sizes == mixed_shape(old):
+                replace(op.results[0], new)
+            else:
+                with ir.InsertionPoint(op), op.location:
+                    replace(op.results[0], subview(new, offsets, sizes))
+            op.erase()
+        else:
+            op.operands[use.operand_number] = new

@@ -1,0 +1,138 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Pass pipelines with a snapshot after each step.
+
+A step is a pipeline string: upstream's passes, or one pass of ours (`npu-...{options}`). Running a step's
+pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from workbench.errors import PassError, Problem
+from workbench.ir import Mapping, Snapshot
+from workbench.mlir import payload as payloads
+from workbench.mlir.bindings import integer
+from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.payload import linalg_ops, tag
+from workbench.mlir.promote import promote
+from workbench.mlir.tiling import transform_script
+
+_OURS = re.compile(r"(npu-[a-z-]+)(?:\{(.*)\})?", re.DOTALL)
+_SCRIPTED = "transform.with_named_sequence"
+
+
+@dataclass
+class PassTrace:
+    """A module under work, and the snapshots taken of it."""
+
+    module: ir.Module
+    snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
+
+    def run(self, name: str, pipeline: str) -> None:
+        """Runs one step in place and records it."""
+        before = self.snapshots[-1].ops_after if self.snapshots else count_ops(self.module)
+        start = time.perf_counter()
+        run_pipeline(self.module, pipeline)
+        seconds = time.perf_counter() - start
+        text = print_module(self.module)
+        self.snapshots.append(Snapshot(name, pipeline, seconds, before, count_ops(self.module), text))
+
+
+def reproduce(text: str, pipeline: str) -> str:
+    """The text that a recorded step makes of the text before it."""
+    module = parse(text)
+    run_pipeline(module, pipeline)
+    return print_module(module)
+
+
+def run_pipeline(module: ir.Module, pipeline: str) -> None:
+    """Upstream's passes or one of ours, in place."""
+    ours = _OURS.fullmatch(pipeline)
+    if not ours:
+        run_passes(module, pipeline)
+        return
+    name, options = ours.group(1), _options(ours.group(2) or "")
+    if name not in _PASSES:
+        raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
+    with module.context, ir.Location.unknown():
+        _PASSES[name](module, options)
+        module.operation.verify()
+
+
+def count_ops(module: ir.Module) -> int:
+    """Operations in a module, without the script that may stand beside the kernel."""
+    count = 0
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal count
+        if op.name == "transform.named_sequence":
+            return ir.WalkResult.SKIP
+        count += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return count
+
+
+def mapping_options(mapping: Mapping) -> str:
+    """The options of `npu-attach-schedule` that say this mapping."""
+    tiles = " ".join(f"{dim}={size}" for dim, size in mapping.tile.items())
+    return f"order={','.join(mapping.order)} {tiles}".strip()
+
+
+def _options(text: str) -> dict[str, str]:
+    return dict(item.split("=", 1) for item in text.split())
+
+
+def _attach_schedule(module: ir.Module, options: dict[str, str]) -> None:
+    payload = payloads.analyse(module)
+    order = tuple(filter(None, options["order"].split(",")))
+    tile = {dim: int(size) for dim, size in options.items() if dim != "order"}
+    script = transform_script(payload, Mapping(tile, order, 1, {}, ""))
+    scripted = ir.Module.parse(f"module attributes {{{_SCRIPTED}}} {{\n{script}\n}}")
+    module.body.append(scripted.body.operations[0].operation.clone())
+    module.operation.attributes[_SCRIPTED] = ir.UnitAttr.get()
+
+
+def _detach_schedule(module: ir.Module, options: dict[str, str]) -> None:
+    for op in list(module.body.operations):
+        if op.operation.name == "transform.named_sequence":
+            op.operation.erase()
+    del module.operation.attributes[_SCRIPTED]
+
+
+def _recompute(module: ir.Module, options: dict[str, str]) -> None:
+    """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
+
+    A row that does not fit is walked once per reduction; what lies between the passes is computed anew in each
+    instead of being kept.
+    """
+    reduced = payloads.analyse(module).reduced
+    described = {op.id: op for op in payloads.analyse(module).ops}
+    for op in reversed(linalg_ops(module)):
+        number = integer(op, payloads.ID)
+        if described[number].role != "elementwise" or not set(described[number].loops) & set(reduced):
+            continue
+        users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]
+        for user in users[1:]:
+            with ir.InsertionPoint(user):
+                copy = op.clone()
+            for position, value in enumerate(user.operands):
+                if value == op.results[0]:
+                    user.operands[position] = copy.results[0]
+
+
+_PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
+    "npu-tag": lambda module, options: tag(module),
+    "npu-recompute": _recompute,
+    "npu-attach-schedule": _attach_schedule,
+    "npu-detach-schedule": _detach_schedule,
+    "npu-promote": lambda module, options: promote(module, int(options["buffers"])),
+}

@@ -1,0 +1,262 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What a kernel's linalg ops iterate over, as one common set of named dims.
+
+Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
+exponent walks in parallel. Loops of two ops are the same dim when they index the same axis of a value that one
+makes and the other reads. A mapping names these dims: b, m, n, k in a contraction, d0, d1, ... elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, shape_of
+from workbench.mlir.context import operations
+
+ID = "npu.id"
+"""Attribute on every linalg op of a kernel: what the schedule calls it by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one operand is indexed: the dim of each of its axes, and whether it is a result."""
+
+    dims: tuple[str, ...]
+    element_bytes: int
+    is_output: bool
+    value: str
+    """Which tensor it is: equal for operands that are the same value."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadOp:
+    """One linalg op: its role, the kernel dim of each of its loops, which of them it reduces, what it touches."""
+
+    id: int
+    role: str
+    """fill, copy, elementwise, reduction or contraction."""
+    loops: tuple[str, ...]
+    reduced: tuple[str, ...]
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A kernel's ops over its named dims."""
+
+    ops: tuple[PayloadOp, ...]
+    dims: dict[str, int]
+    reduced: tuple[str, ...]
+    """Dims that some op reduces."""
+
+    @property
+    def last(self) -> PayloadOp:
+        """The op that makes the kernel's output."""
+        return self.ops[-1]
+
+    @property
+    def contraction(self) -> PayloadOp | None:
+        return next((op for op in self.ops if op.role == "contraction"), None)
+
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return tuple(dim for dim in self.dims if dim not in self.reduced)
+
+
+def linalg_ops(module: ir.Module) -> list[ir.Operation]:
+    """Every linalg op in the order of the text."""
+    inside = ("linalg.yield", "linalg.index")
+    return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
+
+
+def tag(module: ir.Module) -> None:
+    """Gives every linalg op its id, in program order, and every reduction a fill of its own.
+
+    Common-subexpression elimination merges equal fills; two accumulators that start from one would then need a copy.
+    """
+    for op in linalg_ops(module):
+        if op.name == "linalg.fill" and len(op.results):
+            for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
+                with ir.InsertionPoint(op):
+                    use.owner.operands[use.operand_number] = op.clone().results[0]
+    for number, op in enumerate(linalg_ops(module)):
+        op.attributes[ID] = integer_attribute(number)
+
+
+def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
+    maps: Any = op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else linalg.get_indexing_maps(op)
+    return [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(maps)]
+
+
+def iterators(op: ir.Operation) -> list[str]:
+    """parallel or reduction, for each loop of the op."""
+    if "iterator_types" in op.attributes:
+        return [
+            "reduction" if "reduction" in str(each) else "parallel"
+            for each in ir.ArrayAttr(op.attributes["iterator_types"])
+        ]
+    maps = indexing_maps(op)
+    written = {axis for axis in axis_loops(maps[-1]) if axis is not None}
+    return ["parallel" if loop in written else "reduction" for loop in range(maps[-1].n_dims)]
+
+
+def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
+    """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
+    return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
+
+
+def role_of(op: ir.Operation) -> str:
+    if op.name in ("linalg.fill", "linalg.copy"):
+        return op.name.removeprefix("linalg.")
+    if linalg.isa_contraction_op(op) and _contraction_dims(op):
+        return "contraction"
+    return "reduction" if "reduction" in iterators(op) else "elementwise"
+
+
+def matmul_loops(op: ir.Operation) -> dict[str, list[int]]:
+    """The loops that are batch, m, n and k of a contraction; empty when it is none."""
+    found: Any = linalg.infer_contraction_dimensions(op)
+    if found is None:
+        return {}
+    groups = {"b": found.batch, "m": found.m, "n": found.n, "k": found.k}
+    return {letter: [int(loop) for loop in loops] for letter, loops in groups.items()}
+
+
+def _contraction_dims(op: ir.Operation) -> dict[int, str]:
+    """Loop -> name of a matrix multiplication's loops; empty when it has no m or n and k."""
+    groups = matmul_loops(op)
+    if not groups or not groups["k"] or not (groups["m"] or groups["n"]):
+        return {}
+    return {
+        loop: letter if len(loops) == 1 else f"{letter}{position}"
+        for letter, loops in groups.items()
+        for position, loop in enumerate(loops)
+    }
+
+
+class _Classes:
+    """Union-find over (op, loop) and (value, axis)."""
+
+    def __init__(self) -> None:
+        self.parent: dict[object, object] = {}
+
+    def find(self, item: object) -> object:
+        self.parent.setdefault(item, item)
+        while self.parent[item] != item:
+            item = self.parent[item]
+        return item
+
+    def join(self, left: object, right: object) -> None:
+        self.parent[self.find(left)] = self.find(right)
+
+
+def analyse(module: ir.Module) -> Payload:
+    """The payload of a tagged module of linalg ops on tensors (or a copy on memrefs)."""
+    ops = linalg_ops(module)
+    classes = _Classes()
+    values: dict[Value, str] = {}
+    made: set[Value] = {result for op in ops for result in op.results}
+    for number, op in enumerate(ops):
+        for value, indexing in _operands(op):
+            key = values.setdefault(value, f"v{len(values)}")
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None and value in made:
+                    classes.join((number, loop), (key, axis))
+        for result, indexing in zip(op.results, indexing_maps(op)[len(op.operands) - len(op.results) :], strict=True):
+            key = values.setdefault(result, f"v{len(values)}")
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None:
+                    classes.join((number, loop), (key, axis))
+    _join_through_arguments(ops, classes, made)
+    names = _name_dims(ops, classes)
+    described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
+    dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
+    reduced = tuple(dim for dim in dims if any(dim in op.reduced for op in described))
+    return Payload(described, dims, reduced)
+
+
+def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[Value]) -> None:
+    """Two vector ops that read one argument walk it alike, unless that made two loops of one op the same dim."""
+    readers: dict[tuple[Value, int], tuple[int, int]] = {}
+    for number, op in enumerate(ops):
+        if role_of(op) == "contraction":
+            continue
+        for value, indexing in _operands(op):
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is None or value in made:
+                    continue
+                other = readers.setdefault((value, axis), (number, loop))
+                if not _would_merge_loops(ops, classes, (number, loop), other):
+                    classes.join((number, loop), other)
+
+
+def _would_merge_loops(ops: list[ir.Operation], classes: _Classes, left: object, right: object) -> bool:
+    roots = {classes.find(left), classes.find(right)}
+    if len(roots) == 1:
+        return False
+    return any(
+        sum(classes.find((number, loop)) in roots for loop in range(len(iterators(op)))) > 1
+        for number, op in enumerate(ops)
+    )
+
+
+def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if isinstance(value.type, ir.ShapedType):
+            yield value, indexing
+
+
+def _anchor(ops: list[ir.Operation]) -> int:
+    """The op whose loops name the dims: the contraction, else the widest one, the last of several."""
+    roles = [role_of(op) for op in ops]
+    if "contraction" in roles:
+        return roles.index("contraction")
+    return max(range(len(ops)), key=lambda number: (len(iterators(ops[number])), number))
+
+
+def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
+    anchor = _anchor(ops)
+    contraction = _contraction_dims(ops[anchor]) if role_of(ops[anchor]) == "contraction" else {}
+    names: dict[object, str] = {}
+    for number in (anchor, *range(len(ops))):
+        for loop in range(len(iterators(ops[number]))):
+            root = classes.find((number, loop))
+            if root not in names:
+                given = contraction.get(loop) if number == anchor else None
+                names[root] = given or f"d{len(names)}"
+    return names
+
+
+def _describe(
+    number: int, op: ir.Operation, names: dict[object, str], classes: _Classes, values: dict[Value, str]
+) -> PayloadOp:
+    kinds = iterators(op)
+    loops = tuple(names[classes.find((number, loop))] for loop in range(len(kinds)))
+    inputs = len(op.operands) - max(len(op.results), 1)
+    accesses = tuple(
+        Access(
+            tuple(loops[loop] for loop in axis_loops(indexing) if loop is not None),
+            element_bytes(ir.ShapedType(value.type)),
+            position >= inputs,
+            values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
+        )
+        for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
+        if isinstance(value.type, ir.ShapedType)
+    )
+    reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses)
+
+
+def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:
+    for op, description in zip(ops, described, strict=True):
+        for value, indexing in _operands(op):
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None and description.loops[loop] == name:
+                    return shape_of(value)[axis]
+    raise AssertionError(f"no operand has an axis along {name}")

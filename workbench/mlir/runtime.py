@@ -1,0 +1,175 @@
+"""A lowered graph run natively: kernels launched in order on torch tensors, without copies.
+
+Every value that is no view owns a storage; a view is other strides over its base's storage. Inputs are used where
+they are, intermediates are made when their kernel is launched and dropped after their last reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+
+from workbench.errors import NativeInputError
+from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
+
+_DTYPES: dict[str, torch.dtype] = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+
+
+@dataclass
+class KernelCache:
+    """Native kernels by their text: the same text compiles once. Whoever runs programs owns one."""
+
+    _kernels: dict[tuple[str, str], NativeKernel] = field(default_factory=dict[tuple[str, str], NativeKernel])
+
+    def scheduled(self, text: str, name: str) -> NativeKernel:
+        return self._get("scheduled", compile_scheduled, text, name)
+
+    def rendered(self, text: str, name: str) -> NativeKernel:
+        return self._get("rendered", compile_rendered, text, name)
+
+    def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+        key = form, hashlib.sha256(text.encode()).hexdigest()
+        if key not in self._kernels:
+            self._kernels[key] = compiler(text, name)
+        return self._kernels[key]
+
+    @property
+    def size(self) -> int:
+        """How many kernels have been compiled."""
+        return len(self._kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One launch: its kernel, compiled when first asked for, and the values it reads and makes."""
+
+    kernel: Callable[[], NativeKernel]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class NativeProgram:
+    """A graph's kernels in launch order, run on real tensors."""
+
+    def __init__(self, lowered: KernelGraph, kernels: Sequence[Callable[[], NativeKernel]]) -> None:
+        """`kernels` gives the native code of each of `lowered.kernels`, in that order."""
+        self._graph = lowered.captured
+        self._types = lowered.types
+        self._base = {view.value: view.base for view in lowered.views}
+        self._steps = tuple(
+            _Step(native, kernel.inputs, kernel.outputs)
+            for kernel, native in zip(lowered.kernels, kernels, strict=True)
+        )
+        self._dropped_after = self._last_uses()
+
+    @classmethod
+    def from_scheduled(cls, lowered: KernelGraph, program: ScheduledProgram, cache: KernelCache) -> NativeProgram:
+        """Runs the scheduled modules: the loops, tiles and copies that the simulator times."""
+        texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
+        launches = program.launches.launches
+        return cls(lowered, [partial(cache.scheduled, texts[item.kernel], item.kernel) for item in launches])
+
+    @classmethod
+    def from_rendered(cls, lowered: KernelGraph, modules: Sequence[KernelModule], cache: KernelCache) -> NativeProgram:
+        """Runs the rendered modules, untiled."""
+        return cls(lowered, [partial(cache.rendered, item.mlir, item.kernel) for item in modules])
+
+    def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.
+
+        Inputs are read where they lie. One whose strides differ from the traced ones is first copied into the
+        traced layout: strides are part of a kernel's type, and a copy is right for every caller where an error
+        would make PyTorch's own freedom to pass `x.t()` depend on what was traced.
+        """
+        inputs = self._graph.inputs
+        if len(values) != len(inputs):
+            raise NativeInputError(f"{self._graph.name} takes {len(inputs)} tensors, {len(values)} were given")
+        with torch.no_grad():
+            live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
+            for step, dropped in zip(self._steps, self._dropped_after, strict=True):
+                live |= {name: allocate(self._types[name]) for name in step.outputs}
+                step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
+                for name in dropped:
+                    del live[name]
+            return self._finish(live, dict(zip((item.value for item in inputs), values, strict=True)))
+
+    def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
+        """The tensor to read for an input: the given one, or a copy in the recorded layout."""
+        kind = self._types[item.value]
+        if given.shape != kind.shape or given.dtype != _DTYPES[kind.dtype] or given.device.type != "cpu":
+            found = f"{list(given.shape)} {given.dtype} on {given.device}"
+            raise NativeInputError(
+                f"input {item.path} is {found}; it was traced as {list(kind.shape)} {_DTYPES[kind.dtype]} on cpu. "
+                f"Trace again with inputs like the ones to run"
+            )
+        if _same_layout(given, kind):
+            return given.detach()
+        if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
+            raise NativeInputError(
+                f"input {item.path} was traced expanded, with strides {list(kind.strides)}; now its strides are "
+                f"{list(given.stride())}. Trace again with inputs like the ones to run"
+            )
+        return allocate(kind).copy_(given)
+
+    def _tensor(self, name: str, live: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The tensor of a value. A view starts where it lies relative to its base, wherever that lies now."""
+        if name not in self._base:
+            return live[name]
+        kind, base = self._types[name], live[self._base[name]]
+        start = base.storage_offset() + kind.offset - self._types[self._base[name]].offset
+        return base.as_strided(kind.shape, kind.strides, start)
+
+    def _finish(self, live: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Output leaves and mutations, in eager's order: results that are not the mutated input keep old values."""
+        changed = {mutation.target for mutation in self._graph.mutations}
+        tensors: dict[str, torch.Tensor] = {}
+        for name in (*self._graph.outputs, *(mutation.value for mutation in self._graph.mutations)):
+            owner = self._base.get(name, name)
+            tensor = given[name] if name in given else self._tensor(name, live)
+            tensors[name] = tensor.clone() if owner in changed else tensor
+        for mutation in self._graph.mutations:
+            given[mutation.target].copy_(tensors[mutation.value])
+        return [tensors[name] for name in self._graph.outputs]
+
+    def _last_uses(self) -> tuple[tuple[str, ...], ...]:
+        """For each step the values whose storage nobody needs after it."""
+        last: dict[str, int] = {}
+        for index, step in enumerate(self._steps):
+            last |= {self._base.get(name, name): index for name in (*step.inputs, *step.outputs)}
+        kept = {self._base.get(name, name) for name in self._graph.outputs}
+        kept |= {self._base.get(mutation.value, mutation.value) for mutation in self._graph.mutations}
+        dropped: list[list[str]] = [[] for _ in self._steps]
+        for name, index in last.items():
+            if name not in kept:
+                dropped[index].append(name)
+        return tuple(map(tuple, dropped))
+
+
+def allocate(kind: TensorType) -> torch.Tensor:
+    """A tensor of a recorded type, not yet filled, with a storage that also holds what lies before its offset."""
+    steps = zip(kind.shape, kind.strides, strict=True)
+    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
+    flat = torch.empty(kind.offset + span, dtype=_DTYPES[kind.dtype])
+    return flat.as_strided(kind.shape, kind.strides, kind.offset)
+
+
+def _same_layout(tensor: torch.Tensor, kind: TensorType) -> bool:
+    """Whether strides agree, but for dims that are never stepped along."""
+    dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
+    return not kind.numel or all(extent == 1 or given == recorded for extent, given, recorded in dims)

@@ -1,0 +1,55 @@
+"""One kernel of the record as an `fx.GraphModule`, which is what the torch importer reads.
+
+Everything comes from the record, so a kernel of a loaded file imports like a fresh one.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from workbench.ir import Kernel, KernelGraph, Node, TensorType
+from workbench.ops.literals import from_arg, to_dtype, to_overload
+
+
+def kernel_graph_module(lowered: KernelGraph, kernel: Kernel) -> torch.fx.GraphModule:
+    """The graph of `kernel`: placeholders are its inputs, the output tuple its outputs, both in ABI order.
+
+    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place in `kernel.nodes`; the importer turns
+    that into a location, so that an op of the imported module can be traced back to its node.
+    """
+    graph = torch.fx.Graph()
+    values: dict[str, torch.fx.Node] = {}
+    with FakeTensorMode():
+        for index, value in enumerate(kernel.inputs):
+            values[value] = graph.placeholder(f"in{index}")
+            values[value].meta["val"] = _fake(lowered.types[value])
+        for index, name in enumerate(kernel.nodes):
+            _add(graph, lowered.node(name).node, index, values, lowered.types)
+    graph.output(tuple(values[value] for value in kernel.outputs))
+    return torch.fx.GraphModule(torch.nn.Module(), graph, class_name=kernel.name)
+
+
+def _add(
+    graph: torch.fx.Graph, node: Node, index: int, values: dict[str, torch.fx.Node], types: dict[str, TensorType]
+) -> None:
+    args = tuple(from_arg(arg, values.__getitem__) for arg in node.args)
+    kwargs = {name: from_arg(arg, values.__getitem__) for name, arg in node.kwargs.items()}
+    made = graph.call_function(to_overload(node.op), cast("tuple[Any, ...]", args), cast("dict[str, Any]", kwargs))
+    made.meta["stack_trace"] = f'File "aten:{index}", line 1, in k'
+    fakes = [_fake(types[value]) for value in node.results]
+    made.meta["val"] = fakes[0] if len(fakes) == 1 else tuple(fakes)
+    if len(fakes) == 1:
+        values[node.results[0]] = made
+        return
+    for place, (value, fake) in enumerate(zip(node.results, fakes, strict=True)):
+        picked = graph.call_function(operator.getitem, (made, place))
+        picked.meta["val"], picked.meta["stack_trace"] = fake, made.meta["stack_trace"]
+        values[value] = picked
+
+
+def _fake(type_: TensorType) -> torch.Tensor:
+    return torch.empty(type_.shape, dtype=to_dtype(type_.dtype))

@@ -1,0 +1,181 @@
+"""Tensors a callable holds: parameters and buffers of modules, and what its functions close over.
+
+A captured graph names them by how the user would write them and reads them again at every call, so a record needs
+no weights and a run sees today's ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Held:
+    """One tensor a callable holds: where, and how to read it again."""
+
+    kind: str
+    """parameter, buffer or closure."""
+    path: str
+    tensor: torch.Tensor
+    read: Callable[[], torch.Tensor]
+
+
+@dataclass
+class Reachable:
+    """What was found: tensors and modules by `id`, each under its first path."""
+
+    tensors: dict[int, Held] = field(default_factory=dict[int, Held])
+    modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
+
+
+def reachable(target: object) -> Reachable:
+    """Every tensor `target` can reach through modules, closures, the globals its code names, and containers."""
+    found = Reachable()
+    _visit(target, "", lambda: target, found, set())
+    return found
+
+
+def _visit(value: object, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
+    """Depth first. `read` gives the object at `path` again, as it is then."""
+    if isinstance(value, torch.Tensor):
+        kind = "parameter" if isinstance(value, nn.Parameter) else "closure"
+        found.tensors.setdefault(id(value), Held(kind, path, value, cast("Callable[[], torch.Tensor]", read)))
+        return
+    if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes)):
+        return
+    seen.add(id(value))
+    if isinstance(value, nn.Module):
+        _visit_module(value, path, read, found, seen)
+    for name, part, step in _parts(value):
+        _visit(part, path + name if path else name.removeprefix("."), _after(read, step), found, seen)
+
+
+def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
+    return lambda: step(read())
+
+
+def _visit_module(module: nn.Module, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
+    prefix = f"{path}." if path else ""
+    for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
+        found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))
+    for name, tensor in module.named_parameters():
+        held = Held("parameter", prefix + name, tensor, functools.partial(_parameter, read, name))
+        found.tensors.setdefault(id(tensor), held)
+    for name, tensor in module.named_buffers():
+        held = Held("buffer", prefix + name, tensor, functools.partial(_buffer, read, name))
+        found.tensors.setdefault(id(tensor), held)
+
+
+def _parameter(read: Callable[[], object], name: str) -> torch.Tensor:
+    return cast("nn.Module", read()).get_parameter(name)
+
+
+def _buffer(read: Callable[[], object], name: str) -> torch.Tensor:
+    return cast("nn.Module", read()).get_buffer(name)
+
+
+Part = tuple[str, object, Callable[[Any], object]]
+
+
+def _parts(value: object) -> Iterator[Part]:
+    """What lies directly in `value`: suffix of the path, the part, and how to take it out again."""
+    if isinstance(value, (list, tuple)):
+        for i, item in enumerate(cast("list[object]", value)):
+            yield f"[{i}]", item, functools.partial(_item, i)
+    elif isinstance(value, dict):
+        for key, item in cast("dict[object, object]", value).items():
+            yield f"[{key!r}]", item, functools.partial(_item, key)
+    elif isinstance(value, functools.partial):
+        yield from _attributes(cast("object", value), ("func", "args", "keywords"))
+    elif inspect.ismethod(value):
+        yield "", value.__self__, lambda method: method.__self__
+        yield from _function_parts(cast("types.FunctionType", value.__func__))
+    elif inspect.isfunction(value):
+        yield from _function_parts(value)
+    elif isinstance(value, nn.Module):
+        yield from _module_parts(value)
+    elif hasattr(value, "__dict__") and not type(value).__module__.startswith("torch"):
+        yield from _attributes(value, tuple(vars(value)))
+        yield from _methods(type(value))
+
+
+def _item(key: object, container: Any) -> object:
+    return container[key]
+
+
+def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
+    for name in names:
+        yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
+
+
+def _attribute(name: str, value: object) -> object:
+    return getattr(value, name)
+
+
+def _module_parts(module: nn.Module) -> Iterator[Part]:
+    """Plain attributes and children (their own plain attributes), and what the methods' code closes over."""
+    own = {"_parameters", "_buffers", "_modules"} | set(vars(nn.Module()))
+    yield from _attributes(module, tuple(name for name in vars(module) if name not in own))
+    yield from _attributes(module, tuple(name for name, child in module.named_children() if child is not module))
+    if not type(module).__module__.startswith("torch."):
+        yield from _methods(type(module))
+
+
+def _methods(cls: type) -> Iterator[Part]:
+    for function in vars(cls).values():
+        if inspect.isfunction(function):
+            for name, part, step in _function_parts(function):
+                yield name, part, functools.partial(_of_function, function, step)
+
+
+def _of_function(function: types.FunctionType, step: Callable[[Any], object], _: object) -> object:
+    return step(function)
+
+
+def _function_parts(function: types.FunctionType) -> Iterator[Part]:
+    """Closed-over variables and the globals that the code, or code nested in it, names."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield f".{name}", cell.cell_contents, functools.partial(_cell, name)
+        except ValueError:  # the variable has no value yet
+            continue
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield f".{name}", function.__globals__[name], functools.partial(_global, name)
+    for name, default in (function.__kwdefaults__ or {}).items():
+        yield f".{name}", default, functools.partial(_keyword_default, name)
+    for index, default in enumerate(function.__defaults__ or ()):
+        yield f".__defaults__[{index}]", default, functools.partial(_default, index)
+
+
+def _cell(name: str, function: types.FunctionType) -> object:
+    index = function.__code__.co_freevars.index(name)
+    return (function.__closure__ or ())[index].cell_contents
+
+
+def _global(name: str, function: types.FunctionType) -> object:
+    return function.__globals__[name]
+
+
+def _keyword_default(name: str, function: types.FunctionType) -> object:
+    return (function.__kwdefaults__ or {})[name]
+
+
+def _default(index: int, function: types.FunctionType) -> object:
+    return (function.__defaults__ or ())[index]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= _names(constant)
+    return found

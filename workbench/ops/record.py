@@ -1,0 +1,221 @@
+"""From an exported program to the record: nodes by overload, arguments by schema, origins, types, mutations."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
+from workbench.ops.literals import to_arg, to_type
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor given to the graph from outside: how the record names it and where it is read from."""
+
+    kind: str
+    path: str
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A record, and the slots of its inputs in the same order."""
+
+    graph: AtenGraph
+    slots: tuple[Slot, ...]
+
+
+_KINDS = ("user", "parameter", "buffer", "closure", "constant")
+
+
+class Namer:
+    """Gives each value a readable name that no other has."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def __call__(self, wish: str) -> str:
+        base = re.sub(r"\W+", "_", wish).strip("_") or "value"
+        name, count = base, 0
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def record(
+    program: ExportedProgram,
+    *,
+    name: str,
+    capture: str,
+    user: Iterable[Slot],
+    slot_of: Callable[[str], Slot],
+    leaves: list[str | Slot],
+    tree: Tree,
+    input_tree: Tree,
+    modules: Mapping[str, str],
+) -> Recorded:
+    """The record of `program`.
+
+    `user` are the caller's tensors in order, used or not. `slot_of` says what a placeholder stands for. `leaves` are
+    the results: names of graph nodes, or the slot of an input that is returned as it is. `modules` maps the keys of
+    a node's module stack to paths.
+    """
+    graph = program.graph
+    live = _live(program, [leaf for leaf in leaves if isinstance(leaf, str)])
+    given = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
+    slots = {node.name: slot_of(node.name) for node in given}
+    used = {id(slot.tensor): slot for place, slot in slots.items() if place in live}
+    used.update({id(slot.tensor): slot for slot in leaves if isinstance(slot, Slot)})
+    ordered = list(user)
+    held = [slot for slot in used.values() if slot.kind != "user"]
+    ordered += sorted(held, key=lambda slot: (_KINDS.index(slot.kind), slot.path))
+
+    namer = Namer()
+    names = {id(slot.tensor): namer(slot.path) for slot in ordered}
+    values = {place: names[id(slot.tensor)] for place, slot in slots.items() if id(slot.tensor) in names}
+    offsets = {_storage(node): int(_fake(node).storage_offset()) for node in given}
+    types = {
+        names[id(slot.tensor)]: to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset())) for slot in ordered
+    }
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op != "call_function" or node.name not in live:
+            continue
+        if node.target is operator.getitem:
+            values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
+        else:
+            nodes.append(_node(node, namer, values, modules))
+            types.update(_types(nodes[-1], node.meta["val"], offsets))
+
+    mutations = _mutations(program, values)
+    after = {mutation.target: mutation.value for mutation in mutations}
+    outputs = [values[leaf] if isinstance(leaf, str) else names[id(leaf.tensor)] for leaf in leaves]
+    made = AtenGraph(
+        name=name,
+        inputs=tuple(Input(names[id(slot.tensor)], slot.kind, slot.path) for slot in ordered),
+        nodes=tuple(nodes),
+        outputs=tuple(after.get(value, value) for value in outputs),
+        tree=tree,
+        types=types,
+        mutations=mutations,
+        capture=capture,
+        input_tree=input_tree,
+    )
+    return Recorded(made, tuple(ordered))
+
+
+def _live(program: ExportedProgram, results: list[str]) -> set[str]:
+    """Names of the nodes that results and mutations need."""
+    wanted = set(results) | {spec.arg.name for spec in program.graph_signature.output_specs if _mutates(spec.kind)}
+    for node in reversed(list(program.graph.nodes)):
+        if node.name in wanted and node.op != "output":
+            wanted |= {needed.name for needed in node.all_input_nodes}
+    return wanted
+
+
+def _mutates(kind: OutputKind) -> bool:
+    return kind not in (OutputKind.USER_OUTPUT, OutputKind.TOKEN)
+
+
+def _mutations(program: ExportedProgram, values: Mapping[str, str]) -> tuple[Mutation, ...]:
+    signature = program.graph_signature
+    places = {
+        (spec.target if spec.kind is not InputKind.USER_INPUT else spec.arg.name): spec.arg.name
+        for spec in signature.input_specs
+    }
+    found = [
+        Mutation(values[places[str(spec.target)]], values[spec.arg.name])
+        for spec in signature.output_specs
+        if _mutates(spec.kind)
+    ]
+    return tuple(sorted(found, key=lambda mutation: mutation.target))
+
+
+def _fake(node: torch.fx.Node) -> torch.Tensor:
+    return cast("torch.Tensor", node.meta["val"])
+
+
+def _storage(node: torch.fx.Node) -> int:
+    return _storage_of(_fake(node))
+
+
+def _storage_of(value: torch.Tensor) -> int:
+    return cast(int, cast(Any, value.untyped_storage())._cdata)
+
+
+def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, TensorType]:
+    fakes = cast("tuple[torch.Tensor, ...]", value if isinstance(value, (tuple, list)) else (value,))
+    return {
+        result: to_type(fake, base_offset=int(offsets.get(_storage_of(fake), 0)))
+        for result, fake in zip(node.results, fakes, strict=True)
+    }
+
+
+def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str]) -> Node:
+    """The recorded node, its arguments sorted into positional and keyword-only ones by the overload's schema."""
+    overload = cast(Any, node.target)
+    schema = overload._schema
+    op = f"{overload.namespace}.{schema.name.split('::')[1]}.{overload._overloadname}"
+    name = values[node.name] = namer(op.split(".")[1])
+    args = [_arg(value, values) for value in node.args]
+    kwargs: dict[str, Arg] = {}
+    for index, argument in enumerate(schema.arguments):
+        if argument.name in node.kwargs and argument.kwarg_only:
+            kwargs[argument.name] = _arg(node.kwargs[argument.name], values)
+        elif argument.name in node.kwargs:
+            args += [to_arg(skipped.default_value) for skipped in schema.arguments[len(args) : index]]
+            args.append(_arg(node.kwargs[argument.name], values))
+    made = cast("object", node.meta["val"])
+    count = len(cast("tuple[object, ...]", made)) if isinstance(made, (tuple, list)) else 0
+    results = tuple(f"{name}.{i}" for i in range(count)) if count else (name,)
+    file, line = place_of(node.meta.get("stack_trace"))
+    return Node(name, op, tuple(args), kwargs, results, Origin(name, op, file, line, _module(node, modules)))
+
+
+def _arg(value: object, values: Mapping[str, str]) -> Arg:
+    if isinstance(value, torch.fx.Node):
+        return Ref(values[value.name])
+    if isinstance(value, (list, tuple)):
+        return Sequence(tuple(_arg(item, values) for item in cast("list[object]", value)))
+    return to_arg(value)
+
+
+def place_of(stack_trace: str | None) -> tuple[str | None, int | None]:
+    """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
+    for file, line in reversed(_FRAME.findall(stack_trace or "")):
+        if not file.startswith((_TORCH, _HERE)):
+            return _cell(file), int(line)
+    return None, None
+
+
+def _cell(file: str) -> str:
+    """`In[3]` for the temporary file that a notebook kernel keeps cell 3 in, any other file as it is."""
+    if "ipykernel_" not in file or (ipython := sys.modules.get("IPython")) is None:
+        return file
+    shell = cast(Any, ipython).get_ipython()
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In[{cells[file]}]" if file in cells else file
+
+
+def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:
+    stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
+    for key, (path, _) in reversed(stack.items()):
+        found = modules.get(key.removeprefix("L__self__")) if key.removeprefix("L__self__").isdigit() else None
+        return found if found is not None else modules.get(path, path)
+    return ""

@@ -1,0 +1,62 @@
+"""What PyTorch itself computes: the side of `j.check()` that is taken as right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, cast
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from workbench.ir import AtenGraph
+from workbench.ops import trees
+from workbench.ops.execute import Executed
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def reference(
+    target: Callable[..., object], graph: AtenGraph, user: Sequence[torch.Tensor], held: Sequence[torch.Tensor]
+) -> Executed:
+    """Calls the function on copies of `user`, and puts back what it changes of `held`, the tensors it holds itself.
+
+    With 16-bit floats anywhere in the graph every op computes in float32, so that the reference does not carry the
+    rounding that is to be judged.
+    """
+    copies = [tensor.detach().clone() for tensor in user]
+    args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", trees.rebuild(graph.input_tree, copies))
+    slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
+    before = {change.target: slots[change.target].detach().clone() for change in graph.mutations}
+    has_half = any(kind.dtype in ("f16", "bf16") for kind in graph.types.values())
+    with torch.no_grad(), _InSingle() if has_half else nullcontext():
+        returned = target(*args, **kwargs)
+    with torch.no_grad():
+        outputs = [leaf.detach().clone() for _, leaf in trees.flatten(returned)[1]]
+        after = {name: slots[name].detach().clone() for name in before}
+        for name, old in before.items():
+            slots[name].copy_(old)
+    return Executed(outputs, after)
+
+
+class _InSingle(TorchDispatchMode):
+    """Raises the 16-bit float operands of every op to float32, but for ops that write into one of them."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        if func._schema.is_mutable:
+            return func(*args, **dict(kwargs or {}))
+        raised = tree_map(_raised, (tuple(args), dict(kwargs or {})))
+        return func(*raised[0], **raised[1])
+
+
+def _raised(value: object) -> object:
+    if isinstance(value, torch.Tensor) and value.dtype in _HALF:
+        return value.to(torch.float32)
+    return torch.float32 if value in _HALF else value

@@ -1,0 +1,82 @@
+"""One way of saying that something takes a while: a line on stderr, from the second second on.
+
+    with waiting("schedule") as progress:
+        for kernel in progress.over(kernels):
+            ...
+
+Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
+that it moves also where the work itself is one long call.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO, TypeVar
+
+T = TypeVar("T")
+
+_DELAY_SECONDS = 1.0
+_REDRAW_SECONDS = 0.5
+_BAR_CELLS = 24
+
+
+@dataclass
+class Progress:
+    """How far one piece of work has come."""
+
+    what: str
+    began: float = field(default_factory=time.perf_counter)
+    done: int = 0
+    total: int | None = None
+
+    def over(self, items: Sequence[T]) -> Iterator[T]:
+        """The items one by one, counting those that are done."""
+        self.done, self.total = 0, len(items)
+        for item in items:
+            yield item
+            self.done += 1
+
+    def line(self, now: float) -> str:
+        """What stands on the terminal at time `now`."""
+        seconds = now - self.began
+        if not self.total:
+            return f"{self.what}  {seconds:.0f} s"
+        full = _BAR_CELLS * self.done // self.total
+        return f"{self.what}  |{'#' * full}{'.' * (_BAR_CELLS - full)}|  {self.done}/{self.total}  {seconds:.0f} s"
+
+
+@contextmanager
+def waiting(
+    what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
+) -> Generator[Progress, None, None]:
+    """Shows a progress line on `stream` (stderr) while the block runs, once it has run for `delay` seconds."""
+    out = stream or sys.stderr
+    progress, over = Progress(what), threading.Event()
+
+    def draw() -> None:
+        if over.wait(delay):
+            return
+        width = 0
+        while True:
+            line = progress.line(time.perf_counter())[: shutil.get_terminal_size().columns - 1]
+            width = max(width, len(line))
+            out.write(f"\r{line:<{width}}")
+            out.flush()
+            if over.wait(_REDRAW_SECONDS):
+                break
+        out.write(f"\r{'':<{width}}\r")
+        out.flush()
+
+    thread = threading.Thread(target=draw, name=f"progress of {what}", daemon=True)
+    thread.start()
+    try:
+        yield progress
+    finally:
+        over.set()
+        thread.join()

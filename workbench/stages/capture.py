@@ -1,0 +1,440 @@
+"""PyTorch to the record: what a function asks of ATen, without its weights.
+
+Two ways give one record. Dynamo reads the function's bytecode, so closures and Python data structures are
+understood; each of its graphs then goes through `torch.export`. The export way starts there. Both end in the same
+functional graph, in which high-level ops such as `linear`, `layer_norm` and `softmax` stay whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import re
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+import torch._dynamo as dynamo
+import torch._dynamo.exc as dynamo_exc
+import torch.fx.traceback as fx_traceback
+from torch import nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from workbench import errors
+from workbench.ir import AtenGraph, Tree
+from workbench.ops import trees
+from workbench.ops.literals import to_type
+from workbench.ops.reachable import Held, Reachable, reachable
+from workbench.ops.record import Recorded, Slot, place_of, record
+
+Target = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class CapturedProgram:
+    """A record, and what ties it to the live function it came from."""
+
+    graph: AtenGraph
+    breaks: tuple[str, ...]
+    _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
+
+    def live(self) -> list[torch.Tensor]:
+        """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
+        return [read() for read in self._sources]
+
+    def flatten(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call, in the order of `graph.inputs`; refuses a call unlike the captured one."""
+        tree, leaves = _flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        if tree != self.graph.input_tree:
+            raise errors.InputMismatch(
+                f"{self.graph.name} was captured with inputs of the form {describe(self.graph.input_tree)}, and was "
+                f"given {describe(tree)}. Numbers and flags are part of the graph: trace again to change them."
+            )
+        for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
+            expected = self.graph.types[slot.value]
+            given = to_type(tensor)
+            if (given.shape, given.dtype) != (expected.shape, expected.dtype):
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
+                    f"Shapes are part of the graph: trace again with the new one."
+                )
+        return [tensor for _, tensor in leaves]
+
+    def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
+        """What the function would return, made of the graph's output leaves."""
+        return trees.rebuild(self.graph.tree, list(leaves))
+
+
+def capture(
+    fn_or_module: Target,
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    mode: str = "dynamo",
+) -> CapturedProgram:
+    """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given."""
+    if mode not in ("dynamo", "export"):
+        raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
+    if not callable(fn_or_module):
+        raise errors.InputMismatch(
+            f"expected a function or an nn.Module to capture, got {type(fn_or_module).__name__}: {fn_or_module!r:.80}"
+        )
+    name = _name_of(fn_or_module)
+    trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
+    if not recorded.graph.nodes:
+        raise _no_tensor_work(name)
+    held = recorded.slots[len(trace.user) :]
+    return CapturedProgram(recorded.graph, (), tuple(trace.reader(slot) for slot in held))
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """One capture under way: the call with tensors of its own, and what the callable holds."""
+
+    name: str
+    target: Target
+    inputs: tuple[object, ...]
+    kwargs: dict[str, object]
+    input_tree: Tree
+    user: tuple[Slot, ...]
+    held: Reachable
+
+    @staticmethod
+    def begin(name: str, target: Target, inputs: Sequence[object], kwargs: dict[str, object]) -> _Trace:
+        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
+        tree, leaves = _flatten_inputs(inputs, kwargs, name)
+        paths = _input_paths(target, inputs, kwargs, name)
+        aliases = [(path, tensor.detach()) for path, tensor in leaves]
+        user = tuple(Slot("user", _user_path(path, paths), alias) for path, alias in aliases)
+        args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases]))
+        return _Trace(name, target, args, kwds, tree, user, reachable(target))
+
+    def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
+        """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
+        for slot in self.user:
+            if slot.tensor is tensor:
+                return slot
+        found = self._held(tensor)
+        return Slot(found.kind, found.path, found.tensor) if found else Slot("constant", fallback, tensor)
+
+    def reader(self, slot: Slot) -> Callable[[], torch.Tensor]:
+        found = self._held(slot.tensor)
+        return found.read if found else lambda: slot.tensor
+
+    def _held(self, tensor: torch.Tensor) -> Held | None:
+        """By identity, or else by memory: export keeps an alias of a parameter that no module owns."""
+        if found := self.held.tensors.get(id(tensor)):
+            return found
+        aliases = (held for held in self.held.tensors.values() if held.tensor.is_set_to(tensor))
+        return next(aliases, None) if not tensor.is_meta else None
+
+    def modules(self) -> dict[str, str]:
+        """Module path by `id`, the key that Dynamo's module stacks have."""
+        return {str(key): path for key, (path, _) in self.held.modules.items()}
+
+
+def _call(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    return target(*args, **kwargs)
+
+
+def _by_dynamo(trace: _Trace) -> Recorded:
+    graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
+
+    def keep(gm: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
+        fakes = cast("list[torch.fx.Node]", gm.graph.output_node().args[0])
+
+        def run(*given: torch.Tensor) -> list[torch.Tensor]:
+            """Stands in for the graph: results without data, which show where each ends up in what is returned."""
+            results = [_stand_in(node.meta["example_value"]) for node in fakes]
+            graphs.append((gm, given, results))
+            return results
+
+        return run
+
+    # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
+    fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
+    static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
+    with static, _user_errors(trace.name):
+        compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
+        returned = compiled(trace.target, trace.inputs, trace.kwargs)
+    _refuse_replaced(trace, [result for _, _, results in graphs for result in results])
+    if not graphs:
+        raise _no_tensor_work(trace.name)
+    gm, given, results = graphs[0]
+    with _user_errors(trace.name):
+        program = _functional(torch.export.export(gm, given, strict=False))
+    tree, found = _flatten_outputs(returned, trace.name)
+    made = [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
+    by_id = {id(result): name for result, name in zip(results, made, strict=True)}
+    leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
+    users = iter(given)
+    tensors = {
+        spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
+        for spec in program.graph_signature.input_specs
+    }
+    return _record(trace, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+
+
+def _functional(exported: ExportedProgram) -> ExportedProgram:
+    """Changes in place become values; no op is taken apart."""
+    return cast(Any, exported).run_decompositions({})
+
+
+def _stand_in(fake: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
+
+
+class _Root(nn.Module):
+    """The module that `torch.export` wants: calls the target, and owns the modules the target holds elsewhere."""
+
+    def __init__(self, target: Target, held: Reachable) -> None:
+        super().__init__()
+        object.__setattr__(self, "_target", target)
+        inside: set[int] = set()
+        for index, (_, module) in enumerate(held.modules.values()):
+            if id(module) not in inside:
+                self.add_module(f"held{index}", module)
+                inside |= {id(part) for part in module.modules()}
+
+    def forward(self, *args: object, **kwargs: object) -> object:
+        return cast("Target", self._target)(*args, **kwargs)
+
+
+class _Places(TorchFunctionMode):
+    """Notes where each torch function is called from: export by itself keeps only frames named `forward`."""
+
+    def __torch_function__(
+        self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
+        with fx_traceback.preserve_node_meta():
+            before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
+            fx_traceback.set_stack_trace(traceback.format_list(list(_frames())))
+            try:
+                return func(*args, **(kwargs or {}))
+            finally:
+                fx_traceback.set_stack_trace([before] if before else [])
+
+
+def _frames() -> Iterator[traceback.FrameSummary]:
+    """The call stack inside the captured call, outermost first, without reading sources."""
+    root = _Root.forward.__code__
+    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(inspect.currentframe()))
+    return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
+
+
+def _by_export(trace: _Trace) -> Recorded:
+    root = _Root(trace.target, trace.held)
+    with _user_errors(trace.name), _without_gradients(trace.held):
+        with _Places():
+            exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
+        program = _functional(exported)
+    users = iter(trace.user)
+    given = {
+        spec.arg.name: _tensor_for(spec, root, program, users)
+        for spec in program.graph_signature.input_specs
+        if isinstance(spec.arg, TensorArgument)
+    }
+    leaves, tree = _export_results(trace, program)
+    named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
+    paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
+    return _record(trace, program, "export", given, leaves, tree, paths)
+
+
+def _tensor_for(spec: InputSpec, root: _Root, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
+    """The tensor that was traced as this input of the exported graph."""
+    target = str(spec.target)
+    if spec.kind is InputKind.PARAMETER:
+        return root.get_parameter(target)
+    if spec.kind is InputKind.BUFFER:
+        return root.get_buffer(target)
+    if spec.kind is InputKind.USER_INPUT:
+        return next(users).tensor
+    return cast("torch.Tensor", program.constants[target])
+
+
+def _export_results(trace: _Trace, program: ExportedProgram) -> tuple[list[str | Slot], Tree]:
+    names: dict[int, str] = {}
+    results: list[object] = []
+    for spec in program.graph_signature.output_specs:
+        if spec.kind is not OutputKind.USER_OUTPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            results.append(spec.arg.value)
+        else:
+            results.append(torch.empty(0, device="meta"))
+            names[id(results[-1])] = spec.arg.name
+    returned = pytree.tree_unflatten(results, cast("pytree.TreeSpec", program.call_spec.out_spec))
+    tree, found = _flatten_outputs(returned, trace.name)
+    return [names[id(tensor)] for _, tensor in found], tree
+
+
+def _record(
+    trace: _Trace,
+    program: ExportedProgram,
+    mode: str,
+    given: Mapping[str, torch.Tensor],
+    leaves: list[str | Slot],
+    tree: Tree,
+    module_paths: Mapping[str, str] | None = None,
+) -> Recorded:
+    fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
+    return record(
+        program,
+        name=trace.name,
+        capture=mode,
+        user=trace.user,
+        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        leaves=leaves,
+        tree=tree,
+        input_tree=trace.input_tree,
+        modules={**trace.modules(), **(module_paths or {})},
+    )
+
+
+@contextlib.contextmanager
+def _user_errors(name: str) -> Generator[None]:
+    """Turns what Dynamo and export raise about the user's code into the workbench's errors."""
+    try:
+        yield
+    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
+        raise errors.GraphBreak(
+            f"{name} cannot be captured as one graph: {_reason(error)}{_where(error)}. Graphs with breaks are not "
+            f"supported yet; keep what depends on the data, prints and calls out of Python out of the function."
+        ) from error
+    except dynamo_exc.TorchRuntimeError as error:
+        raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    explanation = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
+    return ": ".join([lines[0].rstrip(".") if lines else type(error).__name__, *explanation[:1]]).rstrip(".")
+
+
+def _where(error: Exception) -> str:
+    stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
+    frames = stack or traceback.extract_tb(error.__traceback__)
+    file, line = place_of("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))
+    return f", at {file}:{line}" if file else ""
+
+
+@contextlib.contextmanager
+def _without_gradients(held: Reachable) -> Generator[None]:
+    """Export takes a parameter that no module owns for a constant, which it wants without a gradient."""
+    owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
+    loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
+    loose = [tensor for tensor in loose if tensor.requires_grad and tensor.is_leaf]
+    for tensor in loose:
+        tensor.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for tensor in loose:
+            tensor.requires_grad_(True)
+
+
+def _refuse_replaced(trace: _Trace, results: list[torch.Tensor]) -> None:
+    """Puts back tensors that the function replaced in what it holds, and says so."""
+    made = {id(result) for result in results}
+    replaced = [slot for slot in reachable(trace.target).tensors.values() if id(slot.tensor) in made]
+    if not replaced:
+        return
+    for module_path, module in trace.held.modules.values():
+        for held in trace.held.tensors.values():
+            owner, _, attribute = held.path.rpartition(".")
+            if owner == module_path and id(getattr(module, attribute, None)) in made:
+                setattr(module, attribute, held.tensor)
+    raise errors.HiddenState(
+        f"{trace.name} assigns new tensors to {', '.join(slot.path for slot in replaced)} while it runs; a graph can "
+        f"only record changes in place. Write `{replaced[0].path.rpartition('.')[2]}.copy_(...)` instead."
+    )
+
+
+def _flatten_inputs(
+    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
+) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return trees.flatten((tuple(inputs), dict(kwargs)))
+    except trees.NotATree as error:
+        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
+        raise errors.UnsupportedContainer(
+            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, lists and "
+            f"dicts with string keys"
+        ) from None
+
+
+def _flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return trees.flatten(returned)
+    except trees.NotATree as error:
+        where = f" at result{error.path}" if error.path else ""
+        raise errors.UnsupportedContainer(
+            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, lists "
+            f"and dicts with string keys. Return e.g. `tuple(result)` or `result.values`."
+        ) from None
+
+
+def _input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
+    """How the user's signature names each positional input."""
+    function = target.forward if isinstance(target, nn.Module) else target
+    try:
+        signature = inspect.signature(cast("Target", function))
+    except (ValueError, TypeError):  # built-in functions have no signature that Python can read
+        return [f"input{i}" for i in range(len(inputs))]
+    try:
+        bound = signature.bind_partial(*inputs)
+        signature.bind(*inputs, **kwargs)
+    except TypeError as error:
+        raise errors.InputMismatch(f"the inputs do not fit {name}{signature}: {error}") from None
+    found: list[str] = []
+    for parameter, value in bound.arguments.items():
+        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
+            found += [f"{parameter}[{i}]" for i in range(len(cast("tuple[object, ...]", value)))]
+        else:
+            found.append(parameter)
+    return found
+
+
+def _user_path(path: str, positional: list[str]) -> str:
+    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
+    if path.startswith("[1]"):
+        return "kwargs" + path.removeprefix("[1]")
+    index, rest = path.removeprefix("[0][").split("]", 1)
+    return positional[int(index)] + rest
+
+
+def _name_of(target: Target) -> str:
+    if isinstance(target, nn.Module):
+        return type(target).__name__
+    return str(getattr(target, "__name__", type(target).__name__))
+
+
+def _no_tensor_work(name: str) -> errors.NoTensorWork:
+    return errors.NoTensorWork(
+        f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
+        f"computed from them."
+    )
+
+
+def describe(tree: Tree) -> str:
+    """The containers as one would write them, tensors as dots."""
+    if tree.kind == "leaf":
+        return "·"
+    if tree.constant is not None:
+        return repr(tree.constant.value)
+    items = [describe(item) for item in tree.items]
+    if tree.kind == "dict":
+        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
+    return f"({', '.join(items)})" if tree.kind == "tuple" else f"[{', '.join(items)}]"

@@ -1,0 +1,227 @@
+"""The record to kernels: routes, decompositions, views, and which nodes share a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from workbench import errors
+from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ops.automatic import class_of
+from workbench.ops.decompose import expand, infer, meta_tensor
+from workbench.ops.fusion import Grouping, kind_of
+
+_TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
+"""Their second result, the indices, has no formula: without it they are plain reductions."""
+
+
+def lower(
+    graph: AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: str | None = None
+) -> KernelGraph:
+    """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order."""
+    if on_missing not in ("host", "error"):
+        raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
+    if fusion is not None:
+        raise errors.not_yet(f"Choosing fusions by hand (fusion={fusion!r})", "Leave it at None.")
+    if prefer is not None:
+        raise errors.not_yet(f"Choosing among builders (prefer={prefer!r})", "Leave it at None.")
+    work = _Work.begin(graph)
+    work.route()
+    work.place_views()
+    compute = tuple(item.node for item in work.items if item.route != "view")
+    grouping = Grouping(compute, work.types, frozenset(work.kept()))
+    kernels = _kernels(grouping)
+    nodes, fusions = _with_kernels(work, kernels, grouping)
+    return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
+
+
+@dataclass
+class _Work:
+    """A graph being lowered."""
+
+    graph: AtenGraph
+    types: dict[str, TensorType]
+    items: list[LoweredNode] = field(default_factory=list[LoweredNode])
+    views: list[View] = field(default_factory=list[View])
+
+    @staticmethod
+    def begin(graph: AtenGraph) -> _Work:
+        return _Work(graph, dict(graph.types))
+
+    def results(self) -> set[str]:
+        return {*self.graph.outputs, *(mutation.value for mutation in self.graph.mutations)}
+
+    def route(self) -> None:
+        """Decomposes, and finds each node's route or says which have none."""
+        used = {value for node in self.graph.nodes for value in node.operands} | self.results()
+        taken = set(self.types)
+        missing: list[Node] = []
+        for node in self.graph.nodes:
+            children = None
+            if not (node.op in _TWO_RESULTS and node.results[1] in used):
+                children = expand(node, self.types, taken)
+            for child in children or (node,):
+                kind = class_of(child.op)
+                if kind is None:
+                    missing.append(node)
+                    break
+                route, rule = ("view" if kind == "view" else "automatic"), (node.op if children else "")
+                self.items.append(LoweredNode(child, route, "", rule, node.name))
+        if missing:
+            raise missing_routes(self.graph, missing)
+        self._drop_dead()
+
+    def _drop_dead(self) -> None:
+        wanted, kept = self.results(), list[LoweredNode]()
+        for item in reversed(self.items):
+            if wanted.intersection(item.node.results):
+                wanted.update(item.node.operands)
+                kept.append(item)
+        self.items = kept[::-1]
+        alive = {given.value for given in self.graph.inputs} | set(self.graph.types)
+        alive |= {value for item in self.items for value in item.node.results}
+        self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
+
+    def place_views(self) -> None:
+        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first."""
+        bases: dict[str, str] = {}
+        items: list[LoweredNode] = []
+        for item in self.items:
+            if item.route == "view":
+                item = self._placed(item, bases, items)
+            items.append(item)
+        self.items = items
+        for item in items:
+            self._refuse_empty(item)
+
+    def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
+        source = item.node.operands[0]
+        try:
+            types = infer(item.node, self.types)
+        except RuntimeError:
+            copy = self._copy(item, source)
+            items.append(copy)
+            item = replace(item, node=_reading(item.node, {source: copy.node.name}))
+            source = copy.node.name
+            types = infer(item.node, self.types)
+        base = bases.get(source, source)
+        for value, type_ in zip(item.node.results, types, strict=True):
+            bases[value] = base
+            self.types[value] = type_
+            self.views.append(View(value, base))
+        return item
+
+    def _copy(self, item: LoweredNode, source: str) -> LoweredNode:
+        name = f"{item.node.name}.clone"
+        while name in self.types:
+            name += "_"
+        node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
+        contiguous = meta_tensor(self.types[source]).contiguous()
+        self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
+        return LoweredNode(node, "automatic", "", "copy before a view that strides cannot say", item.parent)
+
+    def _refuse_empty(self, item: LoweredNode) -> None:
+        for value in (*item.node.operands, *item.node.results):
+            if self.types[value].numel == 0:
+                origin = item.node.origin
+                raise errors.not_yet(
+                    f"A kernel over a tensor with no elements ({value}, {self.types[value]}, of {origin.op} at "
+                    f"{origin.place})",
+                    "Trace with a shape that has some.",
+                )
+
+    def kept(self) -> set[str]:
+        """Values that must lie in memory: what is returned, and what views look into."""
+        return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
+
+
+def _reading(node: Node, names: Mapping[str, str]) -> Node:
+    """`node` reading other values."""
+    return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
+
+
+def _kernels(grouping: Grouping) -> tuple[Kernel, ...]:
+    """One kernel a group, in an order in which each comes after those it reads."""
+    kernels: list[Kernel] = []
+    for index, members in enumerate(grouping.groups()):
+        made = {value for node in members for value in node.results}
+        inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
+        names = tuple(node.name for node in members)
+        kernels.append(
+            Kernel(_kernel_name(index, members), kind_of(members), names, tuple(inputs), members[-1].results)
+        )
+    _check_order(kernels)
+    return tuple(kernels)
+
+
+def _check_order(kernels: list[Kernel]) -> None:
+    made: set[str] = set()
+    all_made = {value for kernel in kernels for value in kernel.outputs}
+    for kernel in kernels:
+        early = [value for value in kernel.inputs if value in all_made and value not in made]
+        if early:
+            raise AssertionError(f"{kernel.name} reads {early} before it is made")
+        made.update(kernel.outputs)
+
+
+def _kernel_name(index: int, members: tuple[Node, ...]) -> str:
+    """`k1_linear_gelu`: the ops as the user wrote them, each once, at most four."""
+    ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
+    shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]
+    return f"k{index}_{'_'.join(shown)}"
+
+
+def _with_kernels(
+    work: _Work, kernels: tuple[Kernel, ...], grouping: Grouping
+) -> tuple[tuple[LoweredNode, ...], tuple[Fusion, ...]]:
+    kernel_of = {name: kernel.name for kernel in kernels for name in kernel.nodes}
+    fusions = (*grouping.decisions(), *_across_views(work))
+    fused = {fusion.consumer: fusion.rule for fusion in fusions if fusion.fused}
+    fused |= {fusion.producer: fusion.rule for fusion in fusions if fusion.fused and fusion.producer not in fused}
+    nodes = tuple(
+        replace(item, kernel=kernel_of.get(item.node.name, ""), rule=item.rule or fused.get(item.node.name, ""))
+        for item in work.items
+    )
+    return nodes, fusions
+
+
+def _across_views(work: _Work) -> list[Fusion]:
+    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest."""
+    maker = {value: item for item in work.items for value in item.node.results}
+    found: list[Fusion] = []
+    for item in work.items:
+        for value in item.node.operands if item.route != "view" else ():
+            via = maker.get(value)
+            if via is None or via.route != "view":
+                continue
+            while via is not None and via.route == "view":
+                via = maker.get(via.node.operands[0])
+            if via is not None:
+                reason = f"{value} is other strides over the result: kernels are not fused across a view"
+                found.append(Fusion(via.node.name, item.node.name, False, "never across a view", reason))
+    return found
+
+
+def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoutes:
+    """The one error for all ops that nothing here can make."""
+    counts = Counter(node.op for node in missing)
+    lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
+    for op, count in sorted(counts.items()):
+        places = sorted({node.origin.place for node in missing if node.op == op})
+        lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
+    lines.append("Give each a formula over ops that have one, in workbench/ops/decompose.py:")
+    lines += [line for node in {node.op: node for node in missing}.values() for line in _stub(node)]
+    return errors.MissingRoutes("\n".join(lines))
+
+
+def _stub(node: Node) -> list[str]:
+    name = node.op.split(".")[1].strip("_")
+    tensors = [f"x{index}" for index, _ in enumerate(node.operands)]
+    return [
+        "",
+        f"    def {name}(b: Builder, {', '.join([*tensors, '*options'])}) -> Ref:",
+        '        return b("aten....", ...)',
+        f'    FORMULAS["{node.op}"] = {name}',
+    ]

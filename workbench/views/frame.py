@@ -1,0 +1,32 @@
+"""Tables as pandas DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from workbench.views.table import Cell, Table
+
+
+def frame(table: Table) -> pd.DataFrame:
+    """The table as a DataFrame of its own: changing it changes nothing else."""
+    columns = {
+        name: pd.Series([row[place] for row in table.rows], dtype=_dtype(table, place))
+        for place, name in enumerate(table.columns)
+    }
+    return pd.DataFrame(columns, columns=list(table.columns))
+
+
+def _dtype(table: Table, place: int) -> str:
+    """`object` keeps tuples, texts and missing lines as they are; plain number columns become numbers."""
+    kinds: set[object] = {type(row[place]) for row in table.rows}
+    for kind, dtype in (({int}, "int64"), ({float}, "float64"), ({int, float}, "float64"), ({bool}, "bool")):
+        if kinds == kind:
+            return dtype
+    return "object"
+
+
+def frame_of_columns(columns: Mapping[str, Sequence[Cell]]) -> pd.DataFrame:
+    """Long columns as a DataFrame, without going through rows."""
+    return pd.DataFrame(dict(columns), columns=list(columns))

@@ -1,0 +1,162 @@
+"""The timeline's geometry: lanes, spans, waits and launches, as plain arrays that any picture can be drawn from.
+
+A trace can hold far more spans than a picture has pixels. `occupancy` says exactly how much of each pixel every kind
+of work fills, so that a crowded lane is drawn as what it is, a share of the time, and never as a solid bar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One hardware unit: its name, the class of unit it belongs to, and the share of the makespan it is busy."""
+
+    name: str
+    group: str
+    busy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One launch of a kernel, from its first span's start to its last one's end."""
+
+    kernel: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """What the picture is made from: one entry a span, in any order."""
+
+    lane: I64
+    start: I64
+    end: I64
+    kind: I64
+    cause: I64
+    """What the span waited for last."""
+    launch: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Gantt:
+    """A timeline as lanes. Spans are sorted by lane, then start; `wait_start` is when the lane was last free."""
+
+    lanes: tuple[Lane, ...]
+    unused: tuple[str, ...]
+    """Units that do nothing at all; they have no lane."""
+    kinds: tuple[str, ...]
+    causes: tuple[str, ...]
+    bands: tuple[Band, ...]
+    makespan: int
+    clock_mhz: float
+    lane: I64
+    start: I64
+    end: I64
+    kind: I64
+    cause: I64
+    wait_start: I64
+    """Where the idle time before the span begins; equal to `start` when there is none."""
+
+    def of_lane(self, lane: int) -> slice:
+        """Where the spans of a lane lie in the arrays."""
+        first, last = np.searchsorted(self.lane, [lane, lane + 1])
+        return slice(int(first), int(last))
+
+    def used_kinds(self) -> tuple[int, ...]:
+        return tuple(int(kind) for kind in np.unique(self.kind))
+
+    def used_causes(self) -> tuple[int, ...]:
+        """Causes of idle time that is there to see."""
+        return tuple(int(cause) for cause in np.unique(self.cause[self.wait_start < self.start]))
+
+    def busy(self, lane: int, edges: F64) -> F64:
+        """For each kind (rows) the share of each interval between `edges` that it fills on this lane."""
+        part = self.of_lane(lane)
+        return occupancy(self.start[part], self.end[part], self.kind[part], len(self.kinds), edges)
+
+    def idle(self, lane: int, edges: F64) -> F64:
+        """For each cause (rows) the share of each interval that the lane stands idle because of it."""
+        part = self.of_lane(lane)
+        return occupancy(self.wait_start[part], self.start[part], self.cause[part], len(self.causes), edges)
+
+
+def gantt(
+    spans: Spans,
+    *,
+    units: Sequence[tuple[str, str]],
+    kinds: Sequence[str],
+    causes: Sequence[str],
+    launches: Sequence[tuple[str, int]],
+    makespan: int,
+    clock_mhz: float,
+) -> Gantt:
+    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin) in order.
+
+    A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
+    """
+    works = np.bincount(spans.lane, minlength=len(units)) > 0
+    places = np.cumsum(works) - 1
+    unused = tuple(name for (name, _), used in zip(units, works, strict=True) if not used)
+    units = [unit for unit, used in zip(units, works, strict=True) if used]
+    order = np.lexsort((spans.start, spans.lane))
+    lane, start, end = places[spans.lane[order]].astype(np.int64), spans.start[order], spans.end[order]
+    before = np.concatenate([[0], end[:-1]]).astype(np.int64)
+    first = np.concatenate([[True], lane[1:] != lane[:-1]]) if len(lane) else np.zeros(0, bool)
+    begins = np.array([begin for _, begin in launches], np.int64)
+    free = np.where(first, 0, before[: len(lane)])
+    wait_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
+    worked = np.bincount(lane, weights=(end - start).astype(np.float64), minlength=len(units))
+    whole = max(makespan, 1)
+    lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
+    bands: list[Band] = []
+    for index, (kernel, _) in enumerate(launches):
+        mine = spans.launch == index
+        if mine.any():
+            bands.append(Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max())))
+    return Gantt(
+        lanes=lanes,
+        unused=unused,
+        kinds=tuple(kinds),
+        causes=tuple(causes),
+        bands=tuple(bands),
+        makespan=makespan,
+        clock_mhz=clock_mhz,
+        lane=lane,
+        start=start,
+        end=end,
+        kind=spans.kind[order],
+        cause=spans.cause[order],
+        wait_start=wait_start,
+    )
+
+
+def occupancy(start: I64, end: I64, group: I64, groups: int, edges: F64) -> F64:
+    """How much of every interval between equally spaced `edges` the spans of each group fill: groups x intervals.
+
+    Exact: a span's share goes to its first and last interval by the part it covers and to those between in full.
+    """
+    bins = len(edges) - 1
+    filled = np.zeros((groups, bins + 1))
+    if not len(start) or not bins:
+        return filled[:, :bins]
+    width = (edges[-1] - edges[0]) / bins
+    low = np.clip((start - edges[0]) / width, 0, bins)
+    high = np.clip((end - edges[0]) / width, 0, bins)
+    # The running integral of "is busy" at each interval's right edge is what the differences of these ramps sum to.
+    ramps = np.zeros((groups, bins + 2))
+    for place, sign in ((low, 1.0), (high, -1.0)):
+        cell = np.minimum(place.astype(np.int64), bins)
+        part = place - cell
+        np.add.at(ramps, (group, cell), sign * (1 - part))
+        np.add.at(ramps, (group, cell + 1), sign * part)
+    return np.clip(np.cumsum(ramps, axis=1)[:, :bins], 0, 1)

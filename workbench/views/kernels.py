@@ -1,0 +1,175 @@
+"""Rendered and scheduled kernels as tables and text."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from simulator.program import Access, Opcode, Space, TileProgram
+from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram
+from workbench.views.table import Table
+
+
+def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
+    """One row a kernel as MLIR."""
+    rows = tuple(
+        (
+            module.kernel,
+            tuple(str(kind) for kind in module.arguments),
+            module.mlir.count("\n") + 1,
+            module.origins,
+            tuple(f"{gone.node}: {gone.reason}" for gone in module.absorbed),
+        )
+        for module in modules
+    )
+    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), rows)
+
+
+def rendered_text(modules: tuple[KernelModule, ...]) -> str:
+    return "\n\n".join(f"// kernel {module.kernel}\n{module.mlir.strip()}" for module in modules)
+
+
+def scheduled_table(program: ScheduledProgram) -> Table:
+    """One row a kernel: how it is tiled, what it moves, and how much of the scratchpad it takes."""
+    rows = tuple(
+        (
+            kernel.kernel,
+            tuple(f"{dim}={extent}" for dim, extent in kernel.dims.items()),
+            tuple(f"{dim}={size}" for dim, size in kernel.mapping.tile.items()),
+            kernel.mapping.order,
+            kernel.mapping.buffers,
+            len(kernel.program),
+            dram_bytes(kernel.program, Access.READ),
+            dram_bytes(kernel.program, Access.WRITE),
+            kernel.program.scratchpad_bytes,
+            kernel.mapping.reason,
+        )
+        for kernel in program.kernels
+    )
+    return Table(
+        (
+            "kernel",
+            "dims",
+            "tile",
+            "order",
+            "buffers",
+            "instructions",
+            "bytes_read",
+            "bytes_written",
+            "scratchpad_bytes",
+            "reason",
+        ),
+        rows,
+    )
+
+
+def buffers_table(program: TileProgram) -> Table:
+    """One row a scratchpad buffer."""
+    rows = tuple(
+        (buffer.name, buffer.offset, buffer.slots, buffer.slot_bytes, buffer.bytes) for buffer in program.buffers
+    )
+    return Table(("buffer", "offset", "slots", "slot_bytes", "bytes"), rows)
+
+
+def passes_table(kernel: ScheduledKernel) -> Table:
+    """One row a step from the rendered to the scheduled module."""
+    rows = tuple(
+        (step.name, round(step.seconds * 1e3, 3), step.ops_before, step.ops_after, step.pipeline)
+        for step in kernel.passes
+    )
+    return Table(("pass", "milliseconds", "ops_before", "ops_after", "pipeline"), rows)
+
+
+def scheduled_text(program: ScheduledProgram) -> str:
+    return "\n\n".join(scheduled_kernel_text(kernel) for kernel in program.kernels)
+
+
+def scheduled_kernel_text(kernel: ScheduledKernel) -> str:
+    """The mapping and what follows from it, then the scheduled module."""
+    program = kernel.program
+    lines = [
+        f"// kernel {kernel.kernel}: {mapping_text(kernel.mapping)}",
+        f"//   {instruction_counts(program)}",
+        f"//   DRAM {dram_bytes(program, Access.READ):,} bytes read, {dram_bytes(program, Access.WRITE):,} written; "
+        f"scratchpad {program.scratchpad_bytes:,} bytes in {len(program.buffers)} buffers",
+    ]
+    return "\n".join([*lines, kernel.mlir.strip()])
+
+
+def mapping_text(mapping: Mapping) -> str:
+    tile = " x ".join(f"{dim} {size}" for dim, size in mapping.tile.items()) or "the whole"
+    order = f", loops {' '.join(mapping.order)}" if mapping.order else ""
+    return f"tile {tile}{order}, {mapping.buffers} buffers ({mapping.reason})"
+
+
+def instruction_counts(program: TileProgram) -> str:
+    """`12 LOAD, 4 VECTOR, 4 STORE`, in the order of the opcodes."""
+    counts = np.bincount(program.opcode, minlength=len(Opcode))
+    return ", ".join(f"{counts[code]} {code.name}" for code in Opcode if counts[code]) or "no instructions"
+
+
+def dram_bytes(program: TileProgram, access: Access) -> int:
+    """Bytes that the program's instructions read from, or write to, DRAM."""
+    touched = (program.space == Space.DRAM) & ((program.access & access) != 0)
+    sizes = program.shape.prod(axis=1) * program.element_bytes
+    return int(sizes[touched].sum())
+
+
+_LOCATION_NAME = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_ORIGIN = re.compile(r'"aten:(\d+)"')
+_ALIAS = re.compile(r"#loc\d*\b")
+_TRAILING = re.compile(r" loc\((.*)\)$")
+
+
+def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
+    """1-based line of the module's text without locations -> the nodes that the op on it comes from.
+
+    `located` is the same text with locations: the same lines, each op's location at its end, and names for
+    locations on lines of their own. An op with a region stands on its opening line and has its body's origins too.
+    """
+    text = [line for line in located.splitlines() if not _LOCATION_NAME.match(line)]
+    ids = _named_origins(located)
+    found: dict[int, frozenset[int]] = {}
+    open_lines: list[int] = []
+    for number, line in enumerate(text, start=1):
+        bare = line.strip()
+        at_end = _TRAILING.search(bare)
+        mine = _origins_named(at_end.group(1), ids) if at_end else frozenset[int]()
+        if bare.startswith("}") and open_lines:
+            first = open_lines.pop()
+            if text[first - 1].strip().startswith(("module", "func.func")):
+                continue
+            inside = (found.get(inner, frozenset[int]()) for inner in range(first, number))
+            found[first] = mine.union(*inside)
+        elif mine:
+            found[number] = mine
+        if _TRAILING.sub("", bare).endswith("{"):
+            open_lines.append(number)
+    return {
+        number: tuple(nodes[index] for index in sorted(origins)) for number, origins in sorted(found.items()) if origins
+    }
+
+
+def _named_origins(located: str) -> dict[str, frozenset[int]]:
+    """Location alias -> origin ids. Aliases may name aliases that are defined on later lines."""
+    matches = (_LOCATION_NAME.match(line) for line in located.splitlines())
+    bodies: dict[str, str] = {match.group(1): match.group(2) for match in matches if match}
+    ids: dict[str, frozenset[int]] = {}
+
+    def resolve(name: str) -> frozenset[int]:
+        if name not in ids:
+            ids[name] = frozenset()  # an alias cannot contain itself; this only ends a malformed text
+            body = bodies.get(name, "")
+            inner = (resolve(other) for other in _ALIAS.findall(body))
+            ids[name] = frozenset(map(int, _ORIGIN.findall(body))).union(*inner)
+        return ids[name]
+
+    for name in bodies:
+        resolve(name)
+    return ids
+
+
+def _origins_named(location: str, ids: dict[str, frozenset[int]]) -> frozenset[int]:
+    named = (ids.get(alias, frozenset[int]()) for alias in _ALIAS.findall(location))
+    return frozenset(map(int, _ORIGIN.findall(location))).union(*named)

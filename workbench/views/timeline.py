@@ -1,0 +1,252 @@
+"""A simulated trace as tables, text and geometry, with everything named as the user knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator import Cause, Trace
+from simulator.program import Opcode
+from workbench.ir import KernelGraph, Launches
+from workbench.views.gantt import Gantt, Spans, gantt
+from workbench.views.table import Cell, Table
+
+EVENT_COLUMNS = (
+    "launch",
+    "kernel",
+    "instr",
+    "core",
+    "unit",
+    "kind",
+    "start",
+    "end",
+    "bytes",
+    "cause",
+    "blocker",
+    "origins",
+)
+
+_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector"}
+_GLYPHS = {
+    "LOAD": "L",
+    "STORE": "S",
+    "COPY": "C",
+    "GATHER": "G",
+    "SCATTER": "X",
+    "MATMUL": "M",
+    "VECTOR": "V",
+    "DIRECT": "D",
+    "BARRIER": "|",
+}
+
+
+def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
+    """Every span, column by column; `origins` are the captured nodes it works for."""
+    columns: dict[str, Sequence[Cell]] = {**trace.columns()}
+    columns["origins"] = origins_of_spans(trace, launches)
+    return {name: columns[name] for name in EVENT_COLUMNS}
+
+
+def origins_of_spans(trace: Trace, launches: Launches) -> list[tuple[str, ...]]:
+    """The captured nodes behind each span: each named once, in the order of their ids."""
+    seen: dict[tuple[int, tuple[int, ...]], tuple[str, ...]] = {}
+    out: list[tuple[str, ...]] = []
+    starts, ids = trace.origin_start.tolist(), trace.origin.tolist()
+    for span, launch in enumerate(trace.launch.tolist()):
+        key = launch, tuple(ids[starts[span] : starts[span + 1]])
+        if key not in seen:
+            names = launches.launches[launch].origins
+            seen[key] = tuple(dict.fromkeys(names[index] for index in key[1]))
+        out.append(seen[key])
+    return out
+
+
+def kernel_cycles(trace: Trace) -> dict[str, int]:
+    """Cycles from begin to end, over all launches of each kernel."""
+    cycles: dict[str, int] = {}
+    for kernel, begin, end in trace.kernel_spans:
+        cycles[kernel] = cycles.get(kernel, 0) + end - begin
+    return cycles
+
+
+def by_kernel(trace: Trace) -> Table:
+    """One row a kernel: launches, cycles, DRAM bytes, and how many cycles each class of unit is busy in it."""
+    cycles = kernel_cycles(trace)
+    kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
+    of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
+    read, written = (trace.bytes * (trace.kind == kind) for kind in (Opcode.LOAD, Opcode.STORE))
+    rows: list[tuple[Cell, ...]] = []
+    for index, (kernel, taken) in enumerate(cycles.items()):
+        mine = of_span == index
+        busy = busy_by_group(trace, mine)
+        rows.append(
+            (
+                kernel,
+                int((kernel_of_launch == index).sum()),
+                taken,
+                int(read[mine].sum()),
+                int(written[mine].sum()),
+                *(busy.get(group, 0) for group in _GROUPS.values()),
+            )
+        )
+    busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS.values())
+    return Table(("kernel", "launches", "cycles", "bytes_read", "bytes_written", *busy_columns), tuple(rows))
+
+
+def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[str, int]:
+    """Unit cycles that these spans take, by class of unit."""
+    lengths = np.bincount(trace.unit[mine], (trace.end - trace.start)[mine], minlength=len(trace.unit_names))
+    busy: dict[str, int] = {}
+    for name, cycles in zip(trace.unit_names, lengths.tolist(), strict=True):
+        busy[group_of(name)] = busy.get(group_of(name), 0) + int(cycles)
+    return busy
+
+
+def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
+    """One row a captured node: its part of the busy unit cycles and of the bytes.
+
+    A span that works for several nodes at once, as fused ops do, is divided equally among them; what no node claims
+    is the row without a name. So the columns add up to the totals of the trace.
+    """
+    shares: dict[str, list[float]] = {}
+    lengths, sizes = (trace.end - trace.start).tolist(), trace.bytes.tolist()
+    for names, length, size in zip(origins_of_spans(trace, launches), lengths, sizes, strict=True):
+        for name in names or ("",):
+            share = shares.setdefault(name, [0.0, 0.0, 0.0])
+            for place, amount in enumerate((length, size, 1)):
+                share[place] += amount / max(len(names), 1)
+    nodes = {node.name: node for node in lowered.captured.nodes}
+    order = [name for name in (*nodes, "") if name in shares]
+    rows = tuple(
+        (
+            name,
+            nodes[name].op if name else "",
+            nodes[name].origin.file if name else None,
+            nodes[name].origin.line if name else None,
+            *(round(amount, 3) for amount in shares[name]),
+        )
+        for name in order
+    )
+    return Table(("node", "op", "file", "line", "busy_cycles", "bytes", "spans"), rows)
+
+
+def stalls(trace: Trace) -> Table:
+    """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+    rows = trace.stalls()
+    columns = tuple(dict.fromkeys(column for row in rows for column in row))
+    return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
+
+
+def waterfall(trace: Trace) -> Table:
+    """Where the makespan went, along the critical path; the cycles add up to it."""
+    return Table(("what", "cycles"), tuple(trace.waterfall()))
+
+
+def stats(trace: Trace) -> dict[str, int | float]:
+    """The figures of a run that fit on a card."""
+    machine, cycles = trace.machine, trace.makespan
+    busy = busy_by_group(trace, np.ones(len(trace), bool))
+    units: dict[str, int] = {}
+    for name in trace.unit_names:
+        units[group_of(name)] = units.get(group_of(name), 0) + 1
+    counters = trace.counters
+    moved = counters["dram_read_bytes"] + counters["dram_write_bytes"]
+    whole = max(cycles, 1)
+    return {
+        "cycles": cycles,
+        "time_us": machine.microseconds(cycles),
+        "launches": len(trace.kernels),
+        "instructions": len(trace),
+        **counters,
+        "dram_gb_per_s": moved / whole * machine.clock_mhz / 1e3,
+        "dram_share_of_peak": float(moved / whole / machine.dram_bytes_per_cycle),
+        "macs_share_of_peak": float(counters["macs"] / whole / machine.macs_per_cycle),
+        **{f"{group.lower()}_busy_share": busy[group] / whole / count for group, count in units.items()},
+    }
+
+
+def group_of(unit: str) -> str:
+    """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit."""
+    for prefix, group in _GROUPS.items():
+        if unit.startswith(prefix):
+            return group
+    return unit
+
+
+def gantt_of(trace: Trace) -> Gantt:
+    """The geometry of the trace's timeline."""
+    spans = Spans(
+        lane=trace.unit.astype(np.int64),
+        start=trace.start,
+        end=trace.end,
+        kind=trace.kind.astype(np.int64),
+        cause=trace.cause.astype(np.int64),
+        launch=trace.launch.astype(np.int64),
+    )
+    return gantt(
+        spans,
+        units=[(name, group_of(name)) for name in trace.unit_names],
+        kinds=[code.name for code in Opcode],
+        causes=[cause.label for cause in Cause],
+        launches=[(kernel, begin) for kernel, begin, _ in trace.kernel_spans],
+        makespan=trace.makespan,
+        clock_mhz=trace.machine.clock_mhz,
+    )
+
+
+def timeline_text(view: Gantt, *, width: int = 72) -> str:
+    """The timeline in letters, a line a unit: each column shows what fills most of its time.
+
+    A capital says that the unit is busy for at least half of the column's time, a small letter that it is busy for
+    less, a dot that it is idle.
+    """
+    whole = max(view.makespan, 1)
+    width = min(width, whole)
+    edges = np.linspace(0, whole, width + 1)
+    wide = max((len(lane.name) for lane in view.lanes), default=0)
+    lines = [f"{'':<{wide}}       0{f'{view.makespan:,} cycles':>{max(width - 1, 1)}}"]
+    lines += _launch_line(view, wide, width)
+    for index, lane in enumerate(view.lanes):
+        lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
+    if view.unused:
+        lines.append(f"{'':<{wide}}       idle throughout: {', '.join(view.unused)}")
+    used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
+    legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
+    lines.append(f"{'':<{wide}}       {legend}  . idle  (small letter: less than half of the time)")
+    return "\n".join(lines)
+
+
+def _letters(view: Gantt, lane: int, edges: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+    shares = view.busy(lane, edges)
+    most, total = shares.argmax(axis=0), shares.sum(axis=0)
+    letters: list[str] = []
+    for kind, share in zip(most.tolist(), total.tolist(), strict=True):
+        glyph = _GLYPHS.get(view.kinds[kind], "#")
+        letters.append("." if share < 0.005 else glyph if share >= 0.5 else glyph.lower())
+    return "".join(letters)
+
+
+def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
+    """Names of the launches over their places, when there is more than one and the names fit."""
+    if len(view.bands) < 2:
+        return []
+    line = [" "] * width
+    for band in view.bands:
+        first, last = (int(place / max(view.makespan, 1) * width) for place in (band.start, band.end))
+        label = f"|{band.kernel}"[: max(last - first, 1)]
+        line[first : first + len(label)] = label
+    return [f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"]
+
+
+def simulated_text(trace: Trace, *, width: int = 72) -> str:
+    """The run in words, the timeline, and where the time went."""
+    figures: Mapping[str, int | float] = stats(trace)
+    head = (
+        f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.name}; "
+        f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
+        f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
+        f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
+    )
+    parts = [head, timeline_text(gantt_of(trace), width=width), "critical path:", waterfall(trace).text(indent="  ")]
+    return "\n".join(parts)
