@@ -11,8 +11,8 @@ from simulator.program import (
     Buffer,
     Instruction,
     Opcode,
-    OpInfo,
     Operand,
+    OpInfo,
     ProgramBuilder,
     Space,
     TileProgram,
@@ -59,20 +59,20 @@ class Made:
         instruction = replace(instruction, op=len(self.builder.ops) - 1)
         return self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
 
+    def move(self, opcode: Opcode, source: Operand, target: Operand) -> int:
+        operands = source, replace(target, access=Access.WRITE)
+        return self.add(Instruction(opcode, 0, (), operands, source.shape))
+
     def load(self, source: Operand, target: Operand) -> int:
-        target = replace(target, access=Access.WRITE)
-        return self.add(Instruction(Opcode.LOAD, 0, (), (source, target), source.shape))
+        return self.move(Opcode.LOAD, source, target)
 
     def store(self, source: Operand, target: Operand) -> int:
-        target = replace(target, access=Access.WRITE)
-        return self.add(Instruction(Opcode.STORE, 0, (), (source, target), source.shape))
+        return self.move(Opcode.STORE, source, target)
 
     def matmul(self, a: Operand, b: Operand, c: Operand, *, accumulates: bool = False, stationary: int = 1) -> int:
         (m, k), n = a.shape, b.shape[1]
         c = replace(c, access=Access.READ_WRITE if accumulates else Access.WRITE)
-        row = Instruction(
-            Opcode.MATMUL, 0, (), (a, b, c), (1, m, n, k), stationary=stationary, accumulates=accumulates
-        )
+        row = Instruction(Opcode.MATMUL, 0, (), (a, b, c), (1, m, n, k), stationary=stationary, accumulates=accumulates)
         return self.add(row)
 
     def vector(
@@ -87,9 +87,7 @@ class Made:
     ) -> int:
         operands = (*reads, replace(write, access=Access.WRITE))
         shape = extent or write.shape
-        return self.add(
-            Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts
-        )
+        return self.add(Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts)
 
     def build(self) -> TileProgram:
         return self.builder.build()
