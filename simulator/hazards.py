@@ -208,6 +208,7 @@ class _Touch:
     """It is a matmul's access to its accumulator, adding to what was there."""
     makes: bool
     """It is any matmul's access to its accumulator."""
+    box: Box
 
 
 def conflicts(program: TileProgram) -> list[Conflict]:
@@ -224,11 +225,11 @@ def conflicts(program: TileProgram) -> list[Conflict]:
             continue
         where = _name(program, location)
         for touches in boxes.values():
-            _adjacent(touches, True, where, found)
+            _adjacent(touches, where, found)
         for a, b in _overlapping(list(boxes)):
             if any(touch.writes for touch in (*boxes[a], *boxes[b])):
                 merged = sorted((*boxes[a], *boxes[b]), key=attrgetter("instruction"))
-                _adjacent(merged, False, where, found)
+                _adjacent(merged, where, found)
     return sorted(found.values(), key=attrgetter("later", "earlier"))
 
 
@@ -241,7 +242,8 @@ def _touches(program: TileProgram) -> dict[Location, dict[Box, list[_Touch]]]:
             if box.first == box.end:
                 continue
             makes = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
-            touch = _Touch(index, bool(operand.access & Access.WRITE), makes and instruction.accumulates, makes)
+            writes, adds = bool(operand.access & Access.WRITE), makes and instruction.accumulates
+            touch = _Touch(index, writes, adds, makes, box)
             location = (int(operand.space), operand.target, operand.slot)
             out.setdefault(location, {}).setdefault(box, []).append(touch)
     return out
@@ -258,14 +260,14 @@ def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
                 yield box, other
 
 
-def _adjacent(touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
+def _adjacent(touches: list[_Touch], where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
     since: list[_Touch] = []  # the last write and the reads after it
     for touch in touches:
         for before in since if touch.writes else since[:1]:
             if before.instruction == touch.instruction or not (before.writes or touch.writes):
                 continue
             grade = Grade.COMPLETE if before.writes else Grade.RELEASE
-            if one_box and before.makes and touch.adds:
+            if before.box == touch.box and before.makes and touch.adds:
                 grade = Grade.FOLLOW
             key = (before.instruction, touch.instruction, grade)
             found.setdefault(key, Conflict(*key, where))
