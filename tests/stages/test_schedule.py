@@ -122,6 +122,18 @@ def test_unusual_shapes(function, shapes, machine):
     flow(function, inputs, machine=machine).assert_matches_eager(*inputs)
 
 
+def test_a_batch_of_one_is_tiled_like_any_other():
+    """The weight alone is four times the scratchpad: the product and its epilogue must share the tile loops."""
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(512, 520), torch.nn.ReLU())
+    x = torch.randn(1, 512)
+    made = flow(layer, [x], machine="edge-8x8")
+    made.assert_matches_eager(x)
+    program = made.scheduled.kernels[0].program
+    assert count(program, Opcode.MATMUL) > 4
+    assert sum(moved(program).values()) == (512 + 512 * 520 + 520 + 520) * 4
+
+
 # -- the scheduled kernel as an artefact ------------------------------------------------------------------------------
 
 
