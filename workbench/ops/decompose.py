@@ -229,8 +229,15 @@ def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
         return b("aten.mul.Tensor", x, x)
     if exponent == 3:
         return b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
-    simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default", -1.0: "aten.reciprocal.default"}
+    simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default"}
+    if exponent == -1:
+        return reciprocal(b, x)
     return b(simple[exponent], x) if exponent in simple else None
+
+
+def reciprocal(b: Builder, x: Ref) -> Ref:
+    """The importer's own form ends the process on a zero, where PyTorch gives infinity."""
+    return b("aten.div.Tensor", 1.0, x)
 
 
 def sum_dim(
@@ -363,6 +370,7 @@ FORMULAS: Mapping[str, Formula] = cast(
         "aten.gelu.default": gelu,
         "aten.silu.default": silu,
         "aten.pow.Tensor_Scalar": power,
+        "aten.reciprocal.default": reciprocal,
         "aten.max.dim": max_dim,
         "aten.min.dim": min_dim,
         "aten.max.default": max_all,
