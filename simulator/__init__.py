@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simulator.hazards import DependenceTracker
     from simulator.machine import Machine, load_machine, machine_names
     from simulator.program import TileProgram
-    from simulator.trace import Cause, Launched, Trace
+    from simulator.spans import Cause, Launched
+    from simulator.trace import Trace
     from simulator.verifier import verify
 
 __all__ = [
@@ -62,8 +63,8 @@ _HOME = {
     "load_machine": "machine",
     "machine_names": "machine",
     "TileProgram": "program",
-    "Cause": "trace",
-    "Launched": "trace",
+    "Cause": "spans",
+    "Launched": "spans",
     "Trace": "trace",
     "verify": "verifier",
 }

@@ -10,10 +10,18 @@ of two vector instructions, the earlier ends before the later starts.** Several 
 arrays run side by side, and an array starts the next matmul before the results of the last have left it, so two
 copies, or two matmuls, are in no order at all unless a path of dependences orders them.
 
-A path orders in one of two strengths. Any dependence but ACCUMULATE lets the later instruction start when the
-results of the earlier are complete. ACCUMULATE only keeps the later one behind on the same array: each of its
-rows follows the same row of the earlier. A path with at least one other edge is as strong as that edge, since the
-matmul that is followed completes after its predecessor does; a path of ACCUMULATE edges alone orders accumulation only.
+An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
+completes after its end, by then it has read all it reads. So what must be ordered, and what a path of dependences
+orders, comes in three grades:
+
+    COMPLETE     the earlier is complete before the later starts: for whatever the earlier writes
+    FOLLOW       the later comes behind on the same array, each of its rows after the same row of the earlier:
+                 enough for two matmuls that add into one accumulator box
+    RELEASE      the earlier has ended before the later starts: enough when the earlier only reads what the later writes
+
+An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ RELEASE (which is COMPLETE unless the earlier is a matmul), all
+others COMPLETE. A path gives the grade of its first dependence; leading ACCUMULATE ones pass on the grade
+of what comes after them, because a matmul that follows another also completes after it.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ import bisect
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from operator import attrgetter
 
 from simulator.boxes import Box, box_of, covers, overlap
@@ -83,9 +92,30 @@ class _History:
 _STRENGTH = (
     DependenceKind.READ_AFTER_WRITE,
     DependenceKind.WRITE_AFTER_WRITE,
-    DependenceKind.WRITE_AFTER_READ,
     DependenceKind.ACCUMULATE,
+    DependenceKind.WRITE_AFTER_READ,
 )
+
+
+class Grade(IntEnum):
+    """How firmly two instructions are ordered; see the module's docstring."""
+
+    RELEASE = 0
+    FOLLOW = 1
+    COMPLETE = 2
+
+
+def grade_of(kind: DependenceKind, source: Opcode) -> Grade:
+    """What a dependence on an instruction of opcode `source` gives."""
+    if kind == DependenceKind.ACCUMULATE:
+        return Grade.FOLLOW
+    weak = kind == DependenceKind.WRITE_AFTER_READ and source == Opcode.MATMUL
+    return Grade.RELEASE if weak else Grade.COMPLETE
+
+
+def path_grade(first: Grade, rest: Grade) -> Grade:
+    """The grade of a path whose first step gives `first` and whose other steps give `rest`."""
+    return rest if first == Grade.FOLLOW else first
 
 
 class DependenceTracker:
@@ -98,7 +128,8 @@ class DependenceTracker:
 
     def __init__(self) -> None:
         self._histories: dict[Location, _History] = {}
-        self._waits: list[dict[int, DependenceKind]] = []
+        self._waits: list[dict[int, Grade]] = []
+        self._opcodes: list[Opcode] = []
 
     def add(self, instruction: Instruction) -> tuple[tuple[int, DependenceKind], ...]:
         """What the next instruction must wait for: (index, kind), earliest first."""
@@ -113,9 +144,11 @@ class DependenceTracker:
         for number, operand in enumerate(instruction.operands):
             chains = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
             self._remember(index, operand, chains)
-        direct = self._without_implied(found)
-        self._waits.append(direct)
-        return tuple(sorted(direct.items()))
+        grades = {source: grade_of(kind, self._opcodes[source]) for source, kind in found.items()}
+        kept = [source for source in sorted(found) if not self._implied(source, grades)]
+        self._waits.append({source: grades[source] for source in kept})
+        self._opcodes.append(instruction.opcode)
+        return tuple((source, found[source]) for source in kept)
 
     def _remember(self, index: int, operand: Operand, chains: bool) -> None:
         history = self._histories[(operand.space, operand.target, operand.slot)]
@@ -128,14 +161,13 @@ class DependenceTracker:
         else:
             history.reads.add(seen)
 
-    def _without_implied(self, found: dict[int, DependenceKind]) -> dict[int, DependenceKind]:
-        implied = set[int]()
-        for later, kind in found.items():
-            for earlier, inner in self._waits[later].items():
-                strong = kind != DependenceKind.ACCUMULATE or inner != DependenceKind.ACCUMULATE
-                if earlier in found and (strong or found[earlier] == DependenceKind.ACCUMULATE):
-                    implied.add(earlier)
-        return {source: kind for source, kind in found.items() if source not in implied}
+    def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
+        """Whether another of the waits brings `earlier` in order as firmly as its own edge would."""
+        return any(
+            path_grade(self._waits[later][earlier], grade) >= grades[earlier]
+            for later, grade in grades.items()
+            if earlier in self._waits[later]
+        )
 
 
 def _waits_for(
@@ -164,8 +196,8 @@ class Conflict:
 
     earlier: int
     later: int
-    accumulation: bool
-    """Both add into the same accumulator box: rows in order are enough, the array need not drain between."""
+    grade: Grade
+    """How firmly they must be ordered."""
     where: str
 
 
@@ -187,7 +219,7 @@ def conflicts(program: TileProgram) -> list[Conflict]:
     the write before it, and a write with everything since the write before it, that one included: the others follow
     by transitivity. Distinct arguments never share memory, distinct buffers and slots neither.
     """
-    found: dict[tuple[int, int], Conflict] = {}
+    found: dict[tuple[int, int, Grade], Conflict] = {}
     for location, boxes in _touches(program).items():
         if not any(touch.writes for touches in boxes.values() for touch in touches):
             continue
@@ -228,17 +260,18 @@ def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
 
 
 def _adjacent(
-    touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int], Conflict]
+    touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int, Grade], Conflict]
 ) -> None:
     since: list[_Touch] = []  # the last write and the reads after it
     for touch in touches:
         for before in since if touch.writes else since[:1]:
             if before.instruction == touch.instruction or not (before.writes or touch.writes):
                 continue
-            accumulation = one_box and before.makes and touch.adds
-            pair = (before.instruction, touch.instruction)
-            if pair not in found or found[pair].accumulation:
-                found[pair] = Conflict(*pair, accumulation, where)
+            grade = Grade.COMPLETE if before.writes else Grade.RELEASE
+            if one_box and before.makes and touch.adds:
+                grade = Grade.FOLLOW
+            key = (before.instruction, touch.instruction, grade)
+            found.setdefault(key, Conflict(*key, where))
         if touch.writes:
             since = [touch]
         else:
@@ -257,33 +290,35 @@ class Order:
 
     def __init__(self, program: TileProgram) -> None:
         starts, sources, kinds = program.dependence_start, program.dependence, program.dependence_kind
-        self._before: list[list[tuple[int, bool]]] = []
+        self._before: list[list[tuple[int, Grade]]] = []
         last_vector: dict[int, int] = {}
         for index in range(len(program)):
-            waits = range(int(starts[index]), int(starts[index + 1]))
-            edges = [(int(sources[i]), int(kinds[i]) != DependenceKind.ACCUMULATE) for i in waits]
+            edges = list[tuple[int, Grade]]()
+            for edge in range(int(starts[index]), int(starts[index + 1])):
+                source = int(sources[edge])
+                edges.append((source, grade_of(DependenceKind(kinds[edge]), Opcode(program.opcode[source]))))
             core = int(program.core[index])
             if program.opcode[index] == Opcode.VECTOR:
                 if core in last_vector:
-                    edges.append((last_vector[core], True))
+                    edges.append((last_vector[core], Grade.COMPLETE))
                 last_vector[core] = index
             self._before.append(edges)
 
-    def holds(self, earlier: int, later: int, *, accumulation: bool = False) -> bool:
-        """Whether `later` waits for `earlier` to complete or, for `accumulation`, at least follows it on its array.
+    def holds(self, earlier: int, later: int, grade: Grade) -> bool:
+        """Whether `later` waits for `earlier` at least as firmly as `grade`.
 
         Walks backward from `later`, nearest edges first and never past `earlier`: most conflicts are between
         neighbours, or one edge away.
         """
-        seen = {(later, False)}
-        ahead = deque([(later, False)])
+        seen = set[tuple[int, Grade]]()
+        ahead = deque([(later, Grade.FOLLOW)])  # the empty path: what comes before it decides
         while ahead:
-            node, strong = ahead.popleft()
-            for source, edge_strong in self._before[node]:
-                state = (source, strong or edge_strong)
-                if source == earlier and (state[1] or accumulation):
+            node, rest = ahead.popleft()
+            for source, first in self._before[node]:
+                state = (source, path_grade(first, rest))
+                if source == earlier and state[1] >= grade:
                     return True
-                if source > earlier and state not in seen and (source, True) not in seen:
+                if source > earlier and state not in seen and (source, Grade.COMPLETE) not in seen:
                     seen.add(state)
                     ahead.append(state)
         return False

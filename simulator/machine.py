@@ -104,6 +104,8 @@ class Machine:
                 _check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
         if self.vector_bits_per_lane % 8:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
+        if not self.dram_bytes_per_cycle:
+            raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
 
@@ -127,7 +129,8 @@ class Machine:
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:
-        return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz)
+        """To one part in 10,000 of a byte, so that the engine's integers never overflow."""
+        return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
 
     @property
     def dram_latency_cycles(self) -> int:

@@ -132,6 +132,8 @@ class OpInfo:
     """Names of the loops around it, outermost first: what the iteration vector counts."""
     class_counts: tuple[int, ...] = (0, 0, 0, 0)
     """VECTOR: operations per iteration point, by `OpClass`."""
+    transposes: bool = False
+    """VECTOR: the dim over the lanes of an operand is not the one over the lanes of the result."""
 
 
 @dataclass(frozen=True, slots=True)

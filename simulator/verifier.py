@@ -26,7 +26,7 @@ def verify(program: TileProgram) -> None:
     found = list[str]()
     order = Order(program)
     for conflict in conflicts(program):
-        if order.holds(conflict.earlier, conflict.later, accumulation=conflict.accumulation):
+        if order.holds(conflict.earlier, conflict.later, conflict.grade):
             continue
         found.append(
             f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "

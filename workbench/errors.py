@@ -99,6 +99,10 @@ class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
 
 
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
+
+
 class UnsupportedContainer(WorkbenchError):
     """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
 
@@ -127,6 +131,8 @@ class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
 
 
+class ReplayError(WorkbenchError):
+    """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
 class NativeInputError(WorkbenchError):
     """A traced function was run on inputs that are not like the traced ones."""
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simulator.machine import Machine
+from simulator.program import MAX_RANK
 from workbench.ir import Mapping
 from workbench.mlir.payload import Payload, PayloadOp
 
@@ -62,9 +63,16 @@ class Demand:
 
 
 def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
-    """Whether one row, with all it reduces, fits into the scratchpad."""
+    """Whether one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
+    if set(outermost(payload)) & set(payload.reduced):
+        return False
     tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
     return payload.contraction is not None or Demand(machine, payload, buffers).fits(tile)
+
+
+def outermost(payload: Payload) -> list[str]:
+    """Dims that must be walked one by one, because an operand's box has at most `MAX_RANK` axes."""
+    return list(payload.dims)[:-MAX_RANK]
 
 
 def choose(payload: Payload, machine: Machine, buffers: int = 2) -> Mapping:
@@ -118,7 +126,8 @@ def _elements_per_step(payload: Payload, machine: Machine) -> int:
 
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
-    free = [dim for dim in payload.dims if not (whole and dim in payload.reduced)]
+    fixed = set(outermost(payload)) | (set(payload.reduced) if whole else set())
+    free = [dim for dim in payload.dims if dim not in fixed]
     if whole or not payload.reduced:
         return free[::-1]
     return [dim for dim in free[::-1] if dim not in payload.reduced] + [

@@ -27,6 +27,8 @@ _ALLOWED = frozenset({
     "memref.alloc", "memref.dealloc", "memref.subview", "memref.cast", "memref.reinterpret_cast",
     "memref.expand_shape", "memref.collapse_shape", "memref.load", "memref.store",
 })  # fmt: skip
+_ALLOWED_IN_BODY = ("linalg.yield", "linalg.index", "affine.apply", "affine.min", "affine.max")
+_ALLOWED_IN_BODY_TEXT = ", ".join(_ALLOWED_IN_BODY)
 _SCALAR_DIALECTS = frozenset({"index", "arith", "math"})
 _ALLOWED_TEXT = (
     "allowed are func, scf.for/if/forall, affine.for/if/apply/min/max, index/arith/math on scalars, "
@@ -83,8 +85,8 @@ def _walk(operation: ir.Operation, *, inside_linalg: bool) -> Iterator[tuple[ir.
 def _check(operation: ir.Operation, inside_linalg: bool) -> Iterator[str]:
     name, dialect = operation.name, operation.name.split(".")[0]
     if inside_linalg:
-        if dialect not in _SCALAR_DIALECTS and name not in ("linalg.yield", "linalg.index"):
-            yield f"{name} cannot stand in a linalg body: allowed are index, arith, math, linalg.index and linalg.yield"
+        if dialect not in _SCALAR_DIALECTS and name not in _ALLOWED_IN_BODY:
+            yield f"{name} cannot stand in a linalg body: allowed are index, arith and math, {_ALLOWED_IN_BODY_TEXT}"
         yield from _scalars_only(operation)
         return
     if name == "func.func":

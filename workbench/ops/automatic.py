@@ -5,7 +5,12 @@ Every entry is imported, in a test, from a kernel of its own. Ops that are made 
 
 from __future__ import annotations
 
-POINTWISE = frozenset(
+
+def _names(overloads: str) -> frozenset[str]:
+    return frozenset(overloads.split())
+
+
+POINTWISE = _names(
     """
     aten.add.Tensor aten.add.Scalar aten.sub.Tensor aten.sub.Scalar aten.rsub.Scalar aten.mul.Tensor aten.mul.Scalar
     aten.div.Tensor aten.div.Scalar aten.neg.default aten.abs.default aten.reciprocal.default
@@ -20,16 +25,16 @@ POINTWISE = frozenset(
     aten.eq.Scalar aten.ne.Scalar aten.lt.Scalar aten.le.Scalar aten.gt.Scalar aten.ge.Scalar
     aten.logical_and.default aten.logical_or.default aten.logical_not.default aten.bitwise_not.default
     aten.bitwise_and.Tensor aten.bitwise_or.Tensor aten._to_copy.default
-    """.split()
+    """
 )
 
-REDUCTION = frozenset("aten.sum.dim_IntList aten.amax.default aten.amin.default".split())
+REDUCTION = _names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
 
-CONTRACTION = frozenset("aten.mm.default aten.bmm.default".split())
+CONTRACTION = _names("aten.mm.default aten.bmm.default")
 
-COPY = frozenset("aten.clone.default".split())
+COPY = _names("aten.clone.default")
 
-VIEW = frozenset(
+VIEW = _names(
     """
     aten.t.default aten.transpose.int aten.permute.default aten.view.default aten._unsafe_view.default
     aten.expand.default aten.select.int aten.slice.Tensor aten.unsqueeze.default aten.squeeze.default
@@ -37,7 +42,7 @@ VIEW = frozenset(
     aten.split_with_sizes.default aten.chunk.default aten.unbind.int aten.narrow.default aten.movedim.int
     aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.numpy_T.default
     aten.mT.default aten.swapaxes.default aten.unfold.default aten.view_as.default aten.expand_as.default
-    """.split()
+    """
 )
 
 _CLASSES = {

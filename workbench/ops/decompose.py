@@ -301,10 +301,17 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
     if len(y_shape) == 2:  # one matrix for the whole batch: its rows can all go through one product
         flat = b("aten.view.default", contiguous(b, x), [math.prod(x_shape[:-1]), x_shape[-1]])
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
-    batch = list(torch.broadcast_shapes(x_shape[:-2], y_shape[:-2]))
+    batch = _broadcast(x_shape[:-2], y_shape[:-2])
     left = _batched(b, x, batch)
     made = b("aten.bmm.default", left, _batched(b, y, batch))
     return made if len(batch) == 1 else b("aten.view.default", made, [*batch, x_shape[-2], y_shape[-1]])
+
+
+def _broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
+    """Two shapes aligned at their ends, extents of one giving way."""
+    rank = max(len(x), len(y))
+    pairs = zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y, strict=True)
+    return [n if m == 1 else m for m, n in pairs]
 
 
 def _batched(b: Builder, x: Ref, batch: list[int]) -> Ref:

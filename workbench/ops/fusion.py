@@ -74,25 +74,23 @@ def _reduction_space(group: Candidate) -> str:
     spaces = {(group.operand_shape(node), reduced_dims(node, len(group.operand_shape(node)))) for node in reductions}
     if len(spaces) > 1:
         return f"reductions over {_spaces(spaces)} do not share one loop nest"
-    (space, dims), *_ = spaces
+    space, dims = next(iter(spaces))
     full = {node.results[0] for node in group.nodes if group.shape(node) == space and node not in reductions}
     small = {node.results[0]: group.shape(node) for node in reductions}
     for node in group.nodes:
+        inside = {small[value] for value in node.operands if value in small}
+        shape = group.shape(node)
         if node in reductions:
-            if node.operands[0] in small:
+            if inside:
                 return "a reduction of a reduced result needs a loop nest of its own"
-            continue
-        inside = {value: small[value] for value in node.operands if value in small}
-        if node.results[0] in full:
-            misplaced = [shape for shape in inside.values() if not _aligned(shape, space, dims)]
+        elif node.results[0] in full:
+            misplaced = {reduced for reduced in inside if not _aligned(reduced, space, dims)}
             if misplaced:
                 return f"broadcasting {_shapes(misplaced)} over {_shapes([space])} does not follow the reduced dims"
-        elif inside and set(inside.values()) == {group.shape(node)}:
-            small[node.results[0]] = group.shape(node)
-        elif not inside and not full.intersection(node.operands) and _aligned(group.shape(node), space, dims):
-            small[node.results[0]] = group.shape(node)
+        elif inside == {shape} or (not inside and not full & {*node.operands} and _aligned(shape, space, dims)):
+            small[node.results[0]] = shape
         else:
-            return f"{_shapes([group.shape(node)])} is neither the space {_shapes([space])} nor a result reduced from it"
+            return f"{_shapes([shape])} is neither the space {_shapes([space])} nor a result reduced from it"
     return ""
 
 
@@ -107,9 +105,9 @@ def _aligned(shape: Shape, space: Shape, dims: tuple[int, ...]) -> bool:
 def _epilogue(group: Candidate) -> str:
     """One product, and pointwise ops over exactly its result's shape."""
     products = group.of("contraction")
-    if len(products) > 1:
+    if len(products) != 1:
         return "one kernel holds one matrix product"
-    (product,) = products
+    product = products[0]
     shapes = {group.shape(node) for node in group.nodes} - {group.shape(product)}
     if shapes:
         return f"{_shapes(shapes)} is not the product's shape {_shapes([group.shape(product)])}"
@@ -205,6 +203,7 @@ class Grouping:
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
+        self._place = {node.name: index for index, node in enumerate(self.nodes)}
         self._by_name = {node.name: node for node in self.nodes}
         self._maker = {value: node for node in self.nodes for value in node.results}
         self._users: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
@@ -212,7 +211,8 @@ class Grouping:
             for value in node.operands:
                 if value in self._maker:
                     self._users[self._maker[value].name].append(node)
-        self.group_of = {node.name: index for index, node in enumerate(self.nodes)}
+        self.group_of = dict(self._place)
+        self._members: dict[int, tuple[Node, ...]] = {index: (node,) for index, node in enumerate(self.nodes)}
         for anchor in ("contraction", "reduction"):
             for node in self.nodes:
                 if node_class(node) == anchor:
@@ -221,7 +221,22 @@ class Grouping:
             self._join_users(node)
 
     def members(self, group: int) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if self.group_of[node.name] == group)
+        """In topological order; the last one makes the value that leaves the group."""
+        return self._members[group]
+
+    def groups(self) -> tuple[tuple[Node, ...], ...]:
+        """Each group after those it reads: a group stands where its last node does."""
+        return tuple(sorted(filter(None, self._members.values()), key=lambda nodes: self._place[nodes[-1].name]))
+
+    def _move(self, nodes: tuple[Node, ...], group: int) -> None:
+        for node in nodes:
+            old = self.group_of[node.name]
+            self._members[old] = tuple(member for member in self._members[old] if member is not node)
+            self.group_of[node.name] = group
+        self._members[group] = self._sorted((*self._members[group], *nodes))
+
+    def _sorted(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        return tuple(sorted(nodes, key=lambda node: self._place[node.name]))
 
     def _leaves_memory(self, node: Node) -> bool:
         return any(value in self.kept for value in node.results)
@@ -231,26 +246,20 @@ class Grouping:
         group = self.group_of[anchor.name]
         last = self.members(group)[-1]
         while (step := self._until_next_single(last)) is not None:
-            if any(self.group_of[node.name] != self._home(node) for node in step):
+            free = all(self.group_of[node.name] == self._place[node.name] for node in step)
+            if not free or illegal(self._sorted((*self.members(group), *step)), self.types):
                 return
-            if illegal((*self.members(group), *step), self.types):
-                return
-            for node in step:
-                self.group_of[node.name] = group
+            self._move(step, group)
             last = step[-1]
-
-    def _home(self, node: Node) -> int:
-        return self.nodes.index(node)
 
     def _until_next_single(self, start: Node) -> tuple[Node, ...] | None:
         """The nodes through which `start`'s result flows until a single one holds all that depends on it."""
         if self._leaves_memory(start) or not self._users[start.name]:
             return None
-        place = {node.name: index for index, node in enumerate(self.nodes)}
         flow = {user.name for user in self._users[start.name]}
         done: list[Node] = []
         while flow:
-            node = self._by_name[min(flow, key=place.__getitem__)]
+            node = self._by_name[min(flow, key=self._place.__getitem__)]
             flow.discard(node.name)
             done.append(node)
             if not flow:
@@ -267,20 +276,13 @@ class Grouping:
         if len(users) != 1 or self._leaves_memory(node) or own in users:
             return
         (target,) = users
-        if self._split_reason(node, target) or illegal(self._joined(own, target), self.types):
-            return
-        for member in self.members(own):
-            self.group_of[member.name] = target
+        readers = [user for user in self._users[node.name] if node_class(user) == "contraction"]
+        refused = any(rule_for(node, user).condition(Candidate((node, user), self.types)) for user in readers)
+        if not refused and not illegal(self._joined(own, target), self.types):
+            self._move(self.members(own), target)
 
-    def _joined(self, *groups: int) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if self.group_of[node.name] in groups)
-
-    def _split_reason(self, node: Node, target: int) -> str:
-        """What forbids an edge into `target` whatever the group's shape: a rule that refuses the pair itself."""
-        for user in self._users[node.name]:
-            if self.group_of[user.name] == target and node_class(user) == "contraction":
-                return rule_for(node, user).condition(Candidate((node, user), self.types))
-        return ""
+    def _joined(self, first: int, second: int) -> tuple[Node, ...]:
+        return self._sorted((*self.members(first), *self.members(second)))
 
     def decisions(self) -> tuple[Fusion, ...]:
         """One for every edge between two computing nodes."""

@@ -46,7 +46,7 @@ def _add(
         values[node.results[0]] = made
         return
     for place, (value, fake) in enumerate(zip(node.results, fakes, strict=True)):
-        picked = cast("torch.fx.Node", graph.call_function(operator.getitem, (made, place)))
+        picked = graph.call_function(operator.getitem, (made, place))
         picked.meta["val"], picked.meta["stack_trace"] = fake, made.meta["stack_trace"]
         values[value] = picked
 

@@ -101,5 +101,6 @@ def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tu
     """Runs one recorded node; its results, one for each of `node.results`."""
     args = [from_arg(arg, lookup) for arg in node.args]
     kwargs = {name: from_arg(arg, lookup) for name, arg in node.kwargs.items()}
-    found = to_overload(node.op)(*args, **{**kwargs, **overrides})
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    found = cast("object", to_overload(node.op)(*args, **{**kwargs, **overrides}))
+    several = isinstance(found, (tuple, list))
+    return tuple(cast("tuple[torch.Tensor, ...]", found)) if several else (cast("torch.Tensor", found),)

@@ -64,7 +64,7 @@ def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callabl
 
 def _visit_module(module: nn.Module, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
     prefix = f"{path}." if path else ""
-    for name, part in module.named_modules():
+    for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
         found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))
     for name, tensor in module.named_parameters():
         held = Held("parameter", prefix + name, tensor, functools.partial(_parameter, read, name))
@@ -94,7 +94,7 @@ def _parts(value: object) -> Iterator[Part]:
         for key, item in cast("dict[object, object]", value).items():
             yield f"[{key!r}]", item, functools.partial(_item, key)
     elif isinstance(value, functools.partial):
-        yield from _attributes(value, ("func", "args", "keywords"))
+        yield from _attributes(cast("object", value), ("func", "args", "keywords"))
     elif inspect.ismethod(value):
         yield "", value.__self__, lambda method: method.__self__
         yield from _function_parts(cast("types.FunctionType", value.__func__))

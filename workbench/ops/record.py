@@ -89,8 +89,10 @@ def record(
     namer = Namer()
     names = {id(slot.tensor): namer(slot.path) for slot in ordered}
     values = {place: names[id(slot.tensor)] for place, slot in slots.items() if id(slot.tensor) in names}
-    offsets = {_storage(node): _fake(node).storage_offset() for node in given}
-    types = {names[id(slot.tensor)]: to_type(slot.tensor, base_offset=slot.tensor.storage_offset()) for slot in ordered}
+    offsets = {_storage(node): int(_fake(node).storage_offset()) for node in given}
+    types = {
+        names[id(slot.tensor)]: to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset())) for slot in ordered
+    }
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op != "call_function" or node.name not in live:
@@ -167,21 +169,20 @@ def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, T
 
 def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str]) -> Node:
     """The recorded node, its arguments sorted into positional and keyword-only ones by the overload's schema."""
-    overload = cast("torch._ops.OpOverload", node.target)
-    op = f"{overload.namespace}.{overload._schema.name.split('::')[1]}.{overload._overloadname}"
+    overload = cast(Any, node.target)
+    schema = overload._schema
+    op = f"{overload.namespace}.{schema.name.split('::')[1]}.{overload._overloadname}"
     name = values[node.name] = namer(op.split(".")[1])
     args = [_arg(value, values) for value in node.args]
     kwargs: dict[str, Arg] = {}
-    for index, argument in enumerate(overload._schema.arguments):
-        if argument.kwarg_only:
-            if argument.name in node.kwargs:
-                kwargs[argument.name] = _arg(node.kwargs[argument.name], values)
+    for index, argument in enumerate(schema.arguments):
+        if argument.name in node.kwargs and argument.kwarg_only:
+            kwargs[argument.name] = _arg(node.kwargs[argument.name], values)
         elif argument.name in node.kwargs:
-            while len(args) < index:
-                args.append(to_arg(overload._schema.arguments[len(args)].default_value))
+            args += [to_arg(skipped.default_value) for skipped in schema.arguments[len(args) : index]]
             args.append(_arg(node.kwargs[argument.name], values))
-    made = node.meta["val"]
-    count = len(made) if isinstance(made, (tuple, list)) else 0
+    made = cast("object", node.meta["val"])
+    count = len(cast("tuple[object, ...]", made)) if isinstance(made, (tuple, list)) else 0
     results = tuple(f"{name}.{i}" for i in range(count)) if count else (name,)
     file, line = place_of(node.meta.get("stack_trace"))
     return Node(name, op, tuple(args), kwargs, results, Origin(name, op, file, line, _module(node, modules)))

@@ -11,16 +11,16 @@ import contextlib
 import inspect
 import itertools
 import re
-import sys
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 import torch._dynamo as dynamo
+import torch._dynamo.exc as dynamo_exc
 import torch.fx.traceback as fx_traceback
 from torch import nn
 from torch.export import ExportedProgram
@@ -165,16 +165,16 @@ def _by_dynamo(trace: _Trace) -> Recorded:
 
     # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
     fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
-    static = dynamo.config.patch(automatic_dynamic_shapes=False, specialize_float=True)
+    static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
     with static, _user_errors(trace.name):
-        compiled = torch.compile(fresh, backend=keep, fullgraph=True, dynamic=False)
+        compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
         returned = compiled(trace.target, trace.inputs, trace.kwargs)
     _refuse_replaced(trace, [result for _, _, results in graphs for result in results])
     if not graphs:
         raise _no_tensor_work(trace.name)
     gm, given, results = graphs[0]
     with _user_errors(trace.name):
-        program = torch.export.export(gm, given, strict=False).run_decompositions({})
+        program = _functional(torch.export.export(gm, given, strict=False))
     tree, found = _flatten_outputs(returned, trace.name)
     made = [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
     by_id = {id(result): name for result, name in zip(results, made, strict=True)}
@@ -185,6 +185,11 @@ def _by_dynamo(trace: _Trace) -> Recorded:
         for spec in program.graph_signature.input_specs
     }
     return _record(trace, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+
+
+def _functional(exported: ExportedProgram) -> ExportedProgram:
+    """Changes in place become values; no op is taken apart."""
+    return cast(Any, exported).run_decompositions({})
 
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor:
@@ -225,7 +230,7 @@ class _Places(TorchFunctionMode):
 def _frames() -> Iterator[traceback.FrameSummary]:
     """The call stack inside the captured call, outermost first, without reading sources."""
     root = _Root.forward.__code__
-    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(sys._getframe(1)))
+    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(inspect.currentframe()))
     return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
 
 
@@ -234,7 +239,7 @@ def _by_export(trace: _Trace) -> Recorded:
     with _user_errors(trace.name), _without_gradients(trace.held):
         with _Places():
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
-        program = exported.run_decompositions({})
+        program = _functional(exported)
     users = iter(trace.user)
     given = {
         spec.arg.name: _tensor_for(spec, root, program, users)
@@ -242,7 +247,8 @@ def _by_export(trace: _Trace) -> Recorded:
         if isinstance(spec.arg, TensorArgument)
     }
     leaves, tree = _export_results(trace, program)
-    paths = {path: trace.held.modules.get(id(module), (path,))[0] for path, module in root.named_modules()}
+    named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
+    paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
     return _record(trace, program, "export", given, leaves, tree, paths)
 
 
@@ -298,16 +304,16 @@ def _record(
 
 
 @contextlib.contextmanager
-def _user_errors(name: str) -> Iterator[None]:
+def _user_errors(name: str) -> Generator[None]:
     """Turns what Dynamo and export raise about the user's code into the workbench's errors."""
     try:
         yield
-    except (dynamo.exc.Unsupported, dynamo.exc.UserError, GuardOnDataDependentSymNode) as error:
+    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
         raise errors.GraphBreak(
             f"{name} cannot be captured as one graph: {_reason(error)}{_where(error)}. Graphs with breaks are not "
             f"supported yet; keep what depends on the data, prints and calls out of Python out of the function."
         ) from error
-    except dynamo.exc.TorchRuntimeError as error:
+    except dynamo_exc.TorchRuntimeError as error:
         raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
 
 
@@ -325,7 +331,7 @@ def _where(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _without_gradients(held: Reachable) -> Iterator[None]:
+def _without_gradients(held: Reachable) -> Generator[None]:
     """Export takes a parameter that no module owns for a constant, which it wants without a gradient."""
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
     loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from workbench import errors
@@ -12,7 +12,6 @@ from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, No
 from workbench.ops.automatic import class_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
-from workbench.ops.literals import call, to_arg
 
 _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 """Their second result, the indices, has no formula: without it they are plain reductions."""
@@ -25,15 +24,15 @@ def lower(
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
     if fusion is not None:
-        raise errors.NotYet(f"fusion={fusion!r}: choosing fusions by hand is not built yet; leave it at None")
+        raise errors.not_yet(f"Choosing fusions by hand (fusion={fusion!r})", "Leave it at None.")
     if prefer is not None:
-        raise errors.NotYet(f"prefer={prefer!r}: there are no builders to choose among yet; leave it at None")
+        raise errors.not_yet(f"Choosing among builders (prefer={prefer!r})", "Leave it at None.")
     work = _Work.begin(graph)
     work.route()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     grouping = Grouping(compute, work.types, frozenset(work.kept()))
-    kernels = _kernels(grouping, work.types)
+    kernels = _kernels(grouping)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
 
@@ -126,9 +125,11 @@ class _Work:
     def _refuse_empty(self, item: LoweredNode) -> None:
         for value in (*item.node.operands, *item.node.results):
             if self.types[value].numel == 0:
-                raise errors.NotYet(
-                    f"{value} ({self.types[value]}), of {item.node.origin.op} at {item.node.origin.place}, has no "
-                    f"elements; kernels over nothing are not built yet"
+                origin = item.node.origin
+                raise errors.not_yet(
+                    f"A kernel over a tensor with no elements ({value}, {self.types[value]}, of {origin.op} at "
+                    f"{origin.place})",
+                    "Trace with a shape that has some.",
                 )
 
     def kept(self) -> set[str]:
@@ -141,15 +142,10 @@ def _reading(node: Node, names: Mapping[str, str]) -> Node:
     return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
 
 
-def _kernels(grouping: Grouping, types: Mapping[str, TensorType]) -> tuple[Kernel, ...]:
+def _kernels(grouping: Grouping) -> tuple[Kernel, ...]:
     """One kernel a group, in an order in which each comes after those it reads."""
-    groups: dict[int, list[Node]] = {}
-    for node in grouping.nodes:
-        groups.setdefault(grouping.group_of[node.name], []).append(node)
-    # A group's last node is the one whose result leaves it: all others are read inside only.
-    ordered = sorted(groups.values(), key=lambda members: grouping.nodes.index(members[-1]))
     kernels: list[Kernel] = []
-    for index, members in enumerate(ordered):
+    for index, members in enumerate(grouping.groups()):
         made = {value for node in members for value in node.results}
         inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
         names = tuple(node.name for node in members)
@@ -160,9 +156,8 @@ def _kernels(grouping: Grouping, types: Mapping[str, TensorType]) -> tuple[Kerne
     return tuple(kernels)
 
 
-def _check_order(kernels: Iterable[Kernel]) -> None:
+def _check_order(kernels: list[Kernel]) -> None:
     made: set[str] = set()
-    kernels = list(kernels)
     all_made = {value for kernel in kernels for value in kernel.outputs}
     for kernel in kernels:
         early = [value for value in kernel.inputs if value in all_made and value not in made]
@@ -171,7 +166,7 @@ def _check_order(kernels: Iterable[Kernel]) -> None:
         made.update(kernel.outputs)
 
 
-def _kernel_name(index: int, members: list[Node]) -> str:
+def _kernel_name(index: int, members: tuple[Node, ...]) -> str:
     """`k1_linear_gelu`: the ops as the user wrote them, each once, at most four."""
     ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
     shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]

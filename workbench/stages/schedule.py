@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
+from simulator.program import MAX_RANK
 from workbench.errors import MappingError
 from workbench.ir import (
     KernelGraph,
@@ -158,6 +159,9 @@ def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapp
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
         tile[dim] = min(size, payload.dims[dim])
+    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
+    if len(wide) > MAX_RANK:
+        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
     order = tuple(wanted.get("order", chosen.order))
     if sorted(order) != sorted(payload.dims):
         raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(payload)}")

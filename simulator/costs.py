@@ -1,0 +1,85 @@
+"""A program as the table the event loop walks: one row of integers per instruction, costs already worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator import dma, systolic, vector
+from simulator.errors import NotYetSupported
+from simulator.machine import Machine
+from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
+
+# Columns of the instruction table
+CLASS = 0
+CYCLES = 1
+"""Of the unit: a matmul's stream, a vector pass, a copy at its queue's rate."""
+PRELOAD = 2
+LAST = 3
+DRAIN = 4
+REQUESTED = 5
+"""Bytes the DRAM moves for it; 0 when it has no part in it."""
+ADDRESS = 6
+WRITES = 7
+CHAIN = 8
+"""The matmul it accumulates onto without a drain between, -1 for none."""
+COLUMNS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one launch asks of the machine."""
+
+    table: I64
+    dependence_start: I64
+    dependence: I64
+    dependence_kind: I64
+    moved: I64
+    """Bytes each instruction moves."""
+
+
+def work(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Work:
+    """The table of a launch of `program` with its arguments at `addresses`."""
+    check_supported(program, machine)
+    table = np.zeros((len(program), COLUMNS), np.int64)
+    unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
+    table[:, CLASS] = unit_of[program.opcode]
+    copies = dma.transfers(program, addresses, machine)
+    matmul = systolic.matmul_cost(program.extent, program.stationary, machine)
+    is_dma, is_matmul = table[:, CLASS] == UnitClass.DMA, table[:, CLASS] == UnitClass.SYSTOLIC
+    vectors = np.where(is_dma | is_matmul, 0, vector.vector_cycles(program, machine))
+    table[:, CYCLES] = np.where(is_dma, copies.cycles, np.where(is_matmul, matmul.stream, vectors))
+    for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
+        table[:, column] = np.where(is_matmul, values, 0)
+    table[:, REQUESTED] = copies.request_bytes
+    table[:, ADDRESS] = copies.address
+    table[:, WRITES] = copies.writes
+    table[:, CHAIN] = _chains(program, machine)
+    return Work(
+        table,
+        program.dependence_start.astype(np.int64),
+        program.dependence.astype(np.int64),
+        program.dependence_kind.astype(np.int64),
+        copies.bytes,
+    )
+
+
+def check_supported(program: TileProgram, machine: Machine) -> None:
+    """Raises `NotYetSupported` for what the schema can say and this version cannot simulate."""
+    where = f"kernel {program.kernel!r} on {machine.name!r}"
+    if machine.cores > 1 or np.any(program.core > 0):
+        raise NotYetSupported("more than one core", where)
+    for opcode in (Opcode.GATHER, Opcode.SCATTER, Opcode.DIRECT, Opcode.BARRIER):
+        if np.any(program.opcode == opcode):
+            raise NotYetSupported(f"the opcode {opcode.name}", where)
+
+
+def _chains(program: TileProgram, machine: Machine) -> I64:
+    chain = np.full(len(program), -1, np.int64)
+    if machine.accumulator_residence == "array":
+        owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+        links = program.dependence_kind == DependenceKind.ACCUMULATE
+        chain[owner[links]] = program.dependence[links]
+    return chain

@@ -1,0 +1,75 @@
+"""DMA queues: what a copy asks of the memory.
+
+A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
+DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of every
+request it touches. Runs are taken to lie relative to request borders as the first one does, which is exact when the strides
+between runs are multiples of a request.
+
+    copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
+    copy within scratchpad    ceil(bytes / queue rate)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.machine import Machine
+from simulator.program import I64, Opcode, Space, TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """One entry per instruction; 0 for those that move nothing."""
+
+    bytes: I64
+    """What the instruction moves."""
+    request_bytes: I64
+    """What the memory moves for it: whole requests; 0 within the scratchpad."""
+    address: I64
+    """DRAM address of the first byte, -1 within the scratchpad."""
+    writes: I64
+    """1 when the DRAM side is written."""
+    cycles: I64
+    """At the queue's own rate."""
+
+
+def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Transfers:
+    """What each copy of a program asks for, its arguments lying at `addresses`."""
+    rows = len(program)
+    moves = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.COPY])
+    first = np.where(moves, program.operand_start[:-1], 0)
+    stores = program.opcode == Opcode.STORE
+    side = np.where(stores, first + 1, first)  # the operand in DRAM, if there is one
+    if rows == 0 or not moves.any():
+        zero = np.zeros(rows, np.int64)
+        return Transfers(zero, zero, zero - 1, zero, zero)
+    size = program.element_bytes[side].astype(np.int64)
+    moved = np.where(moves, program.shape[side].prod(1) * size, 0)
+    in_dram = moves & (program.space[side] == Space.DRAM)
+    base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
+    address = base + program.offset[side] * size
+    run = _run_elements(program.shape[side], program.strides[side]) * size
+    request = machine.dram_request_bytes
+    touched = (address % request + run + request - 1) // request * request
+    runs = moved // np.maximum(run, 1)
+    return Transfers(
+        bytes=moved,
+        request_bytes=np.where(in_dram, runs * touched, 0),
+        address=np.where(in_dram, address, -1),
+        writes=(in_dram & stores).astype(np.int64),
+        cycles=-(-moved // machine.dma_bytes_per_cycle),
+    )
+
+
+def _run_elements(shape: I64, strides: I64) -> I64:
+    """Contiguous elements of each box: its dims, taken narrowest stride first, as long as each continues the last."""
+    narrow_first = np.argsort(np.where(shape == 1, 0, strides), axis=1, kind="stable")
+    extents, steps = np.take_along_axis(shape, narrow_first, 1), np.take_along_axis(strides, narrow_first, 1)
+    run, open_ = np.ones(len(shape), np.int64), np.ones(len(shape), np.bool_)
+    for dim in range(shape.shape[1]):
+        open_ &= (extents[:, dim] == 1) | (steps[:, dim] == run)
+        run = np.where(open_, run * extents[:, dim], run)
+    return run

@@ -1,0 +1,380 @@
+"""The event loop: programs x machine -> trace, in integer cycles, without ticking.
+
+Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy into the
+DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that would be free
+first, a vector pass to the vector unit. Issue waits while all queues it could take are full, and while an instruction
+`issue_window` places before is not complete. The head of a queue starts when its unit is free, its dependences are
+met and, for a copy, the memory grants it; a matmul's preload may begin while its array still streams.
+
+Two kinds of events exist, an issue and a start, and the loop always takes the earliest that is possible (an issue
+first, then the oldest instruction). An instruction's whole future is known when it starts, so a start is possible
+once everything it waits for has started, and events come in order of time.
+
+Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator import dram
+from simulator.costs import (
+    ADDRESS,
+    CHAIN,
+    CLASS,
+    CYCLES,
+    DRAIN,
+    LAST,
+    PRELOAD,
+    REQUESTED,
+    WRITES,
+    Work,
+    work,
+)
+from simulator.errors import DoesNotFit, LaunchError
+from simulator.jit import compiled
+from simulator.machine import Machine
+from simulator.program import I64, TileProgram
+from simulator.spans import (
+    BLOCKER,
+    CAUSE,
+    CAUSES,
+    DONE,
+    END,
+    ISSUE,
+    ISSUE_BLOCKER,
+    ISSUE_CAUSE,
+    PHASE,
+    SPAN_COLUMNS,
+    START,
+    UNIT,
+    Launched,
+)
+from simulator.trace import Trace, assemble
+from simulator.verifier import verify_tables
+
+# Unit classes and causes as plain integers, which is what the compiled functions know
+_DMA, _SYSTOLIC = 0, 1
+_AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
+_CAUSE_OF_KIND = (10, 6, 7, 9, 8)
+_AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
+_NEVER = 1 << 62
+
+# Figures of the machine, as the event loop reads them
+_QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _FIGURES = 0, 1, 2, 3, 4, 5
+
+# State of one unit
+_HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
+
+# State of the issue stage
+_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7
+
+
+def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
+    """Runs the launches one after another on the machine.
+
+    Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
+    simulate, `ProgramError` or `LaunchError` for what makes no sense.
+    """
+    figures = np.zeros(_FIGURES, np.int64)
+    figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
+    figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
+    figures[_INTERVAL] = machine.issue_interval_cycles
+    memory, state = dram.parameters(machine), dram.idle_state()
+    works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
+    checked = set[int]()
+    now = 0
+    for index, launched in enumerate(launches):
+        if id(launched.program) not in checked:
+            _check_program(launched.program, machine)
+            checked.add(id(launched.program))
+        _check_launch(index, launched)
+        asked = work(launched.program, launched.addresses, machine)
+        now += machine.launch_overhead_cycles
+        begins.append(now)
+        rows, times = _run(asked, figures, memory, state, now)
+        now = max(now, int(rows[:, DONE].max(initial=0)))
+        works.append(asked)
+        spans.append(rows)
+        met.append(times)
+    return assemble(launches, machine, works, spans, met, begins)
+
+
+def _check_program(program: TileProgram, machine: Machine) -> None:
+    verify_tables(program)
+    if program.scratchpad_bytes > machine.scratchpad_bytes:
+        sizes = sorted(((buffer.name, buffer.bytes) for buffer in program.buffers), key=lambda pair: -pair[1])
+        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, sizes)
+
+
+def _check_launch(index: int, launched: Launched) -> None:
+    given, expected = len(launched.addresses), len(launched.program.arguments)
+    if given != expected:
+        raise LaunchError(f"launch {index} of {launched.kernel!r} gives {given} addresses for {expected} arguments")
+    late = [other for other in launched.after if not 0 <= other < index]
+    if late:
+        raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")
+
+
+def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tuple[I64, I64]:
+    """Spans of one launch, and when each of their constraints was met."""
+    rows = len(asked.table)
+    spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
+    met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
+    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 1
+    unit = np.full((units, _UNIT_STATE), -1, np.int64)
+    unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
+    queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
+    stage = np.full(_ISSUE_STATE, -1, np.int64)
+    stage[_NEXT], stage[_TIME], stage[_BLOCKED], stage[_RETIRED] = 0, begin, 0, 0
+    retired = np.zeros((rows + 1, 2), np.int64)  # when the first n instructions are complete, and the last of them
+    _loop(
+        asked.table,
+        asked.dependence_start,
+        asked.dependence,
+        asked.dependence_kind,
+        figures,
+        memory,
+        state,
+        unit,
+        queue,
+        stage,
+        retired,
+        spans,
+        met,
+    )
+    return spans, met[0]
+
+
+@compiled
+def _loop(
+    table: I64,
+    wait_start: I64,
+    wait: I64,
+    wait_kind: I64,
+    figures: I64,
+    memory: I64,
+    state: I64,
+    unit: I64,
+    queue: I64,
+    stage: I64,
+    retired: I64,
+    spans: I64,
+    met: I64,
+) -> None:
+    """Takes the earliest possible event until every instruction has started."""
+    begin = stage[_TIME]
+    started = 0
+    while started < len(table):
+        at, best, chosen = _NEVER, -1, -1
+        for number in range(len(unit)):
+            if unit[number, _COUNT] == 0:
+                continue
+            head = queue[number, unit[number, _HEAD]]
+            if unit[number, _READY] < 0:
+                unit[number, _READY] = _ready(head, number, table, wait_start, wait, wait_kind, unit, spans, figures)
+            time = unit[number, _READY]
+            if time < 0:
+                continue
+            if table[head, REQUESTED] > 0:
+                time = dram.grant(memory, state, time)
+            if time < at or (time == at and head < best):
+                at, best, chosen = time, head, number
+        issue = _issue_time(table, figures, unit, stage, retired, spans, begin)
+        if issue <= at and issue < _NEVER:
+            _issue(issue, table, figures, unit, queue, stage, retired, spans, met, begin)
+        else:
+            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, unit, stage, spans, met, figures)
+            _retire(stage, retired, spans)
+            unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
+            unit[chosen, _COUNT] -= 1
+            unit[chosen, _READY] = -1
+            stage[_FREED], stage[_FREED_BY] = at, best
+            started += 1
+
+
+@compiled
+def _ready(
+    head: int,
+    number: int,
+    table: I64,
+    wait_start: I64,
+    wait: I64,
+    wait_kind: I64,
+    unit: I64,
+    spans: I64,
+    figures: I64,
+) -> int:
+    """When the head of a queue could start, the memory aside; -1 while something it waits for has not started."""
+    systolic = table[head, CLASS] == _SYSTOLIC
+    time = max(spans[head, ISSUE], unit[number, _SHADOW] if systolic else unit[number, _FREE])
+    for edge in range(wait_start[head], wait_start[head + 1]):
+        source = wait[edge]
+        if spans[source, START] < 0:
+            return -1
+        if wait_kind[edge] != _ACCUMULATE_KIND or table[head, CHAIN] != source:  # a chain's array is its order
+            time = max(time, _met_at(edge, head, table, wait, wait_kind, spans))
+    return time
+
+
+@compiled
+def _met_at(edge: int, row: int, table: I64, wait: I64, wait_kind: I64, spans: I64) -> int:
+    """When a dependence on an instruction that has started is met: at its end if it need not be complete."""
+    source, kind = wait[edge], wait_kind[edge]
+    if kind == _AFTER_READ_KIND or (kind == _ACCUMULATE_KIND and table[row, CHAIN] == source):
+        return spans[source, END]
+    return spans[source, DONE]
+
+
+@compiled
+def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: int) -> int:
+    """The unit whose queue an instruction goes into, -1 while there is no room."""
+    queues, arrays, depth = figures[_QUEUES], figures[_ARRAYS], figures[_DEPTH]
+    first, last = queues + arrays, queues + arrays + 1
+    if table[row, CLASS] == _DMA:
+        first, last = 0, queues
+    elif table[row, CLASS] == _SYSTOLIC:
+        first, last = queues, queues + arrays
+        if table[row, CHAIN] >= 0:
+            first = spans[table[row, CHAIN], UNIT]
+            last = first + 1
+    best, least = -1, _NEVER
+    for number in range(first, last):
+        if unit[number, _COUNT] == depth:
+            continue
+        ahead = 2 * unit[number, _COUNT] + (1 if unit[number, _FREE] > now else 0)
+        if table[row, CLASS] == _SYSTOLIC:
+            ahead = max(unit[number, _FREE], now) + unit[number, _BACKLOG]
+        if ahead < least:
+            best, least = number, ahead
+    return best
+
+
+@compiled
+def _issue_time(
+    table: I64, figures: I64, unit: I64, stage: I64, retired: I64, spans: I64, begin: int
+) -> int:
+    """When the next instruction could be issued, `_NEVER` while something else must happen first."""
+    row = stage[_NEXT]
+    if row >= len(table):
+        return _NEVER
+    time = begin if row == 0 else stage[_TIME] + figures[_INTERVAL]
+    if row >= figures[_WINDOW]:
+        oldest = row - figures[_WINDOW] + 1
+        if stage[_RETIRED] < oldest:
+            return _NEVER
+        time = max(time, retired[oldest, 0])
+    if _queue_for(table, figures, unit, row, spans, time) < 0:
+        stage[_BLOCKED] = 1
+        return _NEVER
+    if stage[_BLOCKED] == 1:
+        time = max(time, stage[_FREED])
+    return time
+
+
+@compiled
+def _issue(
+    time: int,
+    table: I64,
+    figures: I64,
+    unit: I64,
+    queue: I64,
+    stage: I64,
+    retired: I64,
+    spans: I64,
+    met: I64,
+    begin: int,
+) -> None:
+    """Issues the next instruction, and notes what its issue waited for."""
+    row = stage[_NEXT]
+    met[0, row, _AT_LAUNCH] = begin
+    if row > 0:
+        met[0, row, _AT_ISSUE], met[1, row, _AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], row - 1
+    if row >= figures[_WINDOW]:
+        oldest = row - figures[_WINDOW] + 1
+        met[0, row, _AT_WINDOW], met[1, row, _AT_WINDOW] = retired[oldest, 0], retired[oldest, 1]
+    if stage[_BLOCKED] == 1:
+        met[0, row, _AT_QUEUE], met[1, row, _AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
+    cause = _AT_LAUNCH
+    for candidate in range(_AT_QUEUE + 1):
+        if met[0, row, candidate] >= met[0, row, cause]:
+            cause = candidate
+    number = _queue_for(table, figures, unit, row, spans, time)
+    place = (unit[number, _HEAD] + unit[number, _COUNT]) % figures[_DEPTH]
+    queue[number, place] = row
+    unit[number, _COUNT] += 1
+    unit[number, _BACKLOG] += table[row, CYCLES]
+    spans[row, UNIT], spans[row, ISSUE] = number, time
+    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, met[1, row, cause]
+    stage[_NEXT], stage[_TIME], stage[_BLOCKED] = row + 1, time, 0
+
+
+@compiled
+def _start(
+    row: int,
+    number: int,
+    at: int,
+    table: I64,
+    wait_start: I64,
+    wait: I64,
+    wait_kind: I64,
+    memory: I64,
+    state: I64,
+    unit: I64,
+    stage: I64,
+    spans: I64,
+    met: I64,
+    figures: I64,
+) -> None:
+    """Starts an instruction: from here on its whole future is known."""
+    if unit[number, _LATEST] >= 0:
+        met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
+    if table[row, REQUESTED] > 0 and stage[_BUS_USER] >= 0:
+        met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), stage[_BUS_USER]
+    for edge in range(wait_start[row], wait_start[row + 1]):
+        source, cause = wait[edge], _CAUSE_OF_KIND[wait_kind[edge]]
+        time = _met_at(edge, row, table, wait, wait_kind, spans)
+        if time > met[0, row, cause]:
+            met[0, row, cause], met[1, row, cause] = time, source
+    last = 0
+    for candidate in range(met.shape[2]):
+        if met[0, row, candidate] >= met[0, row, last]:
+            last = candidate
+    spans[row, START], spans[row, CAUSE] = met[0, row, last], last
+    spans[row, BLOCKER] = met[1, row, last]
+    if table[row, CLASS] == _SYSTOLIC:
+        _stream(row, number, at, table, unit, spans)
+    elif table[row, REQUESTED] > 0:
+        sent = dram.serve(memory, state, at, table[row, ADDRESS], table[row, REQUESTED], table[row, WRITES])
+        spans[row, PHASE] = max(sent, at + table[row, CYCLES])
+        spans[row, END] = spans[row, PHASE] + dram.latency(memory)
+        spans[row, DONE] = spans[row, END]
+        stage[_BUS_USER] = row
+    else:
+        spans[row, PHASE] = spans[row, END] = spans[row, DONE] = at + table[row, CYCLES]
+    unit[number, _FREE], unit[number, _LATEST] = spans[row, END], row
+    unit[number, _BACKLOG] -= table[row, CYCLES]
+
+
+@compiled
+def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I64) -> None:
+    """A matmul whose preload begins at `preload`: it streams once its weights are in and its array has room."""
+    stream = max(preload + table[row, PRELOAD], spans[row, START])
+    spans[row, PHASE] = stream
+    spans[row, END] = stream + table[row, CYCLES]
+    spans[row, DONE] = spans[row, END] + table[row, DRAIN]
+    unit[number, _SHADOW] = spans[row, END] - table[row, LAST]
+
+
+@compiled
+def _retire(stage: I64, retired: I64, spans: I64) -> None:
+    """Moves past the oldest instructions whose completion is known."""
+    done = stage[_RETIRED]
+    while done < len(spans) and spans[done, START] >= 0:
+        retired[done + 1, 0], retired[done + 1, 1] = retired[done, 0], retired[done, 1]
+        if spans[done, DONE] >= retired[done, 0]:
+            retired[done + 1, 0], retired[done + 1, 1] = spans[done, DONE], done
+        done += 1
+    stage[_RETIRED] = done

@@ -1,0 +1,79 @@
+"""Versioned files: an npz of plain arrays with a JSON header inside; never a pickle.
+
+Writing is atomic: a reader sees the old file or the new one. Reading refuses what this version did not write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import FileFormatError
+
+Array = npt.NDArray[Any]
+Json = dict[str, Any]
+
+_HEADER = "header"
+
+
+def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
+    """Writes a file of `format` and `version`."""
+    target = Path(path)
+    text = json.dumps({"format": format, "version": version, **header}, sort_keys=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], format: str, version: int) -> tuple[Json, dict[str, Array]]:
+    """Header and arrays of a file that `write` made with the same format and version."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {str(name): cast(Array, file[name]) for name in file.files}
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FileFormatError(f"{path}: not a whole {format} file: {error}") from None
+    try:
+        header = cast(Json, json.loads(arrays.pop(_HEADER).tobytes()))
+        found = header.pop("format"), header.pop("version")
+    except (KeyError, ValueError, AttributeError, TypeError):
+        raise FileFormatError(f"{path}: not a {format} file: it has no header") from None
+    if found != (format, version):
+        raise FileFormatError(f"{path}: expected {format} version {version}, found {found[0]!r} version {found[1]!r}")
+    return header, arrays
+
+
+def expect(path: object, arrays: Mapping[str, Array], wanted: Mapping[str, tuple[type, tuple[int | None, ...]]]) -> None:
+    """Raises unless `arrays` are exactly the wanted ones, each with its element type and (where known) extents."""
+    if set(arrays) != set(wanted):
+        missing, unknown = sorted(set(wanted) - set(arrays)), sorted(set(arrays) - set(wanted))
+        raise FileFormatError(f"{path}: wrong arrays (missing: {missing}, unknown: {unknown})")
+    for name, (dtype, shape) in wanted.items():
+        array = arrays[name]
+        fits = array.ndim == len(shape) and all(w is None or n == w for n, w in zip(array.shape, shape, strict=False))
+        if array.dtype != np.dtype(dtype) or not fits:
+            raise FileFormatError(
+                f"{path}: {name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} "
+                f"{tuple('any' if extent is None else extent for extent in shape)}"
+            )
+
+
+def expect_starts(path: object, name: str, starts: Array, count: int) -> None:
+    """Raises unless `starts` divides `count` entries among its rows, in order."""
+    if len(starts) == 0 or starts[0] != 0 or starts[-1] != count or np.any(np.diff(starts) < 0):
+        raise FileFormatError(f"{path}: {name} does not divide {count} entries")

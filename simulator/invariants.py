@@ -1,0 +1,164 @@
+"""What must hold of every trace, whatever the machine: checked from the programs, not from the engine's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator import report
+from simulator.errors import SimulatorError
+from simulator.hazards import Conflict, Grade, conflicts
+from simulator.program import I64, Opcode, OpClass, TileProgram
+from simulator.spans import Cause
+
+if TYPE_CHECKING:
+    from simulator.trace import Trace
+
+MOST = 20
+"""Violations of one kind that are told."""
+
+
+def violations(trace: Trace) -> list[str]:
+    """What is wrong with a trace; empty when all holds.
+
+    - every instruction of every launch has one span, in its launch's time
+    - a span starts when the last of its constraints was met, and its cause is that one
+    - no unit holds two spans at once
+    - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
+    - buffers lie apart and inside the scratchpad
+    - spans move the bytes their boxes hold
+    - no launch is faster than its bytes at full bandwidth, its products and its element operations at peak rate
+    - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
+    """
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
+    found = [*_spans_violations(trace), *_unit_violations(trace), *_sum_violations(trace)]
+    known: dict[int, list[Conflict]] = {}
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
+    for index, launched in enumerate(trace.launches):
+        program = launched.program
+        if id(program) not in known:
+            known[id(program)] = conflicts(program)
+            found += _capacity_violations(trace, program)
+        rows = slice(starts[index], starts[index] + len(program))
+        if np.count_nonzero(trace.launch == index) != len(program):
+            found.append(f"launch {index} has not one span per instruction")
+            continue
+        name = f"launch {index} ({launched.kernel})"
+        found += [f"{name}: {line}" for line in _order_violations(trace, rows, known[id(program)])]
+        found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
+        found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
+    return found
+
+
+def _spans_violations(trace: Trace) -> Iterator[str]:
+    last = trace.met.shape[1] - 1 - np.argmax(trace.met[:, ::-1], axis=1)
+    for index in np.flatnonzero((trace.met.max(1) != trace.start) | (last != trace.cause))[:MOST]:
+        cause = Cause(trace.cause[index]).label
+        yield f"span {index} starts at {trace.start[index]} for {cause}, its constraints were met at {trace.met[index]}"
+    wrong = (trace.end < trace.start) | (trace.done < trace.end) | (trace.issue > trace.start)
+    for index in np.flatnonzero(wrong)[:MOST]:
+        yield f"span {index} goes backward in time"
+    intervals = trace.kernel_spans
+    for index in range(1, len(intervals)):
+        if intervals[index][1] < intervals[index - 1][2]:
+            yield f"launch {index} begins before launch {index - 1} has ended"
+    begins = np.array([begin for _, begin, _ in intervals], np.int64)
+    for index in np.flatnonzero(trace.issue < begins[trace.launch])[:MOST]:
+        yield f"span {index} is issued before its launch begins"
+
+
+def _unit_violations(trace: Trace) -> Iterator[str]:
+    order = np.lexsort((trace.end, trace.start, trace.unit))
+    before, after = order[:-1], order[1:]
+    together = (trace.unit[before] == trace.unit[after]) & (trace.end[before] > trace.start[after])
+    for index in np.flatnonzero(together)[:MOST]:
+        name = trace.unit_names[trace.unit[order[index]]]
+        yield f"{name} does spans {before[index]} and {after[index]} at once"
+
+
+def _sum_violations(trace: Trace) -> Iterator[str]:
+    for row in report.stalls(trace):
+        parts = sum(value for key, value in row.items() if isinstance(value, int) and key != "total")
+        if parts != trace.makespan or row["total"] != trace.makespan:
+            yield f"busy and idle cycles of {row['unit']} add up to {parts}, not to {trace.makespan}"
+        if any(isinstance(value, int) and value < 0 for value in row.values()):
+            yield f"{row['unit']} has a negative number of cycles in {row}"
+    total = sum(cycles for _, cycles in report.waterfall(trace))
+    if total != trace.makespan:
+        yield f"the waterfall adds up to {total}, not to {trace.makespan}"
+
+
+def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:
+    start, end, done, unit = trace.start[rows], trace.end[rows], trace.done[rows], trace.unit[rows]
+    told = 0
+    for conflict in found:
+        earlier, later = conflict.earlier, conflict.later
+        kept = start[later] >= done[earlier]
+        if conflict.grade == Grade.RELEASE:
+            kept = start[later] >= end[earlier]
+        elif conflict.grade == Grade.FOLLOW:
+            kept |= unit[later] == unit[earlier] and start[later] >= end[earlier]
+        if not kept and told < MOST:
+            told += 1
+            yield (
+                f"instruction {later} starts at {start[later]}, before instruction {earlier} is complete at "
+                f"{done[earlier]}: both touch {conflict.where}"
+            )
+
+
+def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
+    capacity, end = trace.machine.scratchpad_bytes, 0
+    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
+        if buffer.offset < end:
+            yield f"buffer {buffer.name!r} of {program.kernel!r} lies on another"
+        end = buffer.offset + buffer.bytes
+        if end > capacity:
+            yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, beyond the scratchpad's {capacity} bytes"
+
+
+def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    moved = trace.bytes[rows]
+    for index in range(len(program)):
+        row = program.instruction(index)
+        asked = 0
+        if row.opcode in (Opcode.LOAD, Opcode.STORE, Opcode.COPY):
+            asked = row.operands[0].element_bytes
+            for extent in row.operands[0].shape:
+                asked *= extent
+        if moved[index] != asked:
+            yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
+
+
+def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
+    machine = trace.machine
+    _, begin, end = trace.kernel_spans[index]
+    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE])
+    offset = int(np.searchsorted(trace.launch, index))
+    moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
+    macs = int(program.extent[program.opcode == Opcode.MATMUL].prod(1).sum())
+    for name, least in (
+        ("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle),
+        ("products", Fraction(macs) / machine.macs_per_cycle),
+        ("element operations", _vector_floor(trace, program)),
+    ):
+        if end - begin < least:
+            yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
+
+
+def _vector_floor(trace: Trace, program: TileProgram) -> Fraction:
+    """Cycles the vector unit needs at least: all lanes full, all ALUs busy, nothing waited for."""
+    machine = trace.machine
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
+    alu, special = Fraction(0), Fraction(0)
+    for index in np.flatnonzero(program.opcode == Opcode.VECTOR).tolist():
+        operands = slice(int(program.operand_start[index]), int(program.operand_start[index + 1]))
+        widest = int(program.element_bytes[operands].max(initial=1))
+        vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
+        body: I64 = counts[program.op[index]]
+        alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector_alus
+        special += vectors * int(body[OpClass.SPECIAL]) * machine.special_interval_cycles
+    return max(alu, special)

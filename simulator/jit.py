@@ -1,0 +1,61 @@
+"""Compiling the event loop with Numba, kept on disk under a key that covers every source of the simulator.
+
+Numba's own cache looks only at the file of the compiled function. A callee in another file could change
+unseen, so the folder's name is a hash of all sources. `ATEN_WORKBENCH_CACHE` moves the folder;
+`NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba  # pyright: ignore[reportMissingTypeStubs]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`function` as machine code, compiled at its first call or read from the cache.
+
+    The types of its arguments are those of the first call; the engine always passes the same ones.
+    """
+    folder = _writable_folder()
+    config, njit = cast(Any, numba).config, cast(Any, numba).njit
+    if folder is None:
+        return njit(function)
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)  # read once, when the function's cache is made
+    try:
+        return njit(cache=True)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def cache_folder() -> Path:
+    """Where the machine code of exactly these sources lies."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    named = os.environ.get("ATEN_WORKBENCH_CACHE")
+    base = Path(named) if named else _user_cache() / "aten-workbench"
+    return base / f"numba-{digest.hexdigest()[:16]}"
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@cache
+def _writable_folder() -> Path | None:
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return cache_folder() if os.access(cache_folder(), os.W_OK) else None

@@ -1,0 +1,123 @@
+"""What a trace says about time: idle cycles by cause, and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.program import Opcode, Space
+from simulator.spans import CAUSES, Cause
+
+if TYPE_CHECKING:
+    from simulator.trace import Trace
+
+FINISHED = "finished"
+
+
+def stalls(trace: Trace) -> list[dict[str, str | int]]:
+    """See `Trace.stalls`."""
+    units = len(trace.unit_names)
+    idle = np.zeros((units, CAUSES), np.int64)
+    busy, finished = np.zeros(units, np.int64), np.zeros(units, np.int64)
+    now = 0
+    for index, (_, begin, end) in enumerate(trace.kernel_spans):
+        idle[:, Cause.LAUNCH] += begin - now
+        spans = np.flatnonzero(trace.launch == index)
+        for unit in range(units):
+            own = spans[trace.unit[spans] == unit]
+            own = own[np.argsort(trace.start[own], kind="stable")]
+            starts, ends = trace.start[own], trace.end[own]
+            before = np.concatenate([[begin], ends])
+            np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
+            busy[unit] += int((ends - starts).sum())
+            finished[unit] += end - int(before[-1])
+        now = end
+    rows = list[dict[str, str | int]]()
+    for unit, name in enumerate(trace.unit_names):
+        causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause}
+        total = int(busy[unit] + idle[unit].sum() + finished[unit])
+        rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
+    return rows
+
+
+def waterfall(trace: Trace) -> list[tuple[str, int]]:
+    """See `Trace.waterfall`."""
+    cycles: dict[str, int] = {}
+    for label, amount in critical_path(trace):
+        if amount:
+            cycles[label] = cycles.get(label, 0) + amount
+    return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def critical_path(trace: Trace) -> Iterator[tuple[str, int]]:
+    """(label, cycles), backward from the last completion of each launch to its begin, launches in reverse.
+
+    A span is on the path until the moment its successor no longer needed it; what it was doing in that time is told
+    apart (a copy's transfer from its latency, a matmul's preload from its stream and drain). Where an instruction
+    was only late because it was issued late, the path goes on through issue.
+    """
+    intervals = trace.kernel_spans
+    first = np.searchsorted(trace.launch, np.arange(len(intervals))).tolist()
+    for index in range(len(intervals) - 1, -1, -1):
+        _, begin, now = intervals[index]
+        spans = np.flatnonzero(trace.launch == index)
+        if len(spans):
+            last = int(spans[np.argmax(trace.done[spans])])
+            yield from _walk(trace, first[index], last, now)
+        yield "launch", begin - (intervals[index - 1][2] if index else 0)
+
+
+def _walk(trace: Trace, base: int, span: int, now: int) -> Iterator[tuple[str, int]]:
+    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
+    while True:
+        yield from _parts(trace, span, now)
+        now = int(trace.start[span])
+        cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
+        while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage
+            if cause == Cause.LAUNCH:
+                return
+            span = base + blocker
+            yield Cause.ISSUE.label, now - int(trace.issue[span])
+            now = int(trace.issue[span])
+            cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
+        span = base + blocker
+
+
+def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
+    """What a span did between its start and cycle `until`."""
+    opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
+    now = int(trace.start[span])
+    if opcode == Opcode.MATMUL:
+        parts = [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+    elif opcode == Opcode.VECTOR or opcode == Opcode.COPY:
+        parts = [(opcode.name.lower(), end)]
+    else:
+        name = opcode.name.lower()
+        parts = [(f"{name} transfer", phase), (f"{name} latency", end)]
+    for label, stop in parts:
+        yield label, max(0, min(stop, until) - now)
+        now = max(now, min(stop, until))
+
+
+def traffic(trace: Trace) -> list[dict[str, str | int]]:
+    """See `Trace.traffic`; needs the programs, which a loaded trace does not have."""
+    rows = list[dict[str, str | int]]()
+    for index, launched in enumerate(trace.launches):
+        program = launched.program
+        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        size = program.shape.prod(1) * program.element_bytes
+        for number, argument in enumerate(program.arguments):
+            here = (program.space == Space.DRAM) & (program.target == number)
+            opcode = program.opcode[owner]
+            rows.append(
+                {
+                    "launch": index,
+                    "kernel": launched.kernel,
+                    "argument": argument.name,
+                    "read": int(size[here & (opcode == Opcode.LOAD)].sum()),
+                    "written": int(size[here & (opcode == Opcode.STORE)].sum()),
+                }
+            )
+    return rows

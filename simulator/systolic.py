@@ -1,0 +1,62 @@
+"""A weight-stationary systolic array: what one matmul instruction takes of it.
+
+One operand, the stationary one, is cut into tiles of at most rows x columns; each is held in the array while the other
+operand streams through it, one row a cycle. With R x C the array, a tile of k rows of weights and S streamed rows:
+
+    preload    k cycles: a row of weights a cycle. The array holds two sets of weights, so a preload runs while the
+               set before is in use, but not earlier: only one set can wait.
+    stream     S cycles
+    fill       R + C - 1 cycles from a row's entry to its last result: the first row takes them all, each further row
+               comes one cycle later
+
+    one tile on an idle array       k + (S - 1) + (R + C - 1)                                       cycles
+    a further tile, back to back    max(S, its k)                       more: its preload is hidden behind the stream
+    a matmul of T tiles             k_1 + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
+
+A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles a batch;
+with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay in
+the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
+A precision that needs several products goes through all tiles that often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.machine import Machine
+from simulator.program import I64, U8
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulCost:
+    """Cycles, one entry per instruction."""
+
+    preload: I64
+    """Of the first tile: hidden when the array is still streaming something else."""
+    stream: I64
+    """From the first tile's first row until the array takes another instruction's rows."""
+    last: I64
+    """The part of `stream` in which the last tile is in use: then the next instruction may preload."""
+    drain: I64
+    """From the last row's entry until its last result, beyond the cycle of its entry."""
+
+
+def matmul_cost(extent: I64, stationary: U8, machine: Machine) -> MatmulCost:
+    """Costs of matmuls with extents (batch, m, n, k); the closed forms of the module's docstring."""
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
+    streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
+    full, rest = k // rows, k % rows
+    first = np.minimum(k, rows)
+    column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
+    groups = batch * -(-across // columns) * machine.matmul_passes
+    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed
+    drain = np.full_like(stream, rows + columns - 2)
+    return MatmulCost(first, stream, streamed.copy(), drain)
+
+
+def idle_cycles(cost: MatmulCost) -> I64:
+    """What each matmul takes on an idle array, from its first weight's entry to its last result."""
+    return cost.preload + cost.stream + cost.drain

@@ -1,0 +1,243 @@
+"""The trace: what every instruction did when, and what it waited for.
+
+A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
+is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named.
+A matmul holds its array until its last row has entered (`end`); its results are complete later (`done`). For all
+others `done` is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; a matmul's
+first streamed row, after what of its preload was not hidden.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator import invariants, report, trace_file, vector
+from simulator.costs import REQUESTED
+from simulator.errors import InvariantViolation
+from simulator.machine import Machine
+from simulator.program import I32, I64, U8, Opcode, TileProgram
+from simulator.spans import (
+    BLOCKER,
+    CAUSE,
+    CAUSES,
+    DONE,
+    END,
+    ISSUE,
+    ISSUE_BLOCKER,
+    ISSUE_CAUSE,
+    PHASE,
+    SPAN_COLUMNS,
+    START,
+    TOTALS,
+    UNIT,
+    Cause,
+    Launched,
+)
+
+if TYPE_CHECKING:
+    from simulator.costs import Work
+
+@dataclass(frozen=True)
+class Trace:
+    """See the module's docstring. One entry per span, in order of launch and instruction."""
+
+    machine: Machine
+    kernels: tuple[str, ...]
+    """Name of each launch's kernel."""
+    unit_names: tuple[str, ...]
+    begins: I64
+    """When each launch began."""
+
+    launch: I32
+    instr: I32
+    core: I32
+    unit: I32
+    kind: U8
+    start: I64
+    end: I64
+    done: I64
+    phase: I64
+    issue: I64
+    bytes: I64
+    cause: U8
+    blocker: I32
+    """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
+    issue_cause: U8
+    issue_blocker: I32
+    met: I64
+    """N x causes: when each constraint was met; -1 where there was none."""
+
+    origin_start: I64
+    origin: I32
+    """Kernel-local origin ids of each span, as CSR."""
+    totals: I64
+    """Of each launch: see `TOTALS`."""
+
+    launches: tuple[Launched, ...] = field(default=(), compare=False, repr=False)
+    """What was simulated; empty in a trace that was loaded from a file."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.machine.name!r}, {len(self.kernels)} launches, {len(self)} spans, {self.makespan} cycles)"
+
+    @property
+    def makespan(self) -> int:
+        """Cycles until everything is complete."""
+        return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Sums over all launches: see `TOTALS`."""
+        sums = self.totals.sum(0).tolist()
+        return dict(zip(TOTALS, sums, strict=True))
+
+    @property
+    def kernel_spans(self) -> list[tuple[str, int, int]]:
+        """(kernel, begin, end) of each launch."""
+        out = list[tuple[str, int, int]]()
+        for index, kernel in enumerate(self.kernels):
+            done = self.done[self.launch == index]
+            begin = int(self.begins[index])
+            out.append((kernel, begin, max(begin, int(done.max(initial=0)))))
+        return out
+
+    def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
+        """The events, column by column."""
+        starts = self.origin_start.tolist()
+        origin = self.origin.tolist()
+        return {
+            "launch": self.launch.tolist(),
+            "kernel": [self.kernels[index] for index in self.launch.tolist()],
+            "instr": self.instr.tolist(),
+            "core": self.core.tolist(),
+            "unit": [self.unit_names[index] for index in self.unit.tolist()],
+            "kind": [_KINDS[index] for index in self.kind.tolist()],
+            "start": self.start.tolist(),
+            "end": self.end.tolist(),
+            "bytes": self.bytes.tolist(),
+            "cause": [_CAUSE_LABELS[index] for index in self.cause.tolist()],
+            "blocker": self.blocker.tolist(),
+            "origins": [tuple(origin[starts[i] : starts[i + 1]]) for i in range(len(self))],
+        }
+
+    def stalls(self) -> list[dict[str, str | int]]:
+        """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
+
+        A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
+        `finished`, the time before a launch begins is `launch`.
+        """
+        return report.stalls(self)
+
+    def waterfall(self) -> list[tuple[str, int]]:
+        """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
+        return report.waterfall(self)
+
+    def traffic(self) -> list[dict[str, str | int]]:
+        """One row per launch and argument: bytes read from it and written to it."""
+        return report.traffic(self)
+
+    def invariants(self) -> None:
+        """Raises `InvariantViolation` if the trace contradicts its program or its machine; see `simulator.invariants`."""
+        found = invariants.violations(self)
+        if found:
+            raise InvariantViolation(found)
+
+    def digest(self) -> str:
+        """A hash of every span: equal for equal traces, in any process."""
+        sha = hashlib.sha256(repr((self.machine.figures(), self.kernels, self.unit_names)).encode())
+        for name in trace_file.ARRAYS:
+            array = getattr(self, name)
+            sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return sha.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the spans, without the programs, as a versioned npz."""
+        arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
+        trace_file.write_trace(path, self.machine, self.kernels, self.unit_names, arrays)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Trace:
+        """The trace that `save` wrote; `FileFormatError` for anything else."""
+        found = trace_file.read_trace(path)
+        return Trace(found.machine, found.kernels, found.unit_names, **found.arrays)
+
+
+_KINDS = [opcode.name for opcode in Opcode]
+_CAUSE_LABELS = [cause.label for cause in Cause]
+
+
+def assemble(
+    launches: Sequence[Launched],
+    machine: Machine,
+    works: Sequence[Work],
+    spans: Sequence[I64],
+    met: Sequence[I64],
+    begins: Sequence[int],
+) -> Trace:
+    """The trace of all launches from the engine's tables of each."""
+    rows = np.concatenate([np.zeros((0, SPAN_COLUMNS), np.int64), *spans])
+    programs = [launched.program for launched in launches]
+    lengths = [len(program) for program in programs]
+    origin_counts = [np.zeros(0, np.int64), *(np.diff(program.origin_start) for program in programs)]
+    return Trace(
+        machine=machine,
+        kernels=tuple(launched.kernel for launched in launches),
+        unit_names=unit_names(machine),
+        begins=np.array(begins, np.int64),
+        launch=np.repeat(np.arange(len(launches), dtype=np.int32), lengths),
+        instr=_joined([np.arange(length) for length in lengths], np.int32),
+        core=_joined([program.core for program in programs], np.int32),
+        unit=rows[:, UNIT].astype(np.int32),
+        kind=_joined([program.opcode for program in programs], np.uint8),
+        start=rows[:, START].copy(),
+        end=rows[:, END].copy(),
+        done=rows[:, DONE].copy(),
+        phase=rows[:, PHASE].copy(),
+        issue=rows[:, ISSUE].copy(),
+        bytes=_joined([asked.moved for asked in works], np.int64),
+        cause=rows[:, CAUSE].astype(np.uint8),
+        blocker=rows[:, BLOCKER].astype(np.int32),
+        issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
+        issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
+        met=np.concatenate([np.zeros((0, CAUSES), np.int64), *met]),
+        origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
+        origin=_joined([program.origin for program in programs], np.int32),
+        totals=np.array([_totals(*pair) for pair in zip(programs, works, strict=True)], np.int64).reshape(-1, len(TOTALS)),
+        launches=tuple(launches),
+    )
+
+
+def unit_names(machine: Machine) -> tuple[str, ...]:
+    """Names of the units that spans number."""
+    queues = [f"dma{index}" for index in range(machine.dma_queues)]
+    arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
+    return (*queues, *arrays, "vpu")
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:  # type: ignore[type-arg]
+    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
+
+
+def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:
+    moved, opcode = asked.moved, program.opcode
+    macs = program.extent[opcode == Opcode.MATMUL].prod(1).sum()
+    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0)
+    return (
+        int(moved[opcode == Opcode.LOAD].sum()),
+        int(moved[opcode == Opcode.STORE].sum()),
+        int(asked.table[:, REQUESTED].sum()),
+        int(moved[opcode == Opcode.COPY].sum()),
+        int(macs),
+        int(done[0]),
+        int(done[1]),
+    )
+
+

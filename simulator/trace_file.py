@@ -1,0 +1,94 @@
+"""The file of a trace: its spans and its machine, not its programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from simulator import files
+from simulator.errors import FileFormatError, MachineError
+from simulator.machine import Machine, machine_from
+from simulator.program import Opcode
+from simulator.spans import CAUSES, TOTALS
+
+FORMAT, VERSION = "aten-workbench/trace", 1
+
+_COLUMNS: dict[str, type] = {
+    "launch": np.int32,
+    "instr": np.int32,
+    "core": np.int32,
+    "unit": np.int32,
+    "kind": np.uint8,
+    "start": np.int64,
+    "end": np.int64,
+    "done": np.int64,
+    "phase": np.int64,
+    "issue": np.int64,
+    "bytes": np.int64,
+    "cause": np.uint8,
+    "blocker": np.int32,
+    "issue_cause": np.uint8,
+    "issue_blocker": np.int32,
+}
+ARRAYS = ("begins", *_COLUMNS, "met", "origin_start", "origin", "totals")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file holds."""
+
+    machine: Machine
+    kernels: tuple[str, ...]
+    unit_names: tuple[str, ...]
+    arrays: dict[str, Any]
+
+
+def write_trace(
+    path: str | os.PathLike[str],
+    machine: Machine,
+    kernels: tuple[str, ...],
+    units: tuple[str, ...],
+    arrays: Mapping[str, files.Array],
+) -> None:
+    """Writes a trace's file."""
+    header = {
+        "machine": {"figures": machine.figures(), "assumed": machine.assumed, "sources": machine.sources},
+        "kernels": kernels,
+        "units": units,
+    }
+    files.write(path, FORMAT, VERSION, header, arrays)
+
+
+def read_trace(path: str | os.PathLike[str]) -> Found:
+    """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
+    header, arrays = files.read(path, FORMAT, VERSION)
+    try:
+        told = cast("dict[str, Any]", header["machine"])
+        sources = tuple((str(key), str(text)) for key, text in told["sources"])
+        machine = machine_from(told["figures"], tuple(map(str, told["assumed"])), sources)
+        kernels, units = tuple(map(str, header["kernels"])), tuple(map(str, header["units"]))
+    except (KeyError, TypeError, ValueError, MachineError) as error:
+        raise FileFormatError(f"{path}: the header is not that of a trace: {error}") from None
+    rows = len(arrays.get("start", ()))
+    wanted: dict[str, tuple[type, tuple[int | None, ...]]] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
+    wanted["begins"] = (np.int64, (len(kernels),))
+    wanted["met"] = (np.int64, (rows, CAUSES))
+    wanted["origin_start"] = (np.int64, (rows + 1,))
+    wanted["origin"] = (np.int32, (None,))
+    wanted["totals"] = (np.int64, (len(kernels), len(TOTALS)))
+    files.expect(path, arrays, wanted)
+    for name, limit in (
+        ("launch", len(kernels)),
+        ("unit", len(units)),
+        ("kind", len(Opcode)),
+        ("cause", CAUSES),
+        ("issue_cause", CAUSES),
+    ):
+        if rows and not 0 <= arrays[name].min() <= arrays[name].max() < limit:
+            raise FileFormatError(f"{path}: {name} holds values that are not between 0 and {limit - 1}")
+    files.expect_starts(path, "origin_start", arrays["origin_start"], len(arrays["origin"]))
+    return Found(machine, kernels, units, dict(arrays))

@@ -1,0 +1,79 @@
+"""The stages run one after the other without a journey, for tests of the stages themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from simulator.machine import Machine, load_machine
+from simulator.program import Opcode, Space, TileProgram
+from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
+from workbench.mlir.runtime import KernelCache, NativeProgram
+from workbench.stages.capture import CapturedProgram, capture
+from workbench.stages.lower import lower
+from workbench.stages.render import render
+from workbench.stages.schedule import schedule
+
+
+@dataclass
+class Flow:
+    """A program captured, lowered, rendered and scheduled."""
+
+    function: Callable[..., Any]
+    captured: CapturedProgram
+    lowered: KernelGraph
+    rendered: tuple[KernelModule, ...]
+    machine: Machine
+    scheduled: ScheduledProgram
+
+    def run(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> Any:
+        """What the scheduled MLIR computes, natively."""
+        native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache())
+        values = [*self.captured.flatten(inputs, kwargs), *self.captured.live()]
+        return self.captured.rebuild(native.run(values))
+
+    def assert_matches_eager(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> None:
+        with torch.no_grad():
+            expected = self.function(*inputs, **(kwargs or {}))
+        ours, theirs = pytree.tree_leaves(self.run(*inputs, kwargs=kwargs)), pytree.tree_leaves(expected)
+        for mine, reference in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(mine, reference, rtol=1e-4, atol=1e-4)
+
+
+def flow(
+    function: Callable[..., Any],
+    inputs: Sequence[torch.Tensor],
+    kwargs: dict[str, torch.Tensor] | None = None,
+    *,
+    machine: str = "tpu-v3",
+    mapping: dict[str, Any] | None = None,
+    mode: str = "dynamo",
+) -> Flow:
+    captured = capture(function, inputs, kwargs, mode=mode)
+    lowered = lower(captured.graph)
+    rendered = render(lowered)
+    target = load_machine(machine)
+    return Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target, mapping))
+
+
+def moved(program: TileProgram) -> dict[str, int]:
+    """Bytes that a program loads from and stores to each of its arguments: {"arg0": read, "arg1!": written}."""
+    total: dict[str, int] = {}
+    for index in range(len(program)):
+        instruction = program.instruction(index)
+        if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
+            continue
+        for operand in instruction.operands:
+            if operand.space == Space.DRAM:
+                name = program.arguments[operand.target].name + ("!" if instruction.opcode == Opcode.STORE else "")
+                total[name] = total.get(name, 0) + math.prod(operand.shape) * operand.element_bytes
+    return total
+
+
+def count(program: TileProgram, opcode: Opcode) -> int:
+    return int((program.opcode == opcode).sum())
