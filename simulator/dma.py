@@ -1,9 +1,9 @@
 """DMA queues: what a copy asks of the memory.
 
 A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
-DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of every
-request it touches. Runs are taken to lie relative to request borders as the first one does, which is exact when the strides
-between runs are multiples of a request.
+DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
+every request it touches. All runs are taken to lie relative to request borders as the first one does, which is exact
+when the strides between runs are multiples of a request.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
     copy within scratchpad    ceil(bytes / queue rate)

@@ -1,9 +1,9 @@
 """The memory behind the DMA queues: fixed latency and one bus of the machine's bandwidth.
 
 The engine asks a memory two things, in order of time: `grant`, the first cycle at which a transfer that is ready could
-begin, and `serve`, which begins it. All a memory knows is in two arrays of integers, its parameters and its state; the first
-parameter says which model they belong to. Another model, of banks and rows, is another branch in these two functions
-with its own layout of the arrays: the compiled engine needs no indirect call, and nothing in it changes.
+begin, and `serve`, which begins it. All a memory knows is in two arrays of integers, its parameters and its state;
+the first parameter says which model they belong to. Another model, of banks and rows, is another branch in these two
+functions with its own layout of the arrays: the compiled engine needs no indirect call, and nothing in it changes.
 
 Here transfers hold the bus one after another in the order they are granted, each as long as its whole requests take
 at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:

@@ -1,10 +1,10 @@
 """The event loop: programs x machine -> trace, in integer cycles, without ticking.
 
-Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy into the
-DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that would be free
-first, a vector pass to the vector unit. Issue waits while all queues it could take are full, and while an instruction
-`issue_window` places before is not complete. The head of a queue starts when its unit is free, its dependences are
-met and, for a copy, the memory grants it; a matmul's preload may begin while its array still streams.
+Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy
+into the DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that
+would be free first, a vector pass to the vector unit. Issue waits while all queues it could take are full, and while
+an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
+dependences are met and, for a copy, the memory grants it; a matmul's preload may begin while its array still streams.
 
 Two kinds of events exist, an issue and a start, and the loop always takes the earliest that is possible (an issue
 first, then the oldest instruction). An instruction's whole future is known when it starts, so a start is possible
@@ -186,7 +186,7 @@ def _loop(
         if issue <= at and issue < _NEVER:
             _issue(issue, table, figures, unit, queue, stage, retired, spans, met, begin)
         else:
-            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, unit, stage, spans, met, figures)
+            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, unit, stage, spans, met)
             _retire(stage, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
             unit[chosen, _COUNT] -= 1
@@ -253,9 +253,7 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
 
 
 @compiled
-def _issue_time(
-    table: I64, figures: I64, unit: I64, stage: I64, retired: I64, spans: I64, begin: int
-) -> int:
+def _issue_time(table: I64, figures: I64, unit: I64, stage: I64, retired: I64, spans: I64, begin: int) -> int:
     """When the next instruction could be issued, `_NEVER` while something else must happen first."""
     row = stage[_NEXT]
     if row >= len(table):
@@ -326,7 +324,6 @@ def _start(
     stage: I64,
     spans: I64,
     met: I64,
-    figures: I64,
 ) -> None:
     """Starts an instruction: from here on its whole future is known."""
     if unit[number, _LATEST] >= 0:
@@ -334,7 +331,8 @@ def _start(
     if table[row, REQUESTED] > 0 and stage[_BUS_USER] >= 0:
         met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), stage[_BUS_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
-        source, cause = wait[edge], _CAUSE_OF_KIND[wait_kind[edge]]
+        source, kind = wait[edge], int(wait_kind[edge])
+        cause = _CAUSE_OF_KIND[kind]
         time = _met_at(edge, row, table, wait, wait_kind, spans)
         if time > met[0, row, cause]:
             met[0, row, cause], met[1, row, cause] = time, source

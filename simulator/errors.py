@@ -30,7 +30,7 @@ class FileFormatError(SimulatorError):
     """A file is not one that this version wrote: other format, other version, truncated or changed."""
 
 
-class NotYetSupported(SimulatorError):  # noqa: N818 - the name says what happened
+class NotYetSupported(SimulatorError):
     """The program or machine asks for a feature that this version does not simulate."""
 
     def __init__(self, feature: str, where: str) -> None:
@@ -38,7 +38,7 @@ class NotYetSupported(SimulatorError):  # noqa: N818 - the name says what happen
         super().__init__(f"{where}: {feature} cannot be simulated by this version")
 
 
-class DoesNotFit(SimulatorError):  # noqa: N818 - the name says what happened
+class DoesNotFit(SimulatorError):
     """The buffers of a program need more scratchpad than the machine has: a result, carried by an exception."""
 
     def __init__(self, kernel: str, demand: int, capacity: int, buffers: Sequence[tuple[str, int]]) -> None:
@@ -61,7 +61,7 @@ class DoesNotFit(SimulatorError):  # noqa: N818 - the name says what happened
         return self.demand - self.capacity
 
 
-class InvariantViolation(SimulatorError):  # noqa: N818 - the name says what happened
+class InvariantViolation(SimulatorError):
     """A trace contradicts its program or its machine: a fault of the simulator or of the program's dependences."""
 
     def __init__(self, violations: Sequence[str]) -> None:

@@ -58,7 +58,11 @@ def read(path: str | os.PathLike[str], format: str, version: int) -> tuple[Json,
     return header, arrays
 
 
-def expect(path: object, arrays: Mapping[str, Array], wanted: Mapping[str, tuple[type, tuple[int | None, ...]]]) -> None:
+Layout = tuple[type, tuple[int | None, ...]]
+"""Element type and extents of an array; None is any extent."""
+
+
+def expect(path: object, arrays: Mapping[str, Array], wanted: Mapping[str, Layout]) -> None:
     """Raises unless `arrays` are exactly the wanted ones, each with its element type and (where known) extents."""
     if set(arrays) != set(wanted):
         missing, unknown = sorted(set(wanted) - set(arrays)), sorted(set(arrays) - set(wanted))

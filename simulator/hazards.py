@@ -17,11 +17,12 @@ orders, comes in three grades:
     COMPLETE     the earlier is complete before the later starts: for whatever the earlier writes
     FOLLOW       the later comes behind on the same array, each of its rows after the same row of the earlier:
                  enough for two matmuls that add into one accumulator box
-    RELEASE      the earlier has ended before the later starts: enough when the earlier only reads what the later writes
+    RELEASE      the earlier has ended before the later starts: enough when the earlier only reads what the later
+                 writes
 
-An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ RELEASE (which is COMPLETE unless the earlier is a matmul), all
-others COMPLETE. A path gives the grade of its first dependence; leading ACCUMULATE ones pass on the grade
-of what comes after them, because a matmul that follows another also completes after it.
+An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ RELEASE (which is COMPLETE unless the earlier is a matmul),
+all others COMPLETE. A path gives the grade of its first dependence; leading ACCUMULATE ones pass on the grade of what
+comes after them, because a matmul that follows another also completes after it.
 """
 
 from __future__ import annotations
@@ -170,9 +171,7 @@ class DependenceTracker:
         )
 
 
-def _waits_for(
-    operand: Operand, box: Box, chained: bool, history: _History
-) -> Iterator[tuple[int, DependenceKind]]:
+def _waits_for(operand: Operand, box: Box, chained: bool, history: _History) -> Iterator[tuple[int, DependenceKind]]:
     if box.first == box.end:
         return
     for seen in history.writes.touching(box):
@@ -259,9 +258,7 @@ def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
                 yield box, other
 
 
-def _adjacent(
-    touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int, Grade], Conflict]
-) -> None:
+def _adjacent(touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
     since: list[_Touch] = []  # the last write and the reads after it
     for touch in touches:
         for before in since if touch.writes else since[:1]:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
-from simulator.program import I64, Opcode, OpClass, TileProgram
+from simulator.program import I64, OpClass, Opcode, TileProgram
 from simulator.spans import Cause
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
             yield f"buffer {buffer.name!r} of {program.kernel!r} lies on another"
         end = buffer.offset + buffer.bytes
         if end > capacity:
-            yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, beyond the scratchpad's {capacity} bytes"
+            yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
 
 
 def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:

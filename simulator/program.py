@@ -10,14 +10,20 @@ Offsets, shapes and strides are in elements: of the argument's storage in DRAM, 
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator import files
+from simulator.errors import FileFormatError
+
+FORMAT, VERSION = "aten-workbench/tile-program", 1
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -175,7 +181,7 @@ class Instruction:
     origins: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TileProgram:
     """See the module's docstring. Arrays are read-only; N instructions, M operands, D dependences."""
 
@@ -222,8 +228,21 @@ class TileProgram:
     """N + 1"""
     origin: I32
 
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.opcode)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TileProgram):
+            return NotImplemented
+        return self._header() == other._header() and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in _COLUMNS
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
         return f"TileProgram({self.kernel!r}, {len(self)} instructions, {len(self.buffers)} buffers)"
@@ -232,6 +251,49 @@ class TileProgram:
     def scratchpad_bytes(self) -> int:
         """Highest scratchpad byte any buffer takes."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a versioned npz, all or nothing."""
+        files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> TileProgram:
+        """The program that `save` wrote; `FileFormatError` for anything else.
+
+        The tables are those of a program; whether it is a valid one is for `verify` to say.
+        """
+        header, arrays = files.read(path, FORMAT, VERSION)
+        rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
+        waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
+        count = {"N": rows, "M": operands, "D": waits, "O": origins}
+        wanted: dict[str, files.Layout] = {
+            name: (kind, _extents(shape, count)) for name, (kind, shape) in _COLUMNS.items()
+        }
+        files.expect(path, arrays, wanted)
+        for name, entries in (("operand_start", operands), ("dependence_start", waits), ("origin_start", origins)):
+            files.expect_starts(path, name, arrays[name], entries)
+        try:
+            if set(header) != {"kernel", "arguments", "buffers", "ops", "origin_names"}:
+                raise KeyError(f"the header has the keys {sorted(header)}")
+            return TileProgram(
+                kernel=str(header["kernel"]),
+                arguments=tuple(Argument(**_tuples(row)) for row in header["arguments"]),
+                buffers=tuple(Buffer(**row) for row in header["buffers"]),
+                ops=tuple(OpInfo(**_tuples(row)) for row in header["ops"]),
+                origin_names=tuple(map(str, header["origin_names"])),
+                **cast("dict[str, Any]", arrays),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path}: the header is not that of a tile program: {error}") from None
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "arguments": [dataclasses.asdict(argument) for argument in self.arguments],
+            "buffers": [dataclasses.asdict(buffer) for buffer in self.buffers],
+            "ops": [dataclasses.asdict(op) for op in self.ops],
+            "origin_names": list(self.origin_names),
+        }
 
     def instruction(self, index: int) -> Instruction:
         """Instruction `index` as an object."""
@@ -270,6 +332,46 @@ class TileProgram:
             element_bytes=int(self.element_bytes[index]),
             access=Access(self.access[index]),
         )
+
+
+# Element type and extents of every array: N instructions, M operands, D dependences, O origins, 0 any
+_COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
+    "opcode": (np.uint8, ("N",)),
+    "core": (np.int32, ("N",)),
+    "op": (np.int32, ("N",)),
+    "iteration": (np.int32, ("N", 0)),
+    "extent": (np.int64, ("N", MAX_RANK)),
+    "rank": (np.uint8, ("N",)),
+    "reduction": (np.uint8, ("N",)),
+    "lane": (np.int8, ("N",)),
+    "stationary": (np.uint8, ("N",)),
+    "accumulates": (np.uint8, ("N",)),
+    "operand_start": (np.int64, ("N+1",)),
+    "space": (np.uint8, ("M",)),
+    "target": (np.int32, ("M",)),
+    "slot": (np.int32, ("M",)),
+    "offset": (np.int64, ("M",)),
+    "shape": (np.int64, ("M", MAX_RANK)),
+    "strides": (np.int64, ("M", MAX_RANK)),
+    "operand_rank": (np.uint8, ("M",)),
+    "element_bytes": (np.int32, ("M",)),
+    "access": (np.uint8, ("M",)),
+    "dependence_start": (np.int64, ("N+1",)),
+    "dependence": (np.int32, ("D",)),
+    "dependence_kind": (np.uint8, ("D",)),
+    "origin_start": (np.int64, ("N+1",)),
+    "origin": (np.int32, ("O",)),
+}
+
+
+def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
+    known = {**count, "N+1": count["N"] + 1}
+    return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)
+
+
+def _tuples(row: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields as JSON gave them, its lists tuples again."""
+    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in row.items()}
 
 
 @dataclass

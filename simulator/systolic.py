@@ -13,9 +13,9 @@ operand streams through it, one row a cycle. With R x C the array, a tile of k r
     a further tile, back to back    max(S, its k)                       more: its preload is hidden behind the stream
     a matmul of T tiles             k_1 + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
 
-A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles a batch;
-with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay in
-the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
+A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
+a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
+in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
 A precision that needs several products goes through all tiles that often.
 """
 

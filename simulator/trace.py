@@ -13,9 +13,10 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import invariants, report, trace_file, vector
 from simulator.costs import REQUESTED
@@ -43,7 +44,8 @@ from simulator.spans import (
 if TYPE_CHECKING:
     from simulator.costs import Work
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """See the module's docstring. One entry per span, in order of launch and instruction."""
 
@@ -145,7 +147,7 @@ class Trace:
         return report.traffic(self)
 
     def invariants(self) -> None:
-        """Raises `InvariantViolation` if the trace contradicts its program or its machine; see `simulator.invariants`."""
+        """Raises `InvariantViolation` if the trace contradicts its programs or machine: `invariants.violations`."""
         found = invariants.violations(self)
         if found:
             raise InvariantViolation(found)
@@ -210,7 +212,7 @@ def assemble(
         met=np.concatenate([np.zeros((0, CAUSES), np.int64), *met]),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
-        totals=np.array([_totals(*pair) for pair in zip(programs, works, strict=True)], np.int64).reshape(-1, len(TOTALS)),
+        totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),
         launches=tuple(launches),
     )
 
@@ -222,7 +224,7 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
     return (*queues, *arrays, "vpu")
 
 
-def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:  # type: ignore[type-arg]
+def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
 
 
@@ -239,5 +241,3 @@ def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:
         int(done[0]),
         int(done[1]),
     )
-
-

@@ -74,7 +74,7 @@ def read_trace(path: str | os.PathLike[str]) -> Found:
     except (KeyError, TypeError, ValueError, MachineError) as error:
         raise FileFormatError(f"{path}: the header is not that of a trace: {error}") from None
     rows = len(arrays.get("start", ()))
-    wanted: dict[str, tuple[type, tuple[int | None, ...]]] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
+    wanted: dict[str, files.Layout] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
     wanted["begins"] = (np.int64, (len(kernels),))
     wanted["met"] = (np.int64, (rows, CAUSES))
     wanted["origin_start"] = (np.int64, (rows + 1,))

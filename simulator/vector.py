@@ -1,7 +1,7 @@
 """The vector unit: what one pass over an iteration space takes.
 
-A vector is `lanes` lanes of 256 bits, 8 elements of f32 each. The lane dim is spread over the lanes, the other dims are packed
-into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
+A vector is `lanes` lanes of 256 bits, 8 elements of f32 each. The lane dim is spread over the lanes, the other dims
+are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
 
     vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w)
     slots     alu(V) = ceil(V * alu operations / ALUs)      special(V) = V * special functions * interval
@@ -9,7 +9,7 @@ into the elements of a lane; with L lanes of w elements and `rest` the product o
     chain     the first vector goes through all its operations one after the other: operations * latency
     pass      chain + max(alu, special)(V) - max(alu, special)(1), at least one cycle a vector
 
-A reduction adds trees, each of them dependent steps of one ALU operation (and of one cross-lane step where lanes must meet):
+A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
 
     within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
     across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results
@@ -20,9 +20,12 @@ A pass that turns lanes into elements (`OpInfo.transposes`) takes the transposer
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.machine import Machine
-from simulator.program import I64, OpClass, TileProgram
+from simulator.program import I64, MAX_RANK, OpClass, TileProgram
+
+Flags = npt.NDArray[np.bool_]
 
 
 def vectors(program: TileProgram, machine: Machine) -> I64:
@@ -67,15 +70,15 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     return within + np.where(lane_reduced, across, 0)
 
 
-def _split(program: TileProgram) -> tuple[I64, I64, I64, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
     """Extent of the lane dim, product of the others, product of the reduced ones among those, is the lane reduced."""
-    dims = np.arange(program.extent.shape[1])
-    is_lane = dims[None, :] == program.lane[:, None]
-    reduced = (program.reduction[:, None] >> dims[None, :]) & 1 == 1
+    dims = np.arange(MAX_RANK)
+    is_lane: Flags = np.equal(dims[None, :], program.lane[:, None])
+    reduced: Flags = np.not_equal((program.reduction[:, None] >> dims[None, :]) & 1, 0)
     lane = np.where(is_lane, program.extent, 1).prod(1)
     rest = np.where(is_lane, 1, program.extent).prod(1)
     reduced_rest = np.where(reduced & ~is_lane, program.extent, 1).prod(1)
-    return lane, rest, reduced_rest, (reduced & is_lane).any(1)
+    return lane, rest, reduced_rest, np.logical_or.reduce(reduced & is_lane, axis=1)
 
 
 def _lane_elements(program: TileProgram, machine: Machine) -> I64:
@@ -86,7 +89,7 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     return np.maximum(1, machine.vector_bits_per_lane // (8 * widest))
 
 
-def _bodies(program: TileProgram) -> tuple[I64, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+def _bodies(program: TileProgram) -> tuple[I64, Flags]:
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
     transposes = np.array([op.transposes for op in program.ops], np.bool_)
     return counts[program.op], transposes[program.op]

@@ -124,17 +124,18 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
         target = program.target[here]
         missing = here[(target < 0) | (target >= len(room))]
         for index in missing[:MOST]:
-            yield f"{_label(program, owner[index])}: there is no {space.name} target {program.target[index]}"
+            yield f"{_label(program, int(owner[index]))}: there is no {space.name} target {program.target[index]}"
         if len(missing):
             continue
         outside = here[(first[here] < 0) | (end[here] > room[target])]
         for index in outside[:MOST]:
             name, most = names[program.target[index]], room[program.target[index]]
             reached = f"reaches bytes {first[index]} to {end[index]} of {name!r}"
-            yield f"{_label(program, owner[index])} {reached}, which has {most}"
+            yield f"{_label(program, int(owner[index]))} {reached}, which has {most}"
         depth = slots[target] if space == Space.SCRATCHPAD else np.ones(len(here), np.int64)
         for index in here[(program.slot[here] < 0) | (program.slot[here] >= depth)][:MOST]:
-            yield f"{_label(program, owner[index])} uses slot {program.slot[index]} of {names[program.target[index]]!r}"
+            name = names[program.target[index]]
+            yield f"{_label(program, int(owner[index]))} uses slot {program.slot[index]} of {name!r}"
 
 
 def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
@@ -148,7 +149,7 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     wrong = np.flatnonzero((program.dependence < 0) | (program.dependence >= owner))
     for index in wrong[:MOST]:
         yield (
-            f"{_label(program, owner[index])} waits for instruction {program.dependence[index]}, "
+            f"{_label(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
             "which is not earlier in the program: that could never start"
         )
     if len(wrong):

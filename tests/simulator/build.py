@@ -11,8 +11,8 @@ from simulator.program import (
     Buffer,
     Instruction,
     Opcode,
-    OpInfo,
     Operand,
+    OpInfo,
     ProgramBuilder,
     Space,
     TileProgram,
@@ -70,9 +70,7 @@ class Made:
     def matmul(self, a: Operand, b: Operand, c: Operand, *, accumulates: bool = False, stationary: int = 1) -> int:
         (m, k), n = a.shape, b.shape[1]
         c = replace(c, access=Access.READ_WRITE if accumulates else Access.WRITE)
-        row = Instruction(
-            Opcode.MATMUL, 0, (), (a, b, c), (1, m, n, k), stationary=stationary, accumulates=accumulates
-        )
+        row = Instruction(Opcode.MATMUL, 0, (), (a, b, c), (1, m, n, k), stationary=stationary, accumulates=accumulates)
         return self.add(row)
 
     def vector(
@@ -87,9 +85,7 @@ class Made:
     ) -> int:
         operands = (*reads, replace(write, access=Access.WRITE))
         shape = extent or write.shape
-        return self.add(
-            Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts
-        )
+        return self.add(Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts)
 
     def build(self) -> TileProgram:
         return self.builder.build()
