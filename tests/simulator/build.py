@@ -59,13 +59,15 @@ class Made:
         instruction = replace(instruction, op=len(self.builder.ops) - 1)
         return self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
 
+    def move(self, opcode: Opcode, source: Operand, target: Operand) -> int:
+        operands = source, replace(target, access=Access.WRITE)
+        return self.add(Instruction(opcode, 0, (), operands, source.shape))
+
     def load(self, source: Operand, target: Operand) -> int:
-        target = replace(target, access=Access.WRITE)
-        return self.add(Instruction(Opcode.LOAD, 0, (), (source, target), source.shape))
+        return self.move(Opcode.LOAD, source, target)
 
     def store(self, source: Operand, target: Operand) -> int:
-        target = replace(target, access=Access.WRITE)
-        return self.add(Instruction(Opcode.STORE, 0, (), (source, target), source.shape))
+        return self.move(Opcode.STORE, source, target)
 
     def matmul(self, a: Operand, b: Operand, c: Operand, *, accumulates: bool = False, stationary: int = 1) -> int:
         (m, k), n = a.shape, b.shape[1]

@@ -1,0 +1,214 @@
+"""The engine against the closed forms that stand in the units' docstrings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator.program import I64, Access, Opcode, TileProgram
+from simulator.systolic import idle_cycles, matmul_cost
+from tests.simulator.build import Made
+
+TPU, EDGE = load_machine("tpu-v3"), load_machine("edge-8x8")
+
+
+def run(program: TileProgram, machine: Machine) -> Trace:
+    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
+    trace.invariants()
+    return trace
+
+
+def one_matmul(m: int, n: int, k: int, stationary: int = 1) -> TileProgram:
+    made = Made()
+    for name, elements in (("a", m * k), ("b", k * n), ("c", m * n)):
+        made.buffer(name, elements)
+    made.matmul(made.pad("a", (m, k)), made.pad("b", (k, n)), made.pad("c", (m, n)), stationary=stationary)
+    return made.build()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 128), (1, 128, 128), (512, 128, 128), (37, 100, 64), (5, 1, 3)])
+def test_one_tile_on_an_idle_array(m: int, n: int, k: int) -> None:
+    fill = 128 + 128 - 1
+    assert run(one_matmul(m, n, k), TPU).makespan == k + (m - 1) + fill
+
+
+def test_a_full_tile_takes_the_textbook_count() -> None:
+    """Weight-stationary R x C array, S rows streamed: 2R + C + S - 2."""
+    assert run(one_matmul(64, 8, 8), EDGE).makespan == 2 * 8 + 8 + 64 - 2
+
+
+def test_the_left_operand_can_be_the_one_that_stays() -> None:
+    assert run(one_matmul(100, 37, 64, stationary=0), TPU).makespan == 64 + (37 - 1) + 255
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (8, 24, 40)])
+def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
+    rows = [min(8, k - start) for _ in range(0, n, 8) for start in range(0, k, 8)]
+    expected = rows[0] + sum(max(m, tile) for tile in rows[1:]) + (m - 1) + (8 + 8 - 1)
+    assert run(one_matmul(m, n, k), EDGE).makespan == expected
+
+
+def test_a_precision_of_three_products_streams_three_times() -> None:
+    machine = load_machine("tpu-v3", matmul_precision="bf16_3x")
+    assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
+
+
+def test_batches_stream_one_after_another() -> None:
+    extent: I64 = np.array([[3, 64, 8, 8, 1]])
+    assert idle_cycles(matmul_cost(extent, np.ones(1, np.uint8), EDGE)).tolist() == [8 + 2 * 64 + 63 + 15]
+
+
+def test_tiles_back_to_back_hide_their_preload() -> None:
+    """Independent matmuls on the one array of the edge machine: each adds exactly its stream."""
+    made, count, m = Made(), 5, 32
+    made.buffer("a", m * 8)
+    made.buffer("b", 64, count)
+    made.buffer("c", m * 8, count)
+    for slot in range(count):
+        made.matmul(made.pad("a", (m, 8)), made.pad("b", (8, 8), slot), made.pad("c", (m, 8), slot))
+    trace = run(made.build(), EDGE)
+    assert trace.makespan == 8 + count * m - 1 + 15
+    assert (trace.end - trace.start).tolist() == [8 + m, *[m] * (count - 1)]
+    assert (trace.phase - trace.start).tolist() == [8, *[0] * (count - 1)]
+
+
+def chain(steps: int, machine: Machine, *, accumulates: bool = True) -> Trace:
+    made = Made()
+    made.buffer("a", 32 * 8, steps)
+    made.buffer("b", 64, steps)
+    made.buffer("c", 32 * 8)
+    for slot in range(steps):
+        operands = made.pad("a", (32, 8), slot), made.pad("b", (8, 8), slot), made.pad("c", (32, 8))
+        made.matmul(*operands, accumulates=accumulates and slot > 0)
+    return run(made.build(), machine)
+
+
+def test_a_k_chain_does_not_drain_between_its_matmuls() -> None:
+    trace = chain(6, EDGE)
+    assert trace.makespan == 8 + 6 * 32 - 1 + 15
+    assert set(trace.unit.tolist()) == {8}
+
+
+def test_a_k_chain_stays_on_its_array() -> None:
+    assert len(set(chain(6, load_machine("tpu-v4")).unit.tolist())) == 1
+
+
+def test_matmuls_that_overwrite_each_other_do_drain() -> None:
+    each = 8 + 31 + 15  # nothing hidden: the next begins when the last is complete
+    assert chain(6, EDGE, accumulates=False).makespan == 6 * each
+
+
+def test_accumulators_in_the_scratchpad_drain_every_time() -> None:
+    assert chain(6, load_machine("edge-8x8", accumulator_residence="scratchpad")).makespan == 6 * (8 + 31 + 15)
+
+
+def test_other_chains_take_the_array_that_is_free_first() -> None:
+    made = Made()
+    made.buffer("a", 128 * 128)
+    made.buffer("b", 128 * 128)
+    made.buffer("c", 128 * 128, 4)
+    square = (128, 128)
+    for slot in (0, 0, 0, 1, 2, 3):
+        first = not any(row.operands[2].slot == slot for row in made.builder.instructions)
+        made.matmul(made.pad("a", square), made.pad("b", square), made.pad("c", square, slot), accumulates=not first)
+    trace = run(made.build(), TPU)
+    names = [trace.unit_names[unit] for unit in trace.unit.tolist()]
+    assert names == ["mxu0", "mxu0", "mxu0", "mxu1", "mxu1", "mxu1"]
+    assert trace.makespan == 128 + 3 * 128 - 1 + 255 + 3  # the second chain is issued three cycles later
+
+
+def one_pass(
+    extent: tuple[int, ...], counts: tuple[int, int, int, int], *, lane: int = 0, reduction: int = 0, size: int = 4
+) -> TileProgram:
+    made = Made()
+    made.buffer("x", math.prod(extent) * size // 4 + 1)
+    made.vector([], made.pad("x", (1,)), counts, extent=extent, lane=lane, reduction=reduction)
+    return made.build()
+
+
+@pytest.mark.parametrize(
+    ("extent", "counts", "cycles"),
+    [
+        ((128, 8), (1, 0, 0, 0), 1),  # one vector, one add
+        ((128, 80), (1, 0, 0, 0), 10),  # a vector a cycle goes in, though two ALUs would manage two
+        ((128, 80), (4, 0, 0, 0), 4 + 20 - 2),
+        ((129, 8), (4, 0, 0, 0), 4 + 4 - 2),  # the 129th lane takes a second vector
+        ((128, 8), (0, 1, 0, 0), 10),  # one exp
+        ((128, 80), (0, 1, 0, 0), 100),
+        ((128, 80), (3, 2, 0, 0), 23 + 200 - 20),  # the ALUs work beside the special functions
+        ((128, 80), (0, 0, 1, 3), 4 + 20 - 2),  # conversions and moves go through the ALUs
+        ((), (2, 0, 0, 0), 2),
+    ],
+)
+def test_a_vector_pass(extent: tuple[int, ...], counts: tuple[int, int, int, int], cycles: int) -> None:
+    assert run(one_pass(extent, counts, lane=0 if extent else -1), TPU).makespan == cycles
+
+
+def test_reductions_end_in_trees() -> None:
+    step = TPU.cross_lane_step_cycles + TPU.alu_latency_cycles
+    plain = run(one_pass((128, 64), (1, 0, 0, 0)), TPU).makespan
+    # 64 elements of a row lie in its lane, 8 to a vector: they fold in 3 steps
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
+    # 128 lanes meet in 7 steps, for 64 results in 8 vectors
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 8 * 7 * step
+    # both: 3 folds, then 7 steps for the one result
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * step
+
+
+def one_load(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, offset: int = 0) -> TileProgram:
+    made = Made()
+    made.argument("x", (64, 4096))
+    made.buffer("t", math.prod(shape))
+    source = made.dram("x", shape, offset)
+    if strides:
+        source = type(source)(source.space, 0, 0, offset, shape, strides, 4, Access.READ)
+    made.load(source, made.pad("t", shape))
+    return made.build()
+
+
+@pytest.mark.parametrize("machine", [TPU, EDGE])
+def test_a_copy_alone_takes_its_transfer_and_the_latency(machine: Machine) -> None:
+    size = 16 * 4096 * 4
+    assert run(one_load((16, 4096)), machine).makespan == size / machine.dram_bytes_per_cycle + machine.dram_latency_cycles
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "requests"),
+    [
+        ((64, 32), (4096, 1), 0, 64 * 4),  # rows of 128 bytes: 4 requests of 32
+        ((64, 1), (4096, 1), 0, 64),  # 4 bytes still cost a request
+        ((64, 32), (4096, 1), 4, 64 * 5),  # unaligned rows touch one request more
+        ((4096, 16), (1, 4096), 0, 16 * 512),  # a transposed view is contiguous along its other dim
+        ((2, 4096), (4096, 1), 0, 1024),  # rows that continue each other are one run
+    ],
+)
+def test_the_memory_moves_whole_requests(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, requests: int
+) -> None:
+    trace = run(one_load(shape, strides, offset), TPU)
+    assert trace.counters["dram_request_bytes"] == requests * 32
+    assert trace.counters["dram_read_bytes"] == math.prod(shape) * 4
+
+
+@pytest.mark.parametrize("machine", [load_machine("tpu-v2"), load_machine("tpu-v4", dma_bytes_per_cycle=4096), EDGE])
+def test_copies_share_the_bandwidth_without_loss(machine: Machine) -> None:
+    made, count, elements = Made(), 8, 1000 * 8
+    made.argument("x", (count, elements))
+    made.buffer("t", elements, count)
+    for slot in range(count):
+        made.load(made.dram("x", (elements,), slot * elements), made.pad("t", (elements,), slot))
+    sent = math.ceil(count * elements * 4 / machine.dram_bytes_per_cycle)
+    assert run(made.build(), machine).makespan == sent + machine.dram_latency_cycles
+
+
+def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
+    made = Made()
+    made.buffer("t", 4096, 2)
+    source, target = made.pad("t", (4096,), 0), made.pad("t", (4096,), 1, Access.WRITE)
+    made.move(Opcode.COPY, source, target)
+    trace = run(made.build(), EDGE)
+    assert trace.makespan == 4096 * 4 / EDGE.dma_bytes_per_cycle
+    assert trace.counters["dram_request_bytes"] == 0

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from simulator.errors import MachineError
+from simulator.machine import figure_names, load_machine, machine_names, parse_machine
+
+
+def test_the_shipped_machines_have_the_published_figures() -> None:
+    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
+    clock = {name: load_machine(name).clock_mhz for name in machine_names()}
+    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050}
+    arrays = {name: load_machine(name).systolic_arrays for name in machine_names()}
+    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4}
+    pads = {name: load_machine(name).scratchpad_bytes for name in machine_names()}
+    assert pads == {"edge-8x8": 256 * 1024, "tpu-v2": 16 << 20, "tpu-v3": 16 << 20, "tpu-v4": 16 << 20}
+    assert load_machine("tpu-v3").dram_bytes_per_cycle == 512
+    assert load_machine("edge-8x8").dram_bytes_per_cycle == 32
+    assert load_machine("tpu-v4").common_memory_bytes == 128 << 20
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_every_figure_has_a_source_or_is_marked_assumed(name: str) -> None:
+    machine = load_machine(name)
+    told = {key for key, _ in machine.sources}
+    assert told.isdisjoint(machine.assumed)
+    assert told | set(machine.assumed) == set(figure_names()) - {"name"}
+
+
+def test_a_figure_without_source_is_refused() -> None:
+    with pytest.raises(MachineError, match="clock_mhz needs a source, or a place in `assumed`"):
+        parse_machine("mine", "clock_mhz = 100")
+
+
+def test_overrides_make_another_machine_and_say_so() -> None:
+    narrow = load_machine("tpu-v3", vector_lanes=64, dma_queues=2)
+    assert (narrow.vector_lanes, narrow.dma_queues, narrow.scratchpad_bytes) == (64, 2, 8 << 20)
+    assert dict(narrow.sources)["dma_queues"] == "override"
+    assert "dma_queues" not in narrow.assumed
+    assert load_machine("tpu-v3").vector_lanes == 128
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ({"vector_lanes": 0}, "vector_lanes = 0: expected more than zero"),
+        ({"vector_lane": 64}, "no figure 'vector_lane'; did you mean 'vector_lanes'"),
+        ({"systolic_rows": 12.5}, "systolic_rows = 12.5: expected a whole number"),
+        ({"systolic_rows": True}, "expected a whole number"),
+        ({"dram_bytes_per_second": -1}, "expected more than zero"),
+        ({"clock_mhz": float("nan")}, "expected more than zero"),
+        ({"matmul_precision": "fp8"}, "expected one of bf16"),
+        ({"vector_bits_per_lane": 12}, "not whole bytes"),
+        ({"dram_bytes_per_second": 1}, "less than a byte in 10,000 cycles"),
+    ],
+)
+def test_impossible_figures_are_refused(override: dict[str, float], message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        load_machine("tpu-v3", **override)
+
+
+def test_an_unknown_machine_suggests_a_known_one() -> None:
+    with pytest.raises(MachineError, match=r"no machine 'tpu3'; did you mean 'tpu-v3'\?"):
+        load_machine("tpu3")
+
+
+def test_slots_are_padded_to_whole_vectors_over_all_lanes() -> None:
+    machine = load_machine("tpu-v3")
+    assert machine.vector_bytes == 128 * 32
+    assert [machine.pad_to_lanes(size) for size in (0, 1, 4096, 4097)] == [0, 4096, 4096, 8192]
+    assert (machine.vector_elements(4), machine.vector_elements(2), machine.lane_elements(64)) == (1024, 2048, 1)
+
+
+def test_a_machine_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load_machine("tpu-v3").vector_lanes = 3  # type: ignore[misc]
+
+
+def test_importing_the_simulator_loads_no_numba() -> None:
+    code = "import sys, simulator; simulator.load_machine('tpu-v3'); simulator.Trace; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
