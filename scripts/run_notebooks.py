@@ -16,7 +16,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 
 def run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    where = {"metadata": {"path": str(FOLDER)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import re
 import traceback
 import types
 import warnings
@@ -32,11 +31,10 @@ from torch.utils import _pytree as pytree
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
+from workbench.ops.calls import Target, describe, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ops.literals import to_type
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, place_of, record
-
-Target = Callable[..., object]
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class CapturedProgram:
 
     def flatten(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
         """The tensors of a call, in the order of `graph.inputs`; refuses a call unlike the captured one."""
-        tree, leaves = _flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise errors.InputMismatch(
                 f"{self.graph.name} was captured with inputs of the form {describe(self.graph.input_tree)}, and was "
@@ -114,10 +112,10 @@ class _Trace:
     @staticmethod
     def begin(name: str, target: Target, inputs: Sequence[object], kwargs: dict[str, object]) -> _Trace:
         """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
-        tree, leaves = _flatten_inputs(inputs, kwargs, name)
-        paths = _input_paths(target, inputs, kwargs, name)
+        tree, leaves = flatten_inputs(inputs, kwargs, name)
+        paths = input_paths(target, inputs, kwargs, name)
         aliases = [(path, tensor.detach()) for path, tensor in leaves]
-        user = tuple(Slot("user", _user_path(path, paths), alias) for path, alias in aliases)
+        user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases]))
         return _Trace(name, target, args, kwds, tree, user, reachable(target))
 
@@ -175,7 +173,7 @@ def _by_dynamo(trace: _Trace) -> Recorded:
     gm, given, results = graphs[0]
     with _user_errors(trace.name):
         program = _functional(torch.export.export(gm, given, strict=False))
-    tree, found = _flatten_outputs(returned, trace.name)
+    tree, found = flatten_outputs(returned, trace.name)
     made = [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
     by_id = {id(result): name for result, name in zip(results, made, strict=True)}
     leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
@@ -276,7 +274,7 @@ def _export_results(trace: _Trace, program: ExportedProgram) -> tuple[list[str |
             results.append(torch.empty(0, device="meta"))
             names[id(results[-1])] = spec.arg.name
     returned = pytree.tree_unflatten(results, cast("pytree.TreeSpec", program.call_spec.out_spec))
-    tree, found = _flatten_outputs(returned, trace.name)
+    tree, found = flatten_outputs(returned, trace.name)
     return [names[id(tensor)] for _, tensor in found], tree
 
 
@@ -362,59 +360,6 @@ def _refuse_replaced(trace: _Trace, results: list[torch.Tensor]) -> None:
     )
 
 
-def _flatten_inputs(
-    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
-) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-    try:
-        return trees.flatten((tuple(inputs), dict(kwargs)))
-    except trees.NotATree as error:
-        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
-        raise errors.UnsupportedContainer(
-            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, lists and "
-            f"dicts with string keys"
-        ) from None
-
-
-def _flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-    try:
-        return trees.flatten(returned)
-    except trees.NotATree as error:
-        where = f" at result{error.path}" if error.path else ""
-        raise errors.UnsupportedContainer(
-            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, lists "
-            f"and dicts with string keys. Return e.g. `tuple(result)` or `result.values`."
-        ) from None
-
-
-def _input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
-    """How the user's signature names each positional input."""
-    function = target.forward if isinstance(target, nn.Module) else target
-    try:
-        signature = inspect.signature(cast("Target", function))
-    except (ValueError, TypeError):  # built-in functions have no signature that Python can read
-        return [f"input{i}" for i in range(len(inputs))]
-    try:
-        bound = signature.bind_partial(*inputs)
-        signature.bind(*inputs, **kwargs)
-    except TypeError as error:
-        raise errors.InputMismatch(f"the inputs do not fit {name}{signature}: {error}") from None
-    found: list[str] = []
-    for parameter, value in bound.arguments.items():
-        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
-            found += [f"{parameter}[{i}]" for i in range(len(cast("tuple[object, ...]", value)))]
-        else:
-            found.append(parameter)
-    return found
-
-
-def _user_path(path: str, positional: list[str]) -> str:
-    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
-    if path.startswith("[1]"):
-        return "kwargs" + path.removeprefix("[1]")
-    index, rest = path.removeprefix("[0][").split("]", 1)
-    return positional[int(index)] + rest
-
-
 def _name_of(target: Target) -> str:
     if isinstance(target, nn.Module):
         return type(target).__name__
@@ -426,15 +371,3 @@ def _no_tensor_work(name: str) -> errors.NoTensorWork:
         f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
         f"computed from them."
     )
-
-
-def describe(tree: Tree) -> str:
-    """The containers as one would write them, tensors as dots."""
-    if tree.kind == "leaf":
-        return "·"
-    if tree.constant is not None:
-        return repr(tree.constant.value)
-    items = [describe(item) for item in tree.items]
-    if tree.kind == "dict":
-        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
-    return f"({', '.join(items)})" if tree.kind == "tuple" else f"[{', '.join(items)}]"
