@@ -83,9 +83,7 @@ def test_a_row_too_long_for_the_scratchpad_is_read_once_per_pass():
 @pytest.mark.parametrize("tile", [(32, 16, 16), (50, 56, 61), (129, 20, 7), (1, 56, 61)])
 def test_any_tile_order_and_slot_count_gives_the_same_numbers(order, buffers, tile):
     inputs = [torch.randn(129, 61), torch.randn(61, 56), torch.randn(56)]
-    made = tiled(
-        matmul_bias_gelu, inputs, tile=dict(zip("mnk", tile, strict=True)), order=list(order), buffers=buffers
-    )
+    made = tiled(matmul_bias_gelu, inputs, tile=dict(zip("mnk", tile, strict=True)), order=list(order), buffers=buffers)
     made.assert_matches_eager(*inputs)
 
 
