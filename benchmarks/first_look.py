@@ -4,8 +4,8 @@
 
 1. `import workbench` against `import torch`: at most a fifth.
 2. The first `wb.trace` of softmax 512x512 to cycles, against the first call of the same function under `torch.compile`
-   (inductor, empty cache folder), both after `import torch`: at most a quarter. Our Numba cache is warm for this, since it is
-   filled once per installation; the figure with a cold one is printed too.
+   (inductor, empty cache folder), both after `import torch`: at most a quarter. Our Numba cache is warm for this, since
+   it is filled once per installation; the figure with a cold one is printed too.
 3. `j.with_(mapping=...)` to cycles, against that first trace: at most a fifth.
 
 Of N repeats the median counts.
@@ -91,7 +91,8 @@ class Ratio:
 
     def line(self) -> str:
         verdict = "ok" if self.ratio <= self.bound else "TOO SLOW"
-        return f"{self.name:<58} {self.ours:7.3f} s / {self.theirs:7.3f} s = {self.ratio:6.3f}  (<= {self.bound})  {verdict}"
+        figures = f"{self.ours:7.3f} s / {self.theirs:7.3f} s = {self.ratio:6.3f}"
+        return f"{self.name:<54} {figures}  (<= {self.bound})  {verdict}"
 
 
 def measure(repeat: int) -> tuple[list[Ratio], float]:
