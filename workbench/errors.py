@@ -133,8 +133,6 @@ class MissingRoutes(WorkbenchError):
 
 class ReplayError(WorkbenchError):
     """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
-class NativeInputError(WorkbenchError):
-    """A traced function was run on inputs that are not like the traced ones."""
 
 
 class MappingError(WorkbenchError):

@@ -362,6 +362,18 @@ def test_an_op_without_meaning_is_named() -> None:
         op.execute([raw(INTEGERS), raw(INTEGERS)], ())
 
 
+def test_boxes_may_leave_out_axes_of_one_element() -> None:
+    maps = ["(a, b, c, d, e, f) -> (a, b, c, d, e, f)", "(a, b, c, d, e, f) -> (f, b)"]
+    kinds = ["reduction", "parallel", "reduction", "reduction", "reduction", "parallel"]
+    op = generic(maps, kinds, ["1x?x3x1x2x4xf32", "4x?xf32"], ADD, 1)
+    x, old = randoms((5, 3, 2, 4), (4, 5))
+    np.testing.assert_allclose(op.execute([x, old], ())[0], old + x.sum((1, 2)).T, rtol=1e-5)
+    x, old = randoms((3, 2, 4), (4, 1))
+    np.testing.assert_allclose(op.execute([x, old], ())[0], old + x.sum((0, 1))[:, None], rtol=1e-5)
+    with pytest.raises(ReplayError, match="does not tell which"):
+        op.execute(randoms((3, 4), (4, 1)), ())
+
+
 def test_operands_that_disagree_on_an_extent_are_refused() -> None:
     op = generic(["(r, c) -> (r, c)", "(r, c) -> (r)"], ["parallel", "reduction"], ["4x9xf32", "4xf32"], ADD, 1)
     with pytest.raises(ReplayError, match="dim 0 is 4 and 5 long"):

@@ -233,3 +233,35 @@ def test_tensors_that_do_not_fit_are_refused(tensors: list[torch.Tensor], messag
     kernel = compile_scheduled(row_softmax(100, 77, 32), "softmax")
     with pytest.raises(NativeArgumentError, match=message):
         kernel(tensors)
+
+
+def test_every_control_op_of_the_form_runs() -> None:
+    """Branches, parallel and affine loops, and single elements read and written in DRAM.
+
+    `out[i] = x[i] + 1`, doubled where i is at least 6, by two cores of five columns each.
+    """
+    text = """func.func @k(%x: memref<10xf32>, %out: memref<10xf32>) {
+      %one = arith.constant 1.0 : f32
+      %c5 = arith.constant 5 : index
+      %c6 = arith.constant 6 : index
+      scf.forall (%core) in (2) {
+        %start = affine.apply affine_map<(d0) -> (d0 * 5)>(%core)
+        affine.for %j = 0 to 5 {
+          %i = arith.addi %start, %j : index
+          %v = memref.load %x[%i] : memref<10xf32>
+          %w = arith.addf %v, %one : f32
+          %late = arith.cmpi sge, %i, %c6 : index
+          %r = scf.if %late -> (f32) {
+            %d = arith.addf %w, %w : f32
+            scf.yield %d : f32
+          } else {
+            scf.yield %w : f32
+          }
+          memref.store %r, %out[%i] : memref<10xf32>
+        }
+      }
+      return
+    }"""
+    x, out = random(10), torch.empty(10)
+    compile_scheduled(text, "k")([x, out])
+    assert torch.equal(out, torch.where(torch.arange(10) < 6, x + 1, 2 * (x + 1)))

@@ -87,8 +87,8 @@ def test_every_lost_wait_for_a_result_is_caught_in_softmax() -> None:
     kernel, x = softmax_kernel(26, 5, 8), randoms(130)
     caught, unseen = missed(kernel, [x], softmax(x, 26))
     assert caught >= 15
-    # A maximum that starts from an older tile's may come out too large, and softmax is the same for any shift.
-    assert {(kernel.program.op[edge.source], kernel.program.op[edge.target]) for edge in unseen} <= {(1, 2)}
+    # Only a row's maximum may come from other numbers than it should: softmax is the same for any shift.
+    assert {int(kernel.program.op[edge.target]) for edge in unseen} <= {2}
 
 
 def test_every_lost_wait_for_a_result_is_caught_in_matmul() -> None:

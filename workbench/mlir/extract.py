@@ -105,6 +105,7 @@ class _Extractor:
         self.lines = dict(zip(operations(self.located.operation), _lines(self.text), strict=True))
         self.builder = ProgramBuilder(self.kernel, origin_names=list(self.origins))
         self.tracker = DependenceTracker()
+        self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
         self.loops: list[str] = []
         self.bytes_used = 0
         entry = function_of(self.located).regions[0].blocks[0]
@@ -115,6 +116,8 @@ class _Extractor:
         state = _State([0] * len(self.index_of), self.boxes + [_NOWHERE] * (len(self.box_of) - len(self.boxes)), [])
         for step in steps:
             step(state)
+        for zeroed in list(self.zeroed.values()):
+            self._flush((zeroed.operand,))
         return self.builder.build()
 
     def _argument(self, number: int, argument: Value, written: bool) -> None:
@@ -282,18 +285,74 @@ class _Extractor:
         extent, reduction = _within_rank(description.extent([box.shape for box in boxes]), description.reduction)
         opcode = description.opcode(operands)
         vector = opcode == Opcode.VECTOR
-        instruction = Instruction(
-            opcode=opcode,
-            op=number,
-            iteration=iteration,
-            operands=operands,
-            extent=extent,
-            reduction=reduction if vector else 0,
-            lane=lane_of(extent, reduction, self.machine.vector_lanes) if vector else -1,
-            accumulates=description.role == "contraction",
-            origins=description.origins,
+        if description.zeroes:
+            self._flush(operands)
+            self.zeroed[_place(operands[0])] = _Zeroed(description, number, iteration, operands[0], extent)
+            return
+        accumulates, origins = description.role == "contraction", description.origins
+        if accumulates and self._zero_of(operands[-1]) is not None:
+            zeroed = self.zeroed.pop(_place(operands[-1]))
+            accumulates, origins = False, tuple(sorted({*origins, *zeroed.description.origins}))
+            operands = (*operands[:-1], replace(operands[-1], access=Access.WRITE))
+        self._flush(operands)
+        self._add(
+            Instruction(
+                opcode=opcode,
+                op=number,
+                iteration=iteration,
+                operands=operands,
+                extent=extent,
+                reduction=reduction if vector else 0,
+                lane=lane_of(extent, reduction, self.machine) if vector else -1,
+                accumulates=accumulates,
+                origins=origins,
+            )
         )
+
+    def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
+        """The pending fill that this accumulator starts from."""
+        zeroed = self.zeroed.get(_place(accumulator))
+        same = zeroed is not None and replace(zeroed.operand, access=accumulator.access) == accumulator
+        return zeroed if same else None
+
+    def _flush(self, operands: tuple[Operand, ...]) -> None:
+        """Pending fills of what these operands touch become vector instructions after all."""
+        for operand in operands:
+            zeroed = self.zeroed.pop(_place(operand), None)
+            if zeroed is not None:
+                lane = lane_of(zeroed.extent, 0, self.machine)
+                self._add(
+                    Instruction(
+                        Opcode.VECTOR,
+                        zeroed.op,
+                        zeroed.iteration,
+                        (zeroed.operand,),
+                        zeroed.extent,
+                        lane=lane,
+                        origins=zeroed.description.origins,
+                    )
+                )
+
+    def _add(self, instruction: Instruction) -> None:
         self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Zeroed:
+    """A fill with zero that waits for what comes next: a matmul can start from zero by itself.
+
+    An array that begins a K chain overwrites its accumulators, so such a fill is no work of its own.
+    """
+
+    description: Description
+    op: int
+    iteration: tuple[int, ...]
+    operand: Operand
+    extent: tuple[int, ...]
+
+
+def _place(operand: Operand) -> tuple[int, int, int]:
+    return operand.space, operand.target, operand.slot
 
 
 _NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)

@@ -126,7 +126,7 @@ def _elements_per_step(payload: Payload, machine: Machine) -> int:
 
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
-    fixed = set(outermost(payload)) | (set(payload.reduced) if whole else set())
+    fixed = {*outermost(payload), *(payload.reduced if whole else ())}
     free = [dim for dim in payload.dims if dim not in fixed]
     if whole or not payload.reduced:
         return free[::-1]

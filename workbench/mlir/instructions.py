@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
-from workbench.mlir.bindings import Value, segments
+from workbench.mlir.bindings import Value, maker, segments
 from workbench.mlir.origins import origins_of
 from workbench.mlir.payload import axis_loops, indexing_maps, iterators, matmul_loops, role_of
 
@@ -29,6 +31,8 @@ class Description:
     sources: tuple[tuple[int, int], ...]
     """For each entry of the extent, which operand and axis it is read off; (-1, 0) is an extent of one."""
     origins: tuple[int, ...]
+    zeroes: bool
+    """It fills its box with zero."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
@@ -68,7 +72,17 @@ def describe(op: ir.Operation) -> Description:
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
         tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order),
         origins_of(op),
+        op.name == "linalg.fill" and _is_zero(op.operands[0]),
     )
+
+
+def _is_zero(value: Value) -> bool:
+    op = maker(value)
+    if op is None or op.name != "arith.constant":
+        return False
+    constant = op.attributes["value"]
+    kind = ir.FloatAttr if isinstance(constant, ir.FloatAttr) else ir.IntegerAttr
+    return kind(constant).value == 0
 
 
 def _access(op: ir.Operation, position: int) -> Access:
@@ -109,14 +123,21 @@ def _class_counts(op: ir.Operation) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def lane_of(extent: tuple[int, ...], reduction: int, lanes: int) -> int:
-    """The dim spread over the lanes: the outermost parallel one that fills them, else the longest parallel one.
+def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine) -> int:
+    """The dim spread over the lanes: the one that takes the fewest vectors, the outermost of equals.
 
-    Only a space without parallel dims spreads a reduced one, and pays for reducing across lanes.
+    A reduced dim on the lanes pays for a tree across them. -1 for a space without dims.
     """
-    parallel = [dim for dim in range(len(extent)) if not reduction >> dim & 1]
-    filling = [dim for dim in parallel if extent[dim] >= lanes]
-    if filling:
-        return filling[0]
-    candidates = [dim for dim in parallel if extent[dim] > 1] or list(range(len(extent)))
-    return max(candidates, key=lambda dim: extent[dim], default=-1)
+    return min(range(len(extent)), key=lambda dim: _vectors(extent, reduction, dim, machine), default=-1)
+
+
+def _vectors(extent: tuple[int, ...], reduction: int, lane: int, machine: Machine) -> int:
+    """Vectors of a pass with this lane dim, counted in f32, and steps of the trees across lanes."""
+    packed = machine.lane_elements(4)
+    rest = math.prod(size for dim, size in enumerate(extent) if dim != lane)
+    vectors = -(-extent[lane] // machine.vector_lanes) * -(-rest // packed)
+    if not reduction >> lane & 1:
+        return vectors
+    results = math.prod(size for dim, size in enumerate(extent) if not reduction >> dim & 1)
+    steps = (min(extent[lane], machine.vector_lanes) - 1).bit_length() * (1 + machine.cross_lane_step_cycles)
+    return vectors + -(-results // packed) * steps

@@ -82,10 +82,7 @@ class LinalgOp:
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
         """New contents of the outputs, given the contents of all memref operands, inputs first."""
-        given = iter(tiles)
-        ranks = [len(exprs) for exprs, value in zip(self._maps, self._operands, strict=True) if _is_memref(value)]
-        if [tile.ndim for tile in tiles] != ranks:
-            raise ReplayError(f"operands have {[tile.ndim for tile in tiles]} axes, the op takes {ranks}")
+        given = (_with_unit_axes(tile, axes) for tile, axes in zip(tiles, self._axes(), strict=True))
         arrays = [
             next(given) if _is_memref(value) else np.asarray(_scalar(value, counters)) for value in self._operands
         ]
@@ -98,8 +95,16 @@ class LinalgOp:
                 values = self._fold(self._combined, spread, space, counters)
             else:
                 values = self._walk(spread, space, counters)
-        outputs = zip(values, arrays[self._inputs :], self._maps[self._inputs :], strict=True)
-        return [_lay_back(value, array.shape, exprs, space) for value, array, exprs in outputs]
+        outputs = zip(values, arrays[self._inputs :], self._maps[self._inputs :], tiles[-self.outputs :], strict=True)
+        return [
+            _lay_back(value, array.shape, exprs, space).reshape(tile.shape) for value, array, exprs, tile in outputs
+        ]
+
+    def _axes(self) -> list[list[int | None]]:
+        """Extents of each memref operand's axes, None where only running tells."""
+        dynamic = ir.ShapedType.get_dynamic_size()
+        shapes = [ir.MemRefType(value.type).shape for value in self._operands if _is_memref(value)]
+        return [[None if extent == dynamic else extent for extent in shape] for shape in shapes]
 
     def _space(self, arrays: Sequence[Array]) -> tuple[int, ...]:
         """Extents of the iteration space, each read off an operand that has the dim as an axis of its own."""
@@ -254,6 +259,18 @@ def _is_memref(value: ir.Value) -> bool:
 
 def _uses(value: ir.Value) -> int:
     return len(list(value.uses))
+
+
+def _with_unit_axes(tile: Array, axes: Sequence[int | None]) -> Array:
+    """The tile with as many axes as its memref has: a box of more than five leaves out those of one element."""
+    if tile.ndim == len(axes):
+        return tile
+    fixed = sum(extent not in (1, None) for extent in axes)
+    if tile.ndim not in (fixed, fixed + axes.count(None)):
+        raise ReplayError(f"an operand of shape {list(tile.shape)} does not tell which of {list(axes)} it leaves out")
+    kept = iter(tile.shape)
+    units = (1, None) if tile.ndim == fixed else (1,)
+    return tile.reshape([1 if extent in units else next(kept) for extent in axes])
 
 
 def _axis_index(space: tuple[int, ...]) -> Callable[[int], Array]:

@@ -34,7 +34,8 @@ def replay(
     """Runs the kernel's program in time order, writing into the storages of its outputs.
 
     `storages` are the flat storages of the arguments, offsets included (bf16 as uint16); `starts` and `ends` give
-    each instruction's cycles. Whoever starts at the cycle in which another ends sees its results.
+    the cycles in which each instruction reads its operands and in which its results are complete (`start` and `done`
+    of a trace's spans). Whoever starts at the cycle in which another ends sees its results.
     """
     program = kernel.program
     machine = _Memory(program, storages)
@@ -133,7 +134,8 @@ def _begin(
         raise ReplayError(f"instruction {index} has {len(instruction.operands)} operands, its op {len(op.elements)}")
     # A matmul that follows another into the same accumulator streams behind it: what the first leaves there is
     # added where the sums come out, at the end, not when the second starts.
-    late = any(kind == DependenceKind.ACCUMULATE for _, kind in instruction.dependences)
+    chained = any(kind == DependenceKind.ACCUMULATE for _, kind in instruction.dependences)
+    late = chained and instruction.accumulates
     from_zero = late or (instruction.opcode == Opcode.MATMUL and not instruction.accumulates)
     tiles: list[Array] = []
     for position, (operand, element) in enumerate(zip(instruction.operands, op.elements, strict=True)):
