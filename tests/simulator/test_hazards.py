@@ -103,6 +103,19 @@ def test_an_edge_that_points_forward_is_refused() -> None:
         verify(dataclasses.replace(program, dependence=dependence))
 
 
+def test_only_matmuls_of_one_accumulator_can_be_chained() -> None:
+    program = matmul_chain(32, 32, 32, tile=16, slots=2)
+    links = np.flatnonzero(program.dependence_kind == ACC)
+    for edge in (0, int(links[0])):
+        kinds, accumulates = program.dependence_kind.copy(), program.accumulates.copy()
+        kinds[edge] = ACC
+        accumulates[program.opcode != Opcode.MATMUL] = 1  # a vector pass that claims to accumulate is none
+        if edge == links[0]:
+            accumulates[:] = 0
+        with pytest.raises(ProgramError, match=r"instruction \d+ .* cannot accumulate onto instruction \d+"):
+            verify(dataclasses.replace(program, dependence_kind=kinds, accumulates=accumulates))
+
+
 @pytest.mark.parametrize(
     ("column", "index", "value", "message"),
     [
