@@ -13,7 +13,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -165,8 +165,13 @@ class Trace:
         arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
         trace_file.write_trace(path, self.machine, self.kernels, self.unit_names, arrays)
 
+    def to_bytes(self) -> bytes:
+        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
+        return trace_file.pack_trace(self.machine, self.kernels, self.unit_names, arrays)
+
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Trace:
+    def load(path: str | os.PathLike[str] | BinaryIO) -> Trace:
         """The trace that `save` wrote; `FileFormatError` for anything else."""
         found = trace_file.read_trace(path)
         return Trace(found.machine, found.kernels, found.unit_names, **found.arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -55,15 +55,25 @@ def write_trace(
     arrays: Mapping[str, files.Array],
 ) -> None:
     """Writes a trace's file."""
-    header = {
+    files.write(path, FORMAT, VERSION, _header(machine, kernels, units), arrays)
+
+
+def pack_trace(
+    machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...], arrays: Mapping[str, files.Array]
+) -> bytes:
+    """What a trace's file holds."""
+    return files.pack(FORMAT, VERSION, _header(machine, kernels, units), arrays)
+
+
+def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) -> files.Json:
+    return {
         "machine": {"figures": machine.figures(), "assumed": machine.assumed, "sources": machine.sources},
         "kernels": kernels,
         "units": units,
     }
-    files.write(path, FORMAT, VERSION, header, arrays)
 
 
-def read_trace(path: str | os.PathLike[str]) -> Found:
+def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
     header, arrays = files.read(path, FORMAT, VERSION)
     try:

@@ -124,3 +124,34 @@ except MissingExtra as error:
 """
     out = run(code, blocked=("matplotlib",))
     assert "pip install 'aten-workbench[lab]'" in out and "matplotlib is not installed" in out
+
+
+def test_a_saved_journey_opens_shows_itself_and_is_simulated_without_any_heavy_library(tmp_path: Path):
+    import torch
+
+    import workbench as wb
+
+    path = tmp_path / "softmax.journey"
+    journey = wb.trace(torch.softmax, torch.randn(100, 77), 1)
+    journey.save(path)
+    code = f"""
+import workbench as wb
+j = wb.load({str(path)!r})
+stages = (j.captured, j.lowered, j.rendered, j.scheduled, j.simulated)
+print(all(len(stage.table) and len(stage.text()) > 100 and stage.html().startswith("<") for stage in stages))
+print(all(stage._repr_mimebundle_()["text/plain"] == repr(stage) for stage in stages))
+again, elsewhere = (wb.simulate(j.lowered, j.scheduled, machine=each) for each in (j.machine, "tpu-v2"))
+print(again.cycles, elsewhere.cycles > 0)
+try:
+    j.with_(machine="edge-8x8").simulated
+except wb.WorkbenchError as error:
+    print(type(error).__name__, error)
+try:
+    j.check()
+except wb.WorkbenchError as error:
+    print(type(error).__name__)
+"""
+    lines = run(code).splitlines()
+    assert lines[:3] == ["True", "True", f"{journey.simulated.cycles} True"]
+    assert lines[3].startswith("MissingExtra torch") and "scheduling needs it: pip install" in lines[3]
+    assert lines[4] == "NoFunction"

@@ -279,13 +279,11 @@ def test_what_is_not_there_yet_says_so():
     journey = softmax_journey()
     calls = {
         "j.select": lambda: journey.select("softmax"),
-        "j.save": lambda: journey.save("x"),
         "j.to_perfetto": lambda: journey.to_perfetto("x"),
         "j.to_html": lambda: journey.to_html("x"),
         "with_(fusion": lambda: journey.with_(fusion=()),
         "with_(schedule": lambda: journey.with_(schedule=""),
         "train=True": lambda: softmax_journey(train=True),
-        "wb.load": lambda: wb.load,
         "wb.compare": lambda: wb.compare,
         "wb.last_journeys": lambda: wb.last_journeys,
         "a widget": journey.captured.widget,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError as WorkbenchError
     from workbench.journey import Journey as Journey
     from workbench.journey import capture as capture
+    from workbench.journey import load as load
     from workbench.journey import lower as lower
     from workbench.journey import machine as machine
     from workbench.journey import machines as machines
@@ -38,6 +39,7 @@ _HOMES = {
     "workbench.journey": (
         "Journey",
         "capture",
+        "load",
         "lower",
         "machine",
         "machines",
@@ -52,7 +54,7 @@ _HOMES = {
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NOT_YET = frozenset({"Selection", "compare", "last_journeys", "load"})
+_NOT_YET = frozenset({"Selection", "compare", "last_journeys"})
 
 __all__ = [
     "Captured",
@@ -65,6 +67,7 @@ __all__ = [
     "Simulated",
     "WorkbenchError",
     "capture",
+    "load",
     "lower",
     "machine",
     "machines",

@@ -6,23 +6,27 @@ that shares the stages which the change does not touch.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 from simulator import Machine, load_machine, machine_names
-from workbench import mlir, ops, stages
+from workbench import __version__, ir, mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
-from workbench.errors import BadOption, not_yet
+from workbench.errors import BadOption, MissingExtra, NoFunction, not_yet
 from workbench.ir import AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
 
 if TYPE_CHECKING:
     import torch
 
+    from workbench.ir.archive import Archive
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
@@ -50,6 +54,12 @@ class Once(Generic[T]):
         self._made: list[T] = []
         self.seconds: float | None = None
 
+    def keep(self, seconds: float | None) -> Once[T]:
+        """The same, made now, with the seconds that it once took elsewhere."""
+        self._made.append(self._make())
+        self.seconds = seconds
+        return self
+
     def __call__(self) -> T:
         if not self._made:
             with waiting(self.name):
@@ -63,7 +73,8 @@ class Once(Generic[T]):
 class Request:
     """What a journey was asked for."""
 
-    target: Callable[..., object]
+    target: Callable[..., object] | None
+    """None in a journey that was loaded from `path`."""
     inputs: tuple[object, ...]
     kwargs: Mapping[str, object]
     machine: Machine
@@ -72,6 +83,7 @@ class Request:
     mapping: Mapping[str, UserMapping] | None = None
     fusion: object = None
     prefer: str | None = None
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,18 +97,21 @@ class Stages:
     simulated: Once[Simulated]
     kernels: Once[KernelCache]
     """Native code by the text it was compiled from: shared by all journeys that come from one trace."""
+    sources: Once[dict[str, str]]
+    """`file:line` -> the user's line of Python, read when the journey was traced."""
 
     @staticmethod
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
         lowered = Once("lower", lambda: _lower(captured().record, request))
-        rendered = Once("render", lambda: Rendered(stages.render.render(lowered().record)))
+        rendered = Once("render", lambda: _render(lowered().record))
         kernels = Once("compile", lambda: mlir.runtime.KernelCache())
-        return Stages._scheduled(request, captured, lowered, rendered, kernels)
+        sources = Once("read the sources", lambda: views.sources.source_lines(captured().record))
+        return Stages._scheduled(request, captured, lowered, rendered, kernels, sources)
 
     def rescheduled(self, request: Request) -> Stages:
         """The same capture, lowering and rendering, whether made already or not; the rest anew."""
-        return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels)
+        return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
 
     @staticmethod
     def _scheduled(
@@ -105,25 +120,63 @@ class Stages:
         lowered: Once[Lowered],
         rendered: Once[Rendered],
         kernels: Once[KernelCache],
+        sources: Once[dict[str, str]],
     ) -> Stages:
         scheduled = Once(
             "schedule", lambda: _schedule(lowered().record, rendered().record, request.machine, request.mapping)
         )
         simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
-        return Stages(captured, lowered, rendered, scheduled, simulated, kernels)
+        return Stages(captured, lowered, rendered, scheduled, simulated, kernels, sources)
+
+    @staticmethod
+    def loaded(found: Archive) -> Stages:
+        """The stages of a file, all of them made."""
+        took = found.seconds.get
+        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled))
+        return Stages(
+            Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
+            Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
+            Once("render", lambda: Rendered(found.rendered)).keep(took("render")),
+            Once("schedule", lambda: Scheduled(found.scheduled)).keep(took("schedule")),
+            Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
+            Once("compile", lambda: mlir.runtime.KernelCache()),
+            Once("read the sources", lambda: found.sources).keep(None),
+        )
 
     def all(self) -> tuple[Once[Captured], Once[Lowered], Once[Rendered], Once[Scheduled], Once[Simulated]]:
         return self.captured, self.lowered, self.rendered, self.scheduled, self.simulated
 
 
+@contextlib.contextmanager
+def _compiler(what: str) -> Generator[None]:
+    """Turns a compiler that is not installed into the one error that says so: opening a saved journey needs none."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("torch", "torch_mlir"):
+            raise
+        raise MissingExtra(
+            f"{error.name} is not installed, and {what} needs it: pip install aten-workbench. A loaded journey is "
+            "read, selected in and simulated without it: wb.simulate(j.lowered, j.scheduled, machine=...)"
+        ) from None
+
+
 def _capture(request: Request) -> Captured:
+    assert request.target is not None, "a loaded journey is captured already"
     program = stages.capture.capture(request.target, request.inputs, request.kwargs, mode=request.capture)
     return Captured(program.graph, program)
 
 
 def _lower(graph: AtenGraph, request: Request) -> Lowered:
-    made = stages.lower.lower(graph, on_missing=request.on_missing, fusion=request.fusion, prefer=request.prefer)
-    return Lowered(made)
+    with _compiler("lowering"):
+        verb = stages.lower.lower
+    return Lowered(verb(graph, on_missing=request.on_missing, fusion=request.fusion, prefer=request.prefer))
+
+
+def _render(lowered: KernelGraph) -> Rendered:
+    with _compiler("rendering"):
+        verb = stages.render.render
+    return Rendered(verb(lowered))
 
 
 def _schedule(
@@ -132,7 +185,9 @@ def _schedule(
     machine: Machine,
     mapping: Mapping[str, UserMapping] | None,
 ) -> Scheduled:
-    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping))
+    with _compiler("scheduling"):
+        verb = stages.schedule.schedule
+    return Scheduled(verb(lowered, rendered, machine, mapping))
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
@@ -188,7 +243,7 @@ class Journey:
 
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
-        program = self._program()
+        program = self._program("run")
         values = program.flatten(inputs, kwargs or {}) + program.live()
         return program.rebuild(self._native("scheduled").run(values))
 
@@ -207,9 +262,9 @@ class Journey:
         """
         if stage not in CHECKED_STAGES:
             raise BadOption(f"stage={stage!r} cannot be checked; the stages with numbers are {_listed(CHECKED_STAGES)}")
+        program = self._program("check")
         if not inputs and kwargs is None:
             inputs, kwargs = self._request.inputs, self._request.kwargs
-        program = self._program()
         user, held = program.flatten(inputs, kwargs or {}), program.live()
         with waiting("check"):
             pairs = self._pairs(stage, user, held)
@@ -223,6 +278,7 @@ class Journey:
             value.detach().clone() if slot.value in changed else value
             for slot, value in zip(graph.inputs, [*user, *held], strict=True)
         ]
+        assert self._request.target is not None
         expected = ops.reference.reference(self._request.target, graph, user, held)
         if stage == "captured":
             got = ops.execute.execute(graph, values)
@@ -245,9 +301,10 @@ class Journey:
             return program.from_rendered(self.lowered.record, self.rendered.record, cache)
         return program.from_scheduled(self.lowered.record, self.scheduled.record, cache)
 
-    def _program(self) -> CapturedProgram:
+    def _program(self, what: str) -> CapturedProgram:
         program = self.captured.program
-        assert program is not None, "a traced journey holds its function"
+        if program is None:
+            raise NoFunction(self._request.path, what)
         return program
 
     def with_(
@@ -276,8 +333,25 @@ class Journey:
     def select(self, what: object) -> object:
         raise not_yet("j.select")
 
-    def save(self, path: str) -> None:
-        raise not_yet("j.save", "j.captured.record.to_json() saves the captured graph.")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the whole journey, without weights and inputs, to one file that `wb.load` opens without PyTorch.
+
+        What has not run yet runs now. The file is written all or nothing.
+        """
+        request = self._request
+        asked = ir.archive.Asked(
+            request.capture, request.on_missing, request.prefer, *map(_as_json, (request.mapping, request.fusion))
+        )
+        whole = ir.archive.Archive(
+            asked,
+            self.lowered.record,
+            self.rendered.record,
+            self.scheduled.record,
+            self.simulated.record,
+            self._stages.sources(),
+            self.seconds,
+        )
+        ir.archive.save(path, whole, made_by=f"aten-workbench {__version__}")
 
     def to_perfetto(self, path: str) -> None:
         raise not_yet("j.to_perfetto", "j.simulated.events is the timeline as a DataFrame.")
@@ -316,9 +390,25 @@ def trace(
         raise not_yet("train=True", "Forward passes without gradients work.")
     given = MappingProxyType(dict(kwargs or {}))
     request = Request(fn_or_module, inputs, given, _machine(machine), capture, on_missing, mapping, fusion, prefer)
-    journey = Journey(request, Stages.of(request))
-    _ = journey.captured
-    return journey
+    made = Stages.of(request)
+    _ = made.captured(), made.sources()
+    return Journey(request, made)
+
+
+def load(path: str | os.PathLike[str]) -> Journey:
+    """The journey that `j.save(path)` wrote. Neither PyTorch nor MLIR is needed to open, read and simulate it.
+
+    It can be looked at and selected in like any other. `wb.simulate(j.lowered, j.scheduled, machine=...)` simulates it
+    again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the function; `run`
+    and `check` need the function and are refused.
+    """
+    found = ir.archive.load(path)
+    asked, none = found.asked, MappingProxyType(dict[str, object]())
+    request = Request(
+        None, (), none, found.machine, asked.capture, asked.on_missing, prefer=asked.prefer, path=str(path)
+    )
+    request = replace(request, mapping=json.loads(asked.mapping), fusion=json.loads(asked.fusion))
+    return Journey(request, Stages.loaded(found))
 
 
 def capture(
@@ -374,6 +464,10 @@ def machines() -> tuple[str, ...]:
 
 def _machine(given: str | Machine) -> Machine:
     return load_machine(given) if isinstance(given, str) else given
+
+
+def _as_json(option: object) -> str:
+    return json.dumps(option, sort_keys=True)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -1,5 +1,7 @@
 """The nouns of the workbench: plain frozen records, JSON in and out, free of torch, MLIR and Jupyter."""
 
+from typing import TYPE_CHECKING
+
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ir.kernels import (
@@ -17,6 +19,10 @@ from workbench.ir.kernels import (
     Snapshot,
     View,
 )
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.ir import archive as archive
 
 __all__ = [
     "Absorbed",
@@ -45,3 +51,5 @@ __all__ = [
     "Tree",
     "View",
 ]
+
+__getattr__ = submodules(__name__, "archive")

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from workbench.views import graph as graph
     from workbench.views import kernels as kernels
     from workbench.views import machines as machines
+    from workbench.views import sources as sources
     from workbench.views import table as table
     from workbench.views import timeline as timeline
 
-__getattr__ = submodules(__name__, "frame", "gantt", "graph", "kernels", "machines", "table", "timeline")
+__getattr__ = submodules(__name__, "frame", "gantt", "graph", "kernels", "machines", "sources", "table", "timeline")

@@ -1,0 +1,180 @@
+"""A journey in a file: whole or refused, the same when opened, and of use without PyTorch."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.programs import MLP
+from workbench import errors
+from workbench.ir import archive
+
+
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
+    torch.manual_seed(0)
+    return wb.trace(MLP(24, 40, 8).eval(), torch.randn(16, 24), machine="edge-8x8")
+
+
+@pytest.fixture(scope="module")
+def saved(journey: wb.Journey, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "mlp.journey"
+    journey.save(path)
+    return path
+
+
+def test_a_loaded_journey_is_the_saved_one(journey: wb.Journey, saved: Path):
+    loaded = wb.load(saved)
+    assert loaded.captured.record == journey.captured.record
+    assert loaded.lowered.record == journey.lowered.record
+    assert loaded.rendered.record == journey.rendered.record
+    assert loaded.scheduled.record == journey.scheduled.record
+    assert loaded.simulated.record.digest() == journey.simulated.record.digest()
+    assert loaded.machine == journey.machine and loaded.seconds == journey.seconds
+    for mine, theirs in zip(
+        (loaded.captured, loaded.lowered, loaded.rendered, loaded.scheduled, loaded.simulated),
+        (journey.captured, journey.lowered, journey.rendered, journey.scheduled, journey.simulated),
+        strict=True,
+    ):
+        assert mine.text() == theirs.text() and mine.html() == theirs.html() and mine.table.equals(theirs.table)
+
+
+def test_simulated_again_it_takes_the_same_cycles_and_keeps_its_invariants(journey: wb.Journey, saved: Path):
+    loaded = wb.load(saved)
+    again = wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)
+    assert again.record.digest() == journey.simulated.record.digest()
+    loaded.simulated.record.invariants()
+
+
+def test_the_file_holds_no_weights(saved: Path):
+    weights = sum(p.numel() * 4 for p in MLP(24, 40, 8).parameters())
+    with zipfile.ZipFile(saved) as file:
+        names = set(file.namelist())
+    kernels = len(wb.load(saved).scheduled.record.kernels)
+    programs = {f"programs/{number}.npz" for number in range(kernels)}
+    assert names == {"journey.json", "lowered.json", "rendered.json", "scheduled.json", "trace.npz"} | programs
+    assert weights > 0  # and none of these members holds a tensor: their schemas are those of the records
+
+
+def test_equal_journeys_make_equal_files_and_a_second_save_replaces_the_first(journey: wb.Journey, tmp_path: Path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    journey.save(first)
+    second.write_text("something else")
+    journey.save(second)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    journey: wb.Journey, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    target = tmp_path / "kept"
+    target.write_bytes(saved.read_bytes())
+
+    def broken(source: object, into: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(archive.os, "replace", broken)
+    with pytest.raises(OSError, match="the disk is full"):
+        journey.save(target)
+    assert target.read_bytes() == saved.read_bytes() and len(list(tmp_path.iterdir())) == 1
+
+
+def test_run_and_check_of_a_loaded_journey_say_that_the_function_is_not_there(saved: Path):
+    loaded = wb.load(saved)
+    for call, word in ((loaded.run, "run"), (loaded.check, "check")):
+        with pytest.raises(errors.NoFunction, match=f"{word} computes with the function.*mlp.journey holds neither"):
+            call(torch.randn(16, 24))
+
+
+def test_a_loaded_journey_is_scheduled_for_another_machine_from_its_records(journey: wb.Journey, saved: Path):
+    elsewhere = wb.load(saved).with_(machine="tpu-v3")
+    assert elsewhere.simulated.record.digest() == journey.with_(machine="tpu-v3").simulated.record.digest()
+
+
+def rewritten(path: Path, into: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """The file with some of its members changed, the zip around them whole."""
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    change(members)
+    with zipfile.ZipFile(into, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return into
+
+
+def manifest_with(**changes: object) -> Callable[[dict[str, bytes]], None]:
+    def change(members: dict[str, bytes]) -> None:
+        manifest = json.loads(members["journey.json"]) | changes
+        members["journey.json"] = json.dumps(manifest).encode()
+
+    return change
+
+
+def without(name: str) -> Callable[[dict[str, bytes]], None]:
+    return lambda members: members.__delitem__(name)
+
+
+def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], None]:
+    def change(members: dict[str, bytes]) -> None:
+        assert old in members[name]
+        members[name] = members[name].replace(old, new, 1)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 1"),
+        (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
+        (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
+        (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json does not have its checksum"),
+        (without("trace.npz"), errors.JourneyFileEdited, "trace.npz is missing"),
+        (without("journey.json"), errors.JourneyFileForeign, "a zip of lowered.json"),
+        (edited("lowered.json", b"relu", b"gelu"), errors.JourneyFileEdited, "lowered.json does not have its"),
+        (lambda members: members.update(extra=b"1"), errors.JourneyFileEdited, "extra was added later"),
+    ],
+    ids=["version", "records", "format", "manifest", "missing", "no manifest", "record", "added"],
+)
+def test_a_file_that_is_not_what_was_saved_is_refused_with_the_reason(
+    saved: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], error: type[Exception], message: str
+):
+    path = rewritten(saved, tmp_path / "changed.journey", change)
+    with pytest.raises(error, match=message) as caught:
+        wb.load(path)
+    assert isinstance(caught.value, errors.JourneyFileError) and str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("part", [0, 50, 0.5, 0.99])
+def test_a_file_that_is_cut_off_is_refused_as_such(saved: Path, tmp_path: Path, part: float):
+    data = saved.read_bytes()
+    path = tmp_path / "short.journey"
+    path.write_bytes(data[: part if isinstance(part, int) else int(len(data) * part)])
+    with pytest.raises(errors.JourneyFileTruncated, match="its end is missing"):
+        wb.load(path)
+
+
+def test_flipped_bits_are_found_wherever_they_are(saved: Path, tmp_path: Path):
+    data = saved.read_bytes()
+    path = tmp_path / "flipped.journey"
+    for place in range(200, len(data), len(data) // 20):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        with pytest.raises(errors.JourneyFileError):
+            wb.load(path)
+
+
+@pytest.mark.parametrize("content", [b"hello", b"{}", b"PK\x03\x04" + b"x" * 100], ids=["text", "json", "other zip"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens what j\.save"):
+        wb.load(path)
+    with pytest.raises(FileNotFoundError):
+        wb.load(tmp_path / "nothing")

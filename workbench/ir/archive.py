@@ -1,0 +1,237 @@
+"""A whole journey in one file: every record it made, no weights, and nothing that needs PyTorch to be read.
+
+The file is a zip. `journey.json` names the format and version, says what was asked for, and has a checksum of every
+other member; it carries one of itself too. The others are the records as JSON, and the tile programs and the trace in
+their own formats. What cannot be understood whole is refused, each reason with an error of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import tempfile
+import typing
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from simulator.errors import FileFormatError
+from simulator.machine import Machine
+from simulator.program import TileProgram
+from simulator.trace import Trace
+from workbench.errors import JourneyFileEdited, JourneyFileForeign, JourneyFileTruncated, JourneyFileVersion
+from workbench.ir import codec
+from workbench.ir.codec import RecordFormatError
+from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
+
+FORMAT, VERSION = "aten-workbench/journey", 1
+_MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
+    "journey.json",
+    "lowered.json",
+    "rendered.json",
+    "scheduled.json",
+    "trace.npz",
+)
+_ZIP_BEGINS = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the journey was asked for, as far as it is data."""
+
+    capture: str
+    on_missing: str
+    prefer: str | None
+    mapping: str
+    """The user's mapping and choice of fusions as JSON texts: the journey's business, not the archive's."""
+    fusion: str
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What a file holds. The captured graph is part of the lowered one, the machine part of the trace."""
+
+    asked: Asked
+    lowered: KernelGraph
+    rendered: tuple[KernelModule, ...]
+    scheduled: ScheduledProgram
+    trace: Trace
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    """`file:line` -> the user's line of Python, as it was when the journey was made."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Wall seconds of every stage."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.trace.machine
+
+
+def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> None:
+    """Writes the file, all or nothing: a reader sees the old one or the new one."""
+    data = pack(archive, made_by=made_by)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Archive:
+    """The archive that `save` wrote, or one of the `JourneyFile...` errors."""
+    return unpack(Path(path).read_bytes(), str(path))
+
+
+def pack(archive: Archive, *, made_by: str) -> bytes:
+    """What the file holds. Equal archives give equal bytes: the zip's dates are fixed."""
+    members = {
+        _LOWERED: _json(codec.encode(archive.lowered)),
+        _RENDERED: _json(codec.encode(archive.rendered)),
+        _SCHEDULED: _json(_encode_scheduled(archive.scheduled)),
+        _TRACE: archive.trace.to_bytes(),
+    }
+    for number, kernel in enumerate(archive.scheduled.kernels):
+        members[_program_name(number)] = kernel.program.to_bytes()
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schema": _schema(),
+        "made_by": made_by,
+        "asked": codec.encode(archive.asked),
+        "sources": archive.sources,
+        "seconds": archive.seconds,
+        "members": {name: _digest(data) for name, data in members.items()},
+    }
+    manifest["checksum"] = _digest(_json(manifest))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in {_MANIFEST: _json(manifest), **members}.items():
+            file.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def unpack(data: bytes, path: str) -> Archive:
+    """The archive in these bytes; `path` is for messages."""
+    manifest, members = _read(data, path)
+    try:
+        programs = {
+            name: TileProgram.load(io.BytesIO(content))
+            for name, content in members.items()
+            if name.startswith("programs/")
+        }
+        return Archive(
+            asked=codec.decode(Asked, manifest["asked"], "asked"),
+            lowered=codec.decode(KernelGraph, json.loads(members[_LOWERED]), "lowered"),
+            rendered=codec.decode(tuple[KernelModule, ...], json.loads(members[_RENDERED]), "rendered"),
+            scheduled=_decode_scheduled(json.loads(members[_SCHEDULED]), programs),
+            trace=Trace.load(io.BytesIO(members[_TRACE])),
+            sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
+            seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),
+        )
+    except (RecordFormatError, FileFormatError, ValueError, KeyError) as error:
+        raise JourneyFileEdited(path, f"its parts do not fit together: {error}") from None
+
+
+def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Manifest and members, with every checksum right."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            names = file.namelist()
+            if _MANIFEST not in names:
+                raise JourneyFileForeign(path, f"it is a zip of {', '.join(names[:3]) or 'nothing'}")
+            content = {name: file.read(name) for name in names}
+    except zipfile.BadZipFile as error:
+        if "CRC" in str(error):
+            raise JourneyFileEdited(path, str(error)) from None
+        if not data or (data.startswith(_ZIP_BEGINS) and _MANIFEST.encode() in data[:64]):
+            raise JourneyFileTruncated(path, len(data)) from None
+        raise JourneyFileForeign(path, "it is no zip file") from None
+    except (zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
+        raise JourneyFileEdited(path, str(error)) from None
+    manifest = _manifest(content.pop(_MANIFEST), path)
+    _compare(cast("dict[str, str]", manifest["members"]), content, path)
+    return manifest, content
+
+
+def _manifest(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        raise JourneyFileEdited(path, f"{_MANIFEST} is not JSON") from None
+    manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if manifest.get("format") != FORMAT:
+        raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
+    if (manifest.get("version"), manifest.get("schema")) != (VERSION, _schema()):
+        told = f"version {manifest.get('version')!r} with records {manifest.get('schema')!r}"
+        raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))
+    checksum = manifest.pop("checksum", None)
+    if checksum != _digest(_json(manifest)):
+        raise JourneyFileEdited(path, f"{_MANIFEST} does not have its checksum any more")
+    return manifest
+
+
+def _compare(expected: dict[str, str], found: dict[str, bytes], path: str) -> None:
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            raise JourneyFileEdited(path, f"its part {name} is missing")
+        if name not in expected:
+            raise JourneyFileEdited(path, f"its part {name} was added later")
+        if _digest(found[name]) != expected[name]:
+            raise JourneyFileEdited(path, f"its part {name} does not have its checksum any more")
+
+
+def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
+    """Everything but the tile programs, which are members of their own."""
+    out = {name: codec.encode(getattr(scheduled, name)) for name in _fields(ScheduledProgram) if name != "kernels"}
+    names = [name for name in _fields(ScheduledKernel) if name != "program"]
+    out["kernels"] = [{name: codec.encode(getattr(kernel, name)) for name in names} for kernel in scheduled.kernels]
+    return out
+
+
+def _decode_scheduled(data: dict[str, Any], programs: dict[str, TileProgram]) -> ScheduledProgram:
+    hints = _fields(ScheduledKernel)
+    kernels: list[ScheduledKernel] = []
+    for number, row in enumerate(cast("list[dict[str, Any]]", data["kernels"])):
+        values = {
+            name: codec.decode(kind, row[name], f"kernels[{number}].{name}")
+            for name, kind in hints.items()
+            if name != "program"
+        }
+        kernels.append(ScheduledKernel(**values, program=programs[_program_name(number)]))
+    rest = {
+        name: codec.decode(kind, data[name], name)
+        for name, kind in _fields(ScheduledProgram).items()
+        if name != "kernels"
+    }
+    return ScheduledProgram(kernels=tuple(kernels), **rest)
+
+
+def _fields(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
+
+
+def _program_name(number: int) -> str:
+    return f"programs/{number}.npz"
+
+
+def _schema() -> str:
+    return codec.schema(Asked, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram)
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()  # not sorted: a dict's order is kept
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
