@@ -278,7 +278,6 @@ def test_unknown_options_are_refused_with_what_is_known():
 def test_what_is_not_there_yet_says_so():
     journey = softmax_journey()
     calls = {
-        "j.select": lambda: journey.select("softmax"),
         "j.to_perfetto": lambda: journey.to_perfetto("x"),
         "j.to_html": lambda: journey.to_html("x"),
         "with_(fusion": lambda: journey.with_(fusion=()),

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from workbench.journey import schedule as schedule
     from workbench.journey import simulate as simulate
     from workbench.journey import trace as trace
+    from workbench.views.origins import InstructionAt as InstructionAt
+    from workbench.views.origins import MlirLine as MlirLine
+    from workbench.views.origins import SpanAt as SpanAt
+    from workbench.views.selection import Selection as Selection
 
 __version__ = "0.1.0"
 
@@ -51,20 +55,26 @@ _HOMES = {
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
     "workbench.check": ("Check",),
     "workbench.errors": ("WorkbenchError",),
+    "workbench.views.origins": ("InstructionAt", "MlirLine", "SpanAt"),
+    "workbench.views.selection": ("Selection",),
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NOT_YET = frozenset({"Selection", "compare", "last_journeys"})
+_NOT_YET = frozenset({"compare", "last_journeys"})
 
 __all__ = [
     "Captured",
     "Check",
+    "InstructionAt",
     "Journey",
     "Lowered",
     "Machine",
+    "MlirLine",
     "Rendered",
     "Scheduled",
+    "Selection",
     "Simulated",
+    "SpanAt",
     "WorkbenchError",
     "capture",
     "load",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from simulator import Machine
     from workbench.stages.capture import CapturedProgram
     from workbench.views.gantt import Gantt
+    from workbench.views.kernels import Selected
+    from workbench.views.selection import Selection
 
 R = TypeVar("R")
 
@@ -143,6 +145,10 @@ class RenderedKernel:
     def mlir(self) -> str:
         return self.record.mlir
 
+    def text(self, *, select: Selection | None = None) -> str:
+        """The MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.marked(self.mlir, self.name, _rendered_lines(select))
+
     @cached_property
     def lines(self) -> dict[int, tuple[str, ...]]:
         """1-based line of `.mlir` -> the nodes it comes from."""
@@ -164,8 +170,9 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     def _table(self) -> Table:
         return views.kernels.rendered_table(self.record)
 
-    def text(self) -> str:
-        return views.kernels.rendered_text(self.record)
+    def text(self, *, select: Selection | None = None) -> str:
+        """All kernels' MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.rendered_text(self.record, _rendered_lines(select))
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:
@@ -221,8 +228,9 @@ class ScheduledKernelHandle:
         """One row a pass."""
         return views.frame.frame(views.kernels.passes_table(self.record))
 
-    def text(self) -> str:
-        return views.kernels.scheduled_kernel_text(self.record)
+    def text(self, *, select: Selection | None = None) -> str:
+        """The mapping, what it moves, and the MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.scheduled_kernel_text(self.record, select.lines_of if select else None)
 
     def __repr__(self) -> str:
         return f"ScheduledKernel({self.name!r}, {_count(len(self.program), 'instruction')})"
@@ -240,8 +248,9 @@ class Scheduled(Handle[ScheduledProgram]):
     def _table(self) -> Table:
         return views.kernels.scheduled_table(self.record)
 
-    def text(self) -> str:
-        return views.kernels.scheduled_text(self.record)
+    def text(self, *, select: Selection | None = None) -> str:
+        """All kernels with their mappings; with a selection, `>` stands before its lines."""
+        return views.kernels.scheduled_text(self.record, select.lines_of if select else None)
 
     @cached_property
     def kernels(self) -> tuple[ScheduledKernelHandle, ...]:
@@ -317,12 +326,23 @@ class Simulated(Handle[Trace]):
     def _table(self) -> Table:
         return views.timeline.by_kernel(self.record)
 
-    def text(self, *, width: int = 72) -> str:
-        return views.timeline.simulated_text(self.record, width=width)
+    def text(self, *, width: int = 72, select: Selection | None = None) -> str:
+        """The run in words and the timeline in letters; with a selection, other spans are dashes."""
+        return views.timeline.simulated_text(self.record, width=width, selected=select.spans if select else None)
 
-    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
-        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure."""
-        return _drawing().timeline(views.timeline.gantt_of(self.record), ax, style=style, width=width)
+    def gantt(self, *, select: Selection | None = None) -> Gantt:
+        """The timeline's geometry, which every picture is drawn from; with a selection, other spans are faint."""
+        drawn = views.timeline.gantt_of(self.record)
+        return drawn.marked(select.spans) if select else drawn
+
+    def plot(
+        self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0, select: Selection | None = None
+    ) -> Axes:
+        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure.
+
+        With a selection, all spans but the selected ones are faint.
+        """
+        return _drawing().timeline(self.gantt(select=select), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"
@@ -343,6 +363,10 @@ def _drawing() -> _Drawing:
             f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "
             "The timeline as text is j.simulated.text()."
         ) from None
+
+
+def _rendered_lines(select: Selection | None) -> Selected | None:
+    return None if select is None else lambda kernel: select.lines_of(kernel, "rendered")
 
 
 def _count(number: int, noun: str) -> str:

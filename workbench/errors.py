@@ -197,3 +197,18 @@ class NoFunction(WorkbenchError):
             "the function again; looking, selecting, simulating and rescheduling work on a loaded journey"
         )
         self.path = path
+
+
+class UnknownSelection(WorkbenchError, LookupError):
+    """`j.select` was given something that is not in the journey."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"nothing in this journey is {what}: {hint}")
+
+
+class AmbiguousSelection(WorkbenchError, LookupError):
+    """`j.select` was given a text that names several things."""
+
+    def __init__(self, what: str, meanings: list[str]) -> None:
+        super().__init__(f"{what!r} can mean {len(meanings)} things: {', '.join(meanings)}. Say which")
+        self.meanings = tuple(meanings)

@@ -26,11 +26,14 @@ from workbench.progress import waiting
 if TYPE_CHECKING:
     import torch
 
+    from simulator import Trace
     from workbench.ir.archive import Archive
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
     from workbench.stages.schedule import UserMapping
+    from workbench.views.origins import OriginIndex
+    from workbench.views.selection import Selection
 
 T = TypeVar("T")
 
@@ -99,6 +102,8 @@ class Stages:
     """Native code by the text it was compiled from: shared by all journeys that come from one trace."""
     sources: Once[dict[str, str]]
     """`file:line` -> the user's line of Python, read when the journey was traced."""
+    origins: Once[OriginIndex]
+    """What `select` walks."""
 
     @staticmethod
     def of(request: Request) -> Stages:
@@ -126,7 +131,21 @@ class Stages:
             "schedule", lambda: _schedule(lowered().record, rendered().record, request.machine, request.mapping)
         )
         simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
-        return Stages(captured, lowered, rendered, scheduled, simulated, kernels, sources)
+        return Stages(
+            captured,
+            lowered,
+            rendered,
+            scheduled,
+            simulated,
+            kernels,
+            sources,
+            Once(
+                "follow the origins",
+                lambda: _origins(
+                    lowered().record, rendered().record, scheduled().record, simulated().record, sources()
+                ),
+            ),
+        )
 
     @staticmethod
     def loaded(found: Archive) -> Stages:
@@ -141,6 +160,10 @@ class Stages:
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
             Once("compile", lambda: mlir.runtime.KernelCache()),
             Once("read the sources", lambda: found.sources).keep(None),
+            Once(
+                "follow the origins",
+                lambda: _origins(found.lowered, found.rendered, found.scheduled, trace, found.sources),
+            ),
         )
 
     def all(self) -> tuple[Once[Captured], Once[Lowered], Once[Rendered], Once[Scheduled], Once[Simulated]]:
@@ -192,6 +215,16 @@ def _schedule(
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
     return Simulated(stages.simulate.simulate(scheduled, machine), scheduled, lowered)
+
+
+def _origins(
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    scheduled: ScheduledProgram,
+    trace: Trace,
+    sources: dict[str, str],
+) -> OriginIndex:
+    return views.origins.OriginIndex(lowered, rendered, scheduled, trace, sources)
 
 
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
@@ -330,8 +363,19 @@ class Journey:
             request = replace(request, mapping=mapping)
         return Journey(request, self._stages.rescheduled(request))
 
-    def select(self, what: object) -> object:
-        raise not_yet("j.select")
+    def select(self, x: object) -> Selection:
+        """One thing seen at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.
+
+        `x` is one of these, or anything that a selection holds:
+
+        - a node or an op: `"linear_1"`, `"aten.linear.default"`, `"linear"`
+        - a kernel, `"k0_linear"`, or an `nn.Module` by its path, `"encoder.fc1"`
+        - a line of Python: `"model.py:12"`, or the text of the line
+        - a line of scheduled MLIR: `(kernel, line)` or `"kernel:12"`; a pair always means a line
+        - an instruction: `wb.InstructionAt(kernel, 3)` or `"kernel#3"`
+        - a span: a row of `j.simulated.events`, or its number
+        """
+        return views.selection.select(self._stages.origins(), x)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey, without weights and inputs, to one file that `wb.load` opens without PyTorch.

@@ -6,6 +6,7 @@ from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ir.kernels import (
     Absorbed,
+    Folded,
     Fusion,
     Kernel,
     KernelGraph,
@@ -28,6 +29,7 @@ __all__ = [
     "Absorbed",
     "Arg",
     "AtenGraph",
+    "Folded",
     "Fusion",
     "Input",
     "Kernel",

@@ -130,6 +130,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """A node of a kernel that scheduling left without an instruction, by its kernel-local origin id."""
+
+    origin: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """How a kernel is tiled: the tile of each dim, the order of the loops, and how many slots a moved buffer has."""
 
@@ -181,6 +189,8 @@ class ScheduledKernel:
     passes: tuple[Snapshot, ...]
     program: TileProgram
     arguments: tuple[TensorType, ...]
+    folded: tuple[Folded, ...] = ()
+    """Nodes without an instruction, apart from those that rendering absorbed already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ import re
 
 from torch_mlir import ir
 
+from workbench.mlir.bindings import function_of
+from workbench.mlir.context import operations
+
 _ORIGIN = re.compile(r'"aten:(\d+)"')
 
 
@@ -25,8 +28,15 @@ def origins_of(op: ir.Operation) -> tuple[int, ...]:
 
 
 def origins_in(module: ir.Module) -> frozenset[int]:
-    """Every origin id that some op of the module still names."""
-    return frozenset(origins_of(module.operation))
+    """Every origin id that some op of the kernel's body still names. Its function is nobody's work."""
+    body = function_of(module).regions[0].blocks[0]
+    return frozenset(origin for op in body.operations for origin in origins_of(op.operation))
+
+
+def ops_named(module: ir.Module, origin: int) -> frozenset[str]:
+    """Names of the ops whose own location is this origin."""
+    body = list(operations(function_of(module)))[1:]
+    return frozenset(op.name for op in body if str(origin) in _ORIGIN.findall(str(op.location)))
 
 
 def origins_by_line(module: ir.Module, lines: dict[ir.Operation, int]) -> dict[int, tuple[int, ...]]:

@@ -21,6 +21,7 @@ from workbench.ir import Mapping, Snapshot
 from workbench.mlir import payload as payloads
 from workbench.mlir.bindings import integer, shape_of
 from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
 from workbench.mlir.tiling import transform_script
@@ -35,6 +36,8 @@ class PassTrace:
 
     module: ir.Module
     snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
+    origins: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
+    """Which origin ids some op still names, after each step."""
 
     def run(self, name: str, pipeline: str) -> None:
         """Runs one step in place and records it."""
@@ -44,6 +47,14 @@ class PassTrace:
         seconds = time.perf_counter() - start
         text = print_module(self.module)
         self.snapshots.append(Snapshot(name, pipeline, seconds, before, count_ops(self.module), text))
+        self.origins.append(origins_in(self.module))
+
+    def last_seen(self, origin: int) -> str:
+        """The step after which no op names this origin any more; empty when some op still does."""
+        for step, alive in zip(self.snapshots, self.origins, strict=True):
+            if origin not in alive:
+                return step.name
+        return ""
 
 
 def reproduce(text: str, pipeline: str) -> str:

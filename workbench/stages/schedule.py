@@ -13,9 +13,10 @@ from typing import TypedDict
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import MAX_RANK
+from simulator.program import MAX_RANK, TileProgram
 from workbench.errors import MappingError
 from workbench.ir import (
+    Folded,
     KernelGraph,
     KernelModule,
     Launch,
@@ -27,6 +28,7 @@ from workbench.ir import (
 from workbench.mlir import heuristic
 from workbench.mlir.context import parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
@@ -133,7 +135,23 @@ def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bo
         tuple(trace.snapshots),
         program,
         rendered.arguments,
+        _folded(rendered, trace, program),
     )
+
+
+def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> tuple[Folded, ...]:
+    """Nodes that rendering still had and no instruction works for, each with the step that took it in."""
+    working, absorbed = set(program.origin.tolist()), {gone.node for gone in rendered.absorbed}
+    found: list[Folded] = []
+    for origin, name in enumerate(rendered.origins):
+        if origin not in working and name not in absorbed:
+            step = trace.last_seen(origin)
+            reason = f"the step '{step}' folded it into the ops around it"
+            if not step:
+                left = ", ".join(sorted(ops_named(trace.module, origin)))
+                reason = f"scheduling folded its arithmetic away; what is left of it is no work ({left})"
+            found.append(Folded(origin, reason))
+    return tuple(found)
 
 
 def _check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:

@@ -12,8 +12,24 @@ if TYPE_CHECKING:
     from workbench.views import graph as graph
     from workbench.views import kernels as kernels
     from workbench.views import machines as machines
+    from workbench.views import markup as markup
+    from workbench.views import origins as origins
+    from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import table as table
     from workbench.views import timeline as timeline
 
-__getattr__ = submodules(__name__, "frame", "gantt", "graph", "kernels", "machines", "sources", "table", "timeline")
+__getattr__ = submodules(
+    __name__,
+    "frame",
+    "gantt",
+    "graph",
+    "kernels",
+    "machines",
+    "markup",
+    "origins",
+    "selection",
+    "sources",
+    "table",
+    "timeline",
+)

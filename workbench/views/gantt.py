@@ -7,13 +7,17 @@ of work fills, so that a crowded lane is drawn as what it is, a share of the tim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+
+
+OTHER: Final = "OTHER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,14 @@ class Gantt:
     cause: I64
     wait_start: I64
     """Where the idle time before the span begins; equal to `start` when there is none."""
+    row: I64
+    """Place of the span in the trace."""
+
+    def marked(self, rows: Sequence[int]) -> Gantt:
+        """The same timeline with every span but these of the kind `OTHER`, which is drawn faintly."""
+        kinds = (*self.kinds, OTHER)
+        kind = np.where(np.isin(self.row, np.asarray(rows, np.int64)), self.kind, len(kinds) - 1)
+        return replace(self, kinds=kinds, kind=kind)
 
     def of_lane(self, lane: int) -> slice:
         """Where the spans of a lane lie in the arrays."""
@@ -137,6 +149,7 @@ def gantt(
         kind=spans.kind[order],
         cause=spans.cause[order],
         wait_start=wait_start,
+        row=order.astype(np.int64),
     )
 
 

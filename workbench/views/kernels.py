@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.views.table import Table
+
+Selected: TypeAlias = Callable[[str], tuple[int, ...]]
+"""The selected lines of a kernel's text, by the kernel's name."""
 
 
 def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
@@ -26,8 +31,20 @@ def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
     return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), rows)
 
 
-def rendered_text(modules: tuple[KernelModule, ...]) -> str:
-    return "\n\n".join(f"// kernel {module.kernel}\n{module.mlir.strip()}" for module in modules)
+def rendered_text(modules: tuple[KernelModule, ...], selected: Selected | None = None) -> str:
+    return "\n\n".join(
+        f"// kernel {module.kernel}\n{marked(module.mlir.strip(), module.kernel, selected)}" for module in modules
+    )
+
+
+def marked(text: str, kernel: str, selected: Selected | None) -> str:
+    """The text, with a `>` before every selected line when there is a selection."""
+    if selected is None:
+        return text
+    lines = set(selected(kernel))
+    return "\n".join(
+        f"{'> ' if number in lines else '  '}{line}" for number, line in enumerate(text.splitlines(), start=1)
+    )
 
 
 def scheduled_table(program: ScheduledProgram) -> Table:
@@ -81,11 +98,11 @@ def passes_table(kernel: ScheduledKernel) -> Table:
     return Table(("pass", "milliseconds", "ops_before", "ops_after", "pipeline"), rows)
 
 
-def scheduled_text(program: ScheduledProgram) -> str:
-    return "\n\n".join(scheduled_kernel_text(kernel) for kernel in program.kernels)
+def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:
+    return "\n\n".join(scheduled_kernel_text(kernel, selected) for kernel in program.kernels)
 
 
-def scheduled_kernel_text(kernel: ScheduledKernel) -> str:
+def scheduled_kernel_text(kernel: ScheduledKernel, selected: Selected | None = None) -> str:
     """The mapping and what follows from it, then the scheduled module."""
     program = kernel.program
     lines = [
@@ -94,7 +111,7 @@ def scheduled_kernel_text(kernel: ScheduledKernel) -> str:
         f"//   DRAM {dram_bytes(program, Access.READ):,} bytes read, {dram_bytes(program, Access.WRITE):,} written; "
         f"scratchpad {program.scratchpad_bytes:,} bytes in {len(program.buffers)} buffers",
     ]
-    return "\n".join([*lines, kernel.mlir.strip()])
+    return "\n".join([*lines, marked(kernel.mlir.strip(), kernel.kernel, selected)])
 
 
 def mapping_text(mapping: Mapping) -> str:
@@ -149,6 +166,19 @@ def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, .
     return {
         number: tuple(nodes[index] for index in sorted(origins)) for number, origins in sorted(found.items()) if origins
     }
+
+
+def line_regions(text: str) -> list[tuple[int, int]]:
+    """(first, last) 1-based line of every op that spans several lines, outer ones first."""
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("}") and opened:
+            found.append((opened.pop(), number))
+        if bare.endswith("{"):
+            opened.append(number)
+    return sorted(found, key=lambda region: (region[0], -region[1]))
 
 
 def _named_origins(located: str) -> dict[str, frozenset[int]]:

@@ -9,7 +9,7 @@ import numpy as np
 from simulator import Cause, Trace
 from simulator.program import Opcode
 from workbench.ir import KernelGraph, Launches
-from workbench.views.gantt import Gantt, Spans, gantt
+from workbench.views.gantt import OTHER, Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
 
 EVENT_COLUMNS = (
@@ -38,6 +38,7 @@ _GLYPHS = {
     "VECTOR": "V",
     "DIRECT": "D",
     "BARRIER": "|",
+    OTHER: "-",
 }
 
 
@@ -242,7 +243,7 @@ def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
     return [f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"]
 
 
-def simulated_text(trace: Trace, *, width: int = 72) -> str:
+def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | None = None) -> str:
     """The run in words, the timeline, and where the time went."""
     figures: Mapping[str, int | float] = stats(trace)
     head = (
@@ -251,5 +252,6 @@ def simulated_text(trace: Trace, *, width: int = 72) -> str:
         f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
         f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
     )
-    parts = [head, timeline_text(gantt_of(trace), width=width), "critical path:", waterfall(trace).text(indent="  ")]
+    drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
+    parts = [head, timeline_text(drawn, width=width), "critical path:", waterfall(trace).text(indent="  ")]
     return "\n".join(parts)

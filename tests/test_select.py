@@ -1,0 +1,214 @@
+"""Origins end to end: from any thing at any stage to all that belongs to it, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.programs import PROGRAMS
+from workbench.errors import AmbiguousSelection, UnknownSelection
+
+NAMES = ("softmax_last", "ffn_residual", "rmsnorm_written_out", "both_transposed", "results_in_dict", "var_last")
+HERE = Path(__file__).name
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def traced(request: pytest.FixtureRequest) -> wb.Journey:
+    program = PROGRAMS[request.param]
+    return wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs())
+
+
+@pytest.fixture(scope="module")
+def ffn() -> wb.Journey:
+    program = PROGRAMS["ffn_residual"]
+    return wb.trace(program.build(), *program.inputs())
+
+
+def scheduled_line(journey: wb.Journey, at: wb.MlirLine) -> str:
+    kernel = next(kernel for kernel in journey.scheduled.kernels if kernel.name == at.kernel)
+    return kernel.mlir.splitlines()[at.line - 1]
+
+
+def test_every_instruction_has_an_origin_and_every_node_an_instruction_or_a_reason(traced: wb.Journey):
+    for kernel in traced.scheduled.kernels:
+        assert np.diff(kernel.program.origin_start).min() >= 1
+    for name in traced.captured.table["node"]:
+        found = traced.select(name)
+        assert found.nodes == (name,)
+        assert bool(found.spans) != bool(found.absorbed)
+        assert all(gone.reason for gone in found.absorbed)
+
+
+def test_a_span_leads_to_the_line_of_its_op_and_the_line_back_to_the_span(traced: wb.Journey):
+    events = traced.simulated.events
+    for row in range(0, len(events), max(1, len(events) // 40)):
+        found = traced.select(row)
+        (line,), (instruction,) = found.mlir_lines, found.instructions
+        kernel = next(kernel for kernel in traced.scheduled.kernels if kernel.name == line.kernel)
+        op = kernel.program.ops[int(kernel.program.op[instruction.instr])]
+        assert op.name in scheduled_line(traced, line)
+        assert row in traced.select(line).spans and row in traced.select(instruction).spans
+        assert set(found.nodes) == set(events.loc[row, "origins"])
+        assert traced.select(events.loc[row]).spans == (row,)
+
+
+def test_source_lines_are_those_of_the_captured_nodes_and_lead_back(traced: wb.Journey):
+    table = traced.captured.table.set_index("node")
+    for name in table.index:
+        place = f"{table.loc[name, 'file']}:{table.loc[name, 'line']}"
+        assert traced.select(name).source_lines == (place,)
+        assert name in traced.select(place).nodes
+        assert place in traced._stages.sources()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_kernels_partition_the_spans(traced: wb.Journey):
+    kernels = [traced.select(kernel.name) for kernel in traced.lowered.record.kernels]
+    assert sorted(row for found in kernels for row in found.spans) == list(range(len(traced.simulated.events)))
+    for found, kernel in zip(kernels, traced.lowered.record.kernels, strict=True):
+        assert found.kernels == (kernel.name,) and found.lowered == kernel.nodes
+
+
+def test_whatever_a_selection_holds_can_be_selected(ffn: wb.Journey):
+    found = ffn.select("gelu")
+    for part in (found.nodes, found.kernels, found.mlir_lines, found.instructions, found.spans, found.source_lines):
+        assert part
+        for item in part[:3]:
+            assert "gelu" in ffn.select(item).nodes, item
+    assert ffn.select(found) is found
+
+
+def test_ops_by_overload_short_name_and_what_they_were_decomposed_into(ffn: wb.Journey):
+    both = ffn.select("aten.linear.default")
+    assert both.nodes == ("linear", "linear_1") and len(both.kernels) == 2
+    assert ffn.select("aten.linear").nodes == both.nodes
+    assert ffn.select(torch.ops.aten.linear.default).spans == both.spans
+    assert ffn.select("linear").nodes == ("linear",)  # the node of this name: exact names come first
+    assert ffn.select("aten.erf.default").nodes == ("gelu",)
+    assert ffn.select("gelu.erf").lowered == ("gelu.erf",)
+
+
+def test_modules_and_source_text(ffn: wb.Journey):
+    assert ffn.select("up").nodes == ("linear",) and ffn.select("down").nodes == ("linear_1",)
+    line = "return x + self.down(F.gelu(self.up(x)))"
+    assert ffn.select(line).nodes == ("linear", "gelu", "linear_1", "add")
+    assert ffn.select(line).source_lines == ffn.select("gelu").source_lines
+
+
+def test_lines_inside_an_op_and_around_ops_lead_to_their_instructions(ffn: wb.Journey):
+    kernel = ffn.scheduled.kernels[0]
+    lines = kernel.mlir.splitlines()
+    loop = next(number for number, line in enumerate(lines, start=1) if "scf.for" in line)
+    generic = next(number for number, line in enumerate(lines, start=1) if "linalg.generic" in line)
+    inside = ffn.select((kernel.name, generic + 2))
+    assert inside.instructions == ffn.select((kernel.name, generic)).instructions != ()
+    assert set(inside.instructions) < set(ffn.select((kernel.name, loop)).instructions)
+    alloc = next(number for number, line in enumerate(lines, start=1) if "memref.alloc" in line)
+    assert ffn.select(f"{kernel.name}:{alloc}").spans == () and ffn.select(f"{kernel.name}:{alloc}").nodes
+
+
+def test_instructions_by_text_and_by_type_are_not_mistaken_for_lines(ffn: wb.Journey):
+    kernel = ffn.scheduled.kernels[0].name
+    assert ffn.select(f"{kernel}#5").instructions == ((kernel, 5),)
+    assert ffn.select(wb.InstructionAt(kernel, 5)).instructions == ((kernel, 5),)
+    assert ffn.select(wb.SpanAt(1, 0)).kernels == (ffn.lowered.record.kernels[1].name,)
+    assert (kernel, 15) in ffn.select((kernel, 15)).mlir_lines
+
+
+def folded(x: torch.Tensor) -> torch.Tensor:
+    unused = torch.tanh(x)
+    y = x * 1.0
+    z = y.reshape(8, 32)
+    return torch.relu(z) + unused.sum() * 0 if x.dim() > 2 else torch.relu(z)
+
+
+def test_what_left_no_instruction_says_why():
+    journey = wb.trace(folded, torch.randn(16, 16))
+    reasons = {name: journey.select(name).absorbed for name in journey.captured.table["node"]}
+    told = {name: gone[0].reason for name, gone in reasons.items() if gone}
+    views = [name for name, reason in told.items() if reason.startswith("a view: other strides over ")]
+    assert views, told
+    assert not journey.select("relu").absorbed
+
+
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 1.0 + 0.0)
+
+
+def test_arithmetic_that_changes_nothing_is_told_apart_from_work():
+    journey = wb.trace(Scaled(), torch.randn(16, 16))
+    for name in journey.captured.table["node"]:
+        found = journey.select(name)
+        assert bool(found.spans) != bool(found.absorbed)
+    (gone,) = journey.select("mul").absorbed
+    assert "folded it into the ops around it" in gone.reason
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("gelo", "did you mean 'gelu'"),
+        ("programs.py:1", r"no op comes from this line; ops come from the lines \d+"),
+        ("k0_linear_gelu:9999", "has the lines 1 to"),
+        ("k0_linear_gelu#9999", "0 to 120"),
+        (("k9", 1), "kernel 'k9'"),
+        (10**9, "rows 0 to"),
+        (-1, "rows 0 to"),
+        (wb.SpanAt(7, 0), "launches 0 to 1"),
+        (3.5, "a float: select takes a node"),
+        (None, "select takes a node"),
+        (True, "a bool: select takes"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(ffn: wb.Journey, what: object, message: str):
+    with pytest.raises(UnknownSelection, match=message):
+        ffn.select(what)
+
+
+def same_text(x: torch.Tensor) -> torch.Tensor:
+    x = torch.relu(x)
+    x = torch.tanh(x)
+    x = torch.relu(x)
+    return x
+
+
+def test_a_text_that_stands_in_two_places_is_ambiguous():
+    journey = wb.trace(same_text, torch.randn(8, 8))
+    with pytest.raises(AmbiguousSelection, match="can mean 2 things") as caught:
+        journey.select("x = torch.relu(x)")
+    first, second = (meaning.strip("'") for meaning in caught.value.meanings)
+    assert first.startswith(f"{HERE}:") and journey.select(first).nodes != journey.select(second).nodes
+    assert journey.select("x = torch.tanh(x)").nodes == ("tanh",)
+    assert len(journey.select("aten.relu.default").nodes) == 2
+
+
+def test_a_selection_reads_well_and_stays_with_a_saved_journey(ffn: wb.Journey, tmp_path: Path):
+    found = ffn.select("gelu")
+    text = found.text()
+    assert "return x + self.down(F.gelu(self.up(x)))" in text and "gelu = aten.gelu.default" in text
+    assert text.splitlines()[0].startswith("python ") and "unit cycles between cycle" in text
+    bundle = found._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(found) and "aten.gelu.default" in bundle["text/html"]
+    ffn.save(tmp_path / "ffn.journey")
+    assert wb.load(tmp_path / "ffn.journey").select("gelu") == found
+    assert wb.load(tmp_path / "ffn.journey").select("gelu").text() == text
+
+
+def test_a_selection_marks_lines_and_spans(ffn: wb.Journey):
+    found = ffn.select("gelu")
+    kernel = ffn.scheduled.kernels[0]
+    marked = [line for line in kernel.text(select=found).splitlines() if line.startswith("> ")]
+    assert marked == ["> " + scheduled_line(ffn, line) for line in found.mlir_lines]
+    assert sum(line.startswith("> ") for line in ffn.scheduled.text(select=found).splitlines()) == len(marked)
+    assert sum(line.startswith("> ") for line in ffn.rendered.text(select=found).splitlines()) == len(
+        found.rendered_lines
+    )
+    view = ffn.simulated.gantt(select=found)
+    other = len(view.kinds) - 1
+    assert view.kinds[other] == "OTHER" and sorted(view.row[view.kind != other].tolist()) == sorted(found.spans)
+    assert "- other" in ffn.simulated.text(select=found)
