@@ -229,7 +229,7 @@ def test_artefacts_print_well_three_ways(product: wb.Journey):
         bundle = handle._repr_mimebundle_()
         assert bundle["text/plain"] == repr(handle)
         assert "0x" not in repr(handle) and len(repr(handle)) < 80
-        assert bundle["text/html"].startswith("<pre>") and len(handle.text().splitlines()) > 3
+        assert bundle["text/html"].startswith('<div class="wb"><style>') and len(handle.text().splitlines()) > 3
         assert len(handle.table) > 0
     assert repr(product.captured) == "Captured('bias_gelu', 3 nodes, 3 inputs)"
 

@@ -6,7 +6,6 @@ reading), and shows itself in a notebook. What only one stage has to tell stands
 
 from __future__ import annotations
 
-import html
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -51,9 +50,13 @@ class Handle(Generic[R]):
         """The artefact as a DataFrame, a fresh one at each call."""
         return views.frame.frame(self._table())
 
+    def body_html(self) -> str:
+        """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
+        raise NotImplementedError
+
     def html(self) -> str:
-        """The artefact as HTML that needs nothing else."""
-        return f"<pre>{html.escape(self.text())}</pre>"
+        """The artefact as HTML that needs nothing else: no script, no network."""
+        return views.markup.fragment(self.body_html())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """A picture of the artefact; only the timeline has one yet."""
@@ -81,6 +84,9 @@ class Captured(Handle[AtenGraph]):
 
     def text(self) -> str:
         return views.graph.graph_text(self.record)
+
+    def body_html(self) -> str:
+        return views.stage_html.captured(self.record)
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:
@@ -116,6 +122,9 @@ class Lowered(Handle[KernelGraph]):
 
     def text(self) -> str:
         return views.graph.lowered_text(self.record)
+
+    def body_html(self) -> str:
+        return views.stage_html.lowered(self.record)
 
     @property
     def fusions(self) -> pd.DataFrame:
@@ -160,7 +169,11 @@ class RenderedKernel:
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": f"<pre>{html.escape(self.mlir)}</pre>"}
+        return {"text/plain": repr(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """The MLIR with the nodes behind each line."""
+        return views.markup.fragment(views.stage_html.rendered_kernel(self.record))
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,6 +186,9 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels' MLIR; with a selection, `>` stands before its lines."""
         return views.kernels.rendered_text(self.record, _rendered_lines(select))
+
+    def body_html(self) -> str:
+        return views.stage_html.rendered(self.record)
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:
@@ -238,12 +254,19 @@ class ScheduledKernelHandle:
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": f"<pre>{html.escape(self.text())}</pre>"}
+        return {"text/plain": repr(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """Mapping, MLIR, passes with what each changed, transform script and buffers."""
+        return views.markup.fragment(views.stage_html.scheduled_kernel(self.record))
 
 
 @dataclass(frozen=True, repr=False)
 class Scheduled(Handle[ScheduledProgram]):
     """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
+
+    rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
+    """What it was made from: the first step of each kernel is shown against it."""
 
     def _table(self) -> Table:
         return views.kernels.scheduled_table(self.record)
@@ -251,6 +274,9 @@ class Scheduled(Handle[ScheduledProgram]):
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels with their mappings; with a selection, `>` stands before its lines."""
         return views.kernels.scheduled_text(self.record, select.lines_of if select else None)
+
+    def body_html(self) -> str:
+        return views.stage_html.scheduled(self.record, self.rendered)
 
     @cached_property
     def kernels(self) -> tuple[ScheduledKernelHandle, ...]:
@@ -329,6 +355,9 @@ class Simulated(Handle[Trace]):
     def text(self, *, width: int = 72, select: Selection | None = None) -> str:
         """The run in words and the timeline in letters; with a selection, other spans are dashes."""
         return views.timeline.simulated_text(self.record, width=width, selected=select.spans if select else None)
+
+    def body_html(self) -> str:
+        return views.stage_html.simulated(self.record, self.gantt())
 
     def gantt(self, *, select: Selection | None = None) -> Gantt:
         """The timeline's geometry, which every picture is drawn from; with a selection, other spans are faint."""

@@ -156,7 +156,7 @@ class Stages:
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
             Once("render", lambda: Rendered(found.rendered)).keep(took("render")),
-            Once("schedule", lambda: Scheduled(found.scheduled)).keep(took("schedule")),
+            Once("schedule", lambda: Scheduled(found.scheduled, found.rendered)).keep(took("schedule")),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
             Once("compile", lambda: mlir.runtime.KernelCache()),
             Once("read the sources", lambda: found.sources).keep(None),
@@ -210,7 +210,7 @@ def _schedule(
 ) -> Scheduled:
     with _compiler("scheduling"):
         verb = stages.schedule.schedule
-    return Scheduled(verb(lowered, rendered, machine, mapping))
+    return Scheduled(verb(lowered, rendered, machine, mapping), rendered)
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:

@@ -10,8 +10,8 @@ import pytest
 from simulator import Cause
 from simulator.program import Opcode
 from workbench.jupyter.plot_timeline import timeline_figure
-from workbench.jupyter.style import DARK, LIGHT, Style
-from workbench.views.gantt import Gantt, Spans, gantt
+from workbench.views.gantt import OTHER, Gantt, Spans, gantt
+from workbench.views.style import DARK, LIGHT, Style
 
 
 def timeline(spans_per_lane: int, *, busy: int = 3, period: int = 10) -> Gantt:
@@ -48,7 +48,7 @@ def amount_of(image: np.ndarray, colour: str) -> int:
 
 @pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
 def test_every_kind_and_every_cause_has_a_colour_of_its_own(style: Style):
-    assert set(style.kinds) == {code.name for code in Opcode}
+    assert set(style.kinds) == {*(code.name for code in Opcode), OTHER}
     assert set(style.causes) == {cause.label for cause in Cause}
     assert len(set(style.kinds.values())) == len(style.kinds)
     assert len(set(style.causes.values())) == len(style.causes)

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.jupyter.style import Style, style_named
 from workbench.views.gantt import F64, I64, Gantt
+from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
 _STRIP_HEIGHT = 0.12

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from workbench.views import origins as origins
     from workbench.views import selection as selection
     from workbench.views import sources as sources
+    from workbench.views import stage_html as stage_html
+    from workbench.views import style as style
+    from workbench.views import svg_gantt as svg_gantt
     from workbench.views import table as table
     from workbench.views import timeline as timeline
 
@@ -30,6 +33,9 @@ __getattr__ = submodules(
     "origins",
     "selection",
     "sources",
+    "stage_html",
+    "style",
+    "svg_gantt",
     "table",
     "timeline",
 )

@@ -1,14 +1,152 @@
 """HTML that needs nothing else: no script, no font, no file from anywhere, light or dark as the page around it is.
 
-A fragment brings its own small style sheet, scoped to the class `wb`. Colours come from JupyterLab's variables where
-there are any, so that a notebook's theme rules; elsewhere from the reader's own preference of light or dark.
+A fragment brings its own style sheet, scoped to the class `wb`. Ink and ground come from JupyterLab's variables where
+there are any, so that a notebook's theme rules; elsewhere the reader's own preference of light or dark does.
 """
 
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Mapping
 
-STYLE = ""
+from workbench.views.style import DARK, LIGHT, Style
+from workbench.views.table import Cell, Table, shown
+
+_LIGHT = {
+    "ink": "var(--jp-content-font-color1,#1c2128)",
+    "soft": "var(--jp-content-font-color2,#59636e)",
+    "line": "var(--jp-border-color2,#d8dde3)",
+    "ground": "var(--jp-layout-color1,#ffffff)",
+    "raised": "var(--jp-layout-color2,#f3f5f8)",
+    "accent": "#0b63b0",
+    "mark": "#fff1c2",
+    "good": "#1a7f4b",
+    "bad": "#b3261e",
+    "op": "#0b63b0",
+    "ssa": "#7a4a00",
+    "type": "#116b5b",
+    "text": "#8a2b5a",
+    "number": "#6639ba",
+    "comment": "#6a737d",
+}
+_DARK = {
+    "ink": "var(--jp-content-font-color1,#e4e7eb)",
+    "soft": "var(--jp-content-font-color2,#9aa4b0)",
+    "line": "var(--jp-border-color2,#333b46)",
+    "ground": "var(--jp-layout-color1,#14171c)",
+    "raised": "var(--jp-layout-color2,#1d222a)",
+    "accent": "#6cb6ff",
+    "mark": "#4a3d12",
+    "good": "#4cc38a",
+    "bad": "#ff8f87",
+    "op": "#79c0ff",
+    "ssa": "#e3b778",
+    "type": "#5fd0b5",
+    "text": "#f0a0c8",
+    "number": "#c4a7ff",
+    "comment": "#8b949e",
+}
+HUES = (
+    ("#0072B2", "#4BA3DB"),
+    ("#E69F00", "#F2BE4A"),
+    ("#009E73", "#1FC79A"),
+    ("#D55E00", "#F07F3C"),
+    ("#CC79A7", "#E29DC4"),
+    ("#56B4E9", "#8CCEF2"),
+    ("#7A5195", "#B58FD1"),
+    ("#8A8A00", "#C9C94A"),
+)
+"""(light, dark) hues for things that only have to be told apart, such as the nodes of a kernel."""
+
+_RULES = """
+.wb{color:var(--ink);font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;margin:2px 0 10px}
+.wb *{box-sizing:border-box}
+.wb h2{font-size:17px;margin:26px 0 8px}.wb h3{font-size:14px;margin:16px 0 6px;font-weight:600}
+.wb p{margin:4px 0}.wb .soft{color:var(--soft)}.wb .mono,.wb code{font-family:ui-monospace,
+"SF Mono",Menlo,Consolas,monospace;font-size:12px}
+.wb code{background:none;padding:0;color:inherit}
+.wb .scroll{overflow-x:auto;max-width:100%;margin:4px 0}
+.wb .scroll.tall{max-height:560px;overflow:auto}
+.wb table.t{border-collapse:collapse;font-size:12px;margin:0;width:auto;table-layout:auto}
+.wb table.t th,.wb table.t td{padding:3px 10px;text-align:left;border:0;border-bottom:1px solid var(--line);
+white-space:nowrap;
+max-width:none;vertical-align:top;background:none;color:inherit}
+.wb table.t td.w{white-space:normal;min-width:240px;max-width:520px}
+.wb table.t th{font-weight:600;color:var(--soft);border-bottom:1px solid var(--soft)}
+.wb table.t td.r,.wb table.t th.r{text-align:right;font-variant-numeric:tabular-nums}
+.wb table.t tr:last-child td{border-bottom:0}
+.wb details{border:1px solid var(--line);border-radius:6px;margin:6px 0;background:var(--ground)}
+.wb summary{padding:5px 10px;cursor:pointer;font-weight:500;overflow-wrap:anywhere}
+.wb summary .soft{font-weight:400}
+.wb details>div{padding:2px 10px 8px;border-top:1px solid var(--line)}
+.wb .code{font:12px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,monospace;overflow:auto;max-height:520px;
+border:1px solid var(--line);
+border-radius:6px;background:var(--ground);margin:4px 0;padding:4px 0}
+.wb .code .in{display:table;min-width:100%}
+.wb .code .l{display:table-row}
+.wb .code .l>span{display:table-cell;white-space:pre;padding:0 8px;vertical-align:top}
+.wb .code .n{color:var(--soft);text-align:right;user-select:none;-webkit-user-select:none;opacity:.75;
+width:1%}
+.wb .code .n::before{content:attr(data-n)}
+.wb .code .g{width:1%;user-select:none;-webkit-user-select:none;color:var(--soft);font-size:11px;
+border-right:1px solid var(--line)}
+.wb .code .g::after{content:attr(data-g)}
+.wb .code .l.s>span{background:var(--mark)}
+.wb .code .l.plus>span{background:color-mix(in srgb,var(--good) 16%,transparent)}
+.wb .code .l.minus>span{background:color-mix(in srgb,var(--bad) 15%,transparent)}
+.wb .code .l.at>span{color:var(--soft);background:var(--raised)}
+.wb i.c{display:inline-block;width:7px;height:10px;margin-right:2px;border-radius:1px;vertical-align:-1px}
+.wb .o{color:var(--op)}.wb .v{color:var(--ssa)}.wb .y{color:var(--type)}.wb .q{color:var(--text)}.wb .d{
+color:var(--number)}
+.wb .m{color:var(--comment);font-style:italic}
+.wb .cards{display:flex;flex-wrap:wrap;gap:8px;margin:6px 0}
+.wb .card{border:1px solid var(--line);border-radius:6px;padding:5px 12px;background:var(--ground);
+min-width:92px}
+.wb .card b{display:block;font-size:15px;font-variant-numeric:tabular-nums}.wb .card span{color:var(--soft);
+font-size:11.5px}
+.wb .bars{display:grid;grid-template-columns:max-content minmax(90px,1fr) max-content;gap:3px 10px;
+align-items:center;font-size:12px;max-width:760px}
+.wb .bars .b{height:11px;border-radius:2px;background:var(--raised);display:flex;overflow:hidden}
+.wb .bars .b i{display:block;height:100%}
+.wb .bars .r{text-align:right;font-variant-numeric:tabular-nums}
+.wb .legend{display:flex;flex-wrap:wrap;gap:3px 14px;font-size:12px;color:var(--soft);margin:4px 0}
+.wb .legend i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;
+vertical-align:-1px}
+.wb svg{display:block;max-width:none;height:auto}
+.wb svg text{fill:var(--ink);font-family:system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+.wb svg .soft{fill:var(--soft)}
+.wb svg .mono{font-family:ui-monospace,"SF Mono",Menlo,Consolas,monospace}
+.wb table.thread th{color:var(--soft);font-weight:600;text-align:left;padding:2px 14px 2px 0;
+vertical-align:top;white-space:nowrap;background:none}
+.wb table.thread td{text-align:left;padding:2px 0;
+font:12px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,monospace;white-space:pre-wrap;overflow-wrap:anywhere;
+background:none}
+"""
+
+
+def _variables(own: Mapping[str, str], style: Style, tone: int) -> str:
+    told = {**own, "faint": style.faint, "band": style.band}
+    told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
+    told |= {f"c-{name}": colour for name, colour in style.causes.items()}
+    told |= {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
+    return "".join(f"--{name}:{value};" for name, value in told.items())
+
+
+def _sheet() -> str:
+    light, dark = _variables(_LIGHT, LIGHT, 0), _variables(_DARK, DARK, 1)
+    return (
+        f".wb{{{light}}}@media(prefers-color-scheme:dark){{.wb{{{dark}}}}}"
+        f'body[data-jp-theme-light="true"] .wb{{{light}}}body[data-jp-theme-light="false"] .wb{{{dark}}}'
+        + " ".join(_RULES.split("\n")).strip()
+    )
+
+
+STYLE = _sheet()
+"""The style sheet of every fragment."""
+
+
+_TALL = 40
+"""Rows from which on a table scrolls up and down by itself too."""
 
 
 def escape(text: str) -> str:
@@ -16,4 +154,76 @@ def escape(text: str) -> str:
 
 
 def fragment(body: str) -> str:
+    """A piece of HTML that stands anywhere."""
     return f'<div class="wb"><style>{STYLE}</style>{body}</div>'
+
+
+def page(title: str, body: str) -> str:
+    """A whole document around pieces without a style sheet of their own."""
+    frame = "body{margin:0;background:#fff}@media(prefers-color-scheme:dark){body{background:#14171c}}"
+    width = ".wb.page{max-width:1180px;margin:0 auto;padding:14px 18px 40px}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{frame}{STYLE}{width}</style></head>"
+        f'<body><div class="wb page">{body}</div></body></html>'
+    )
+
+
+def table(data: Table, *, wide: tuple[str, ...] = ()) -> str:
+    """A table that scrolls sideways by itself; numbers stand to the right, the `wide` columns wrap."""
+    numeric = [_numbers(row[place] for row in data.rows) for place in range(len(data.columns))]
+    kinds = ["r" if right else "w" if name in wide else "" for name, right in zip(data.columns, numeric, strict=True)]
+    head = "".join(f'<th class="{kind}">{escape(name.replace("_", " "))}</th>' for name, kind in _both(data, kinds))
+    rows = (
+        "<tr>"
+        + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for cell, kind in zip(row, kinds, strict=True))
+        + "</tr>"
+        for row in data.rows
+    )
+    body = f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    tall = " tall" if len(data.rows) > _TALL else ""
+    return f'<div class="scroll{tall}">{body}</div>'.replace(' class=""', "")
+
+
+def _both(data: Table, kinds: list[str]) -> Iterable[tuple[str, str]]:
+    return zip(data.columns, kinds, strict=True)
+
+
+def _numbers(cells: Iterable[Cell]) -> bool:
+    found = [isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells]
+    return bool(found) and all(found)
+
+
+def details(summary: str, body: str, *, note: str = "", opened: bool = False) -> str:
+    """A part that opens on a click; `summary` and `note` are texts, `body` is HTML."""
+    more = f' <span class="soft">{escape(note)}</span>' if note else ""
+    state = " open" if opened else ""
+    return f"<details{state}><summary>{escape(summary)}{more}</summary><div>{body}</div></details>"
+
+
+def cards(values: Mapping[str, str]) -> str:
+    """Figures with what they are."""
+    made = (
+        f'<div class="card"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values.items()
+    )
+    return f'<div class="cards">{"".join(made)}</div>'
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """(text, CSS colour) side by side."""
+    made = (f'<span><i style="background:{colour}"></i>{escape(text)}</span>' for text, colour in entries)
+    return f'<div class="legend">{"".join(made)}</div>'
+
+
+def bars(rows: Iterable[tuple[str, list[tuple[float, str, str]], str]]) -> str:
+    """Bars below each other: name, parts as (share of the whole, colour, what it is), and the value in words."""
+    made: list[str] = []
+    for name, parts, value in rows:
+        pieces = "".join(
+            f'<i style="width:{100 * share:.2f}%;background:{colour}" title="{escape(what)}"></i>'
+            for share, colour, what in parts
+            if share > 0
+        )
+        made.append(f'<span>{escape(name)}</span><span class="b">{pieces}</span><span class="r">{escape(value)}</span>')
+    return f'<div class="scroll"><div class="bars">{"".join(made)}</div></div>'

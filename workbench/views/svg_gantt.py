@@ -1,0 +1,147 @@
+"""The timeline as inline SVG: a row for every hardware unit, time to the right, no drawing library.
+
+It draws what `jupyter/plot_timeline.py` draws, from the same geometry: bars are work, the thin strip below a bar says
+why the unit stood idle, and a lane with more spans than pixels is drawn as shares of time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.views.gantt import F64, OTHER, Gantt
+from workbench.views.markup import escape, legend
+
+_LABEL, _PLOT, _LANE, _BAR, _STRIP, _GAP, _HEAD = 92, 860, 27, 17, 4, 9, 38
+_COLUMNS = 430
+"""Columns of a lane that is drawn as shares."""
+_SPANS_TOLD = 1500
+"""Up to this many spans say what they are when pointed at."""
+
+
+def gantt_svg(view: Gantt, *, scale: int = 0, label: str = "timeline") -> str:
+    """The picture and its legend. `scale` is the number of cycles from edge to edge: the makespan when it is 0."""
+    whole = max(scale or view.makespan, 1)
+    tops, bottom = _tops(view)
+    parts = [_bands(view, whole, bottom), _axis(view, whole, bottom)]
+    told = len(view.start) <= _SPANS_TOLD
+    for index, top in enumerate(tops):
+        lane = view.lanes[index]
+        parts.append(
+            f'<text x="{_LABEL - 8}" y="{top + 12}" text-anchor="end" font-size="11.5">{escape(lane.name)} '
+            f'<tspan class="soft">{lane.busy:.0%}</tspan></text>'
+            f'<rect x="{_LABEL}" y="{top}" width="{_PLOT}" height="{_BAR}" style="fill:var(--faint)" opacity=".55"/>'
+        )
+        parts.append(_lane(view, index, top, whole, told=told))
+    width, height = _LABEL + _PLOT + 14, bottom + 24
+    idle = f'<p class="soft">idle throughout: {escape(", ".join(view.unused))}</p>' if view.unused else ""
+    return (
+        f'<div class="scroll"><svg role="img" aria-label="{escape(label)}: {view.makespan:,} cycles" '
+        f'viewBox="0 0 {width} {height}" style="width:100%;min-width:700px;max-width:1150px">'
+        f"{''.join(parts)}</svg></div>"
+        f"{legend(_entries(view))}{idle}"
+    )
+
+
+def _tops(view: Gantt) -> tuple[list[int], int]:
+    """Upper edge of every lane, and the lower edge of the last; a gap stands between groups of units."""
+    tops, y, group = list[int](), _HEAD, view.lanes[0].group if view.lanes else ""
+    for lane in view.lanes:
+        y += _GAP if lane.group != group else 0
+        group = lane.group
+        tops.append(y)
+        y += _LANE
+    return tops, y
+
+
+def _x(cycles: float, whole: int) -> float:
+    return _LABEL + cycles / whole * _PLOT
+
+
+def _bands(view: Gantt, whole: int, bottom: int) -> str:
+    """Every second launch shaded, each named where the name fits."""
+    parts: list[str] = []
+    for index, band in enumerate(view.bands):
+        left, right = _x(band.start, whole), _x(band.end, whole)
+        title = f"<title>{escape(band.kernel)}: cycles {band.start:,} to {band.end:,}</title>"
+        shade = "var(--band)" if index % 2 == 0 else "none"
+        box = f'x="{left:.1f}" y="18" width="{right - left:.1f}" height="{bottom - 18}"'
+        letters = int((right - left) / 6.2)
+        name = band.kernel if len(band.kernel) <= letters else f"{band.kernel[: letters - 1]}…" if letters >= 5 else ""
+        at = f'x="{(left + right) / 2:.1f}" y="31" text-anchor="middle" font-size="10.5"'
+        parts.append(f'<g>{title}<rect {box} style="fill:{shade}"/><text {at}>{escape(name)}</text></g>')
+    return "".join(parts)
+
+
+def _axis(view: Gantt, whole: int, bottom: int) -> str:
+    """Cycles below, microseconds above."""
+    small = 'font-size="10.5" class="soft"'
+    parts = [
+        f'<text x="{_LABEL - 8}" y="{bottom + 14}" text-anchor="end" {small}>cycles</text>',
+        f'<text x="{_LABEL - 8}" y="12" text-anchor="end" {small}>µs</text>',
+    ]
+    for tick in _ticks(whole):
+        x, time = f"{_x(tick, whole):.1f}", f"{tick / view.clock_mhz:,.4g}"
+        parts.append(
+            f'<line x1="{x}" x2="{x}" y1="18" y2="{bottom}" style="stroke:var(--line)" stroke-width=".7"/>'
+            f'<text x="{x}" y="{bottom + 14}" text-anchor="middle" {small}>{tick:,}</text>'
+            f'<text x="{x}" y="12" text-anchor="middle" {small}>{time}</text>'
+        )
+    return "".join(parts)
+
+
+def _ticks(whole: int) -> list[int]:
+    """About six round numbers from 0 to the end."""
+    rough = max(whole / 6, 1)
+    power = 10 ** int(np.floor(np.log10(rough)))
+    step = next(int(power * part) for part in (1, 2, 5, 10) if power * part >= rough)
+    return list(range(0, whole + 1, step))
+
+
+def _lane(view: Gantt, lane: int, top: int, whole: int, *, told: bool) -> str:
+    part = view.of_lane(lane)
+    if part.stop - part.start > _COLUMNS / 2:
+        edges = np.linspace(0, whole, _COLUMNS + 1)
+        busy = _shares(view.busy(lane, edges), [f"k-{kind}" for kind in view.kinds], top + _BAR, -_BAR)
+        return busy + _shares(view.idle(lane, edges), [f"c-{cause}" for cause in view.causes], top + _BAR + 2, _STRIP)
+    rows: list[str] = []
+    columns = (view.start, view.end, view.kind, view.cause, view.wait_start, view.row)
+    spans: list[list[int]] = [column[part].tolist() for column in columns]
+    for span in zip(*spans, strict=True):
+        start, end, kind, cause, wait, row = map(int, span)
+        left, width = _x(start, whole), max((end - start) / whole * _PLOT, 0.4)
+        name, why = view.kinds[kind], view.causes[cause]
+        title = f"<title>span {row}: {name} {start:,} to {end:,}, {end - start:,} cycles; waited for {why}</title>"
+        edge = ' stroke="var(--ground)" stroke-width=".5"' if width > 3 else ""
+        rows.append(
+            f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" style="fill:var(--k-{name})"{edge}>'
+            f"{title if told else ''}</rect>"
+        )
+        if wait < start:
+            idle = max((start - wait) / whole * _PLOT, 0.3)
+            rows.append(
+                f'<rect x="{_x(wait, whole):.1f}" y="{top + _BAR + 2}" width="{idle:.1f}" height="{_STRIP}" '
+                f'style="fill:var(--c-{why})"/>'
+            )
+    return "".join(rows)
+
+
+def _shares(shares: F64, names: list[str], base: float, height: float) -> str:
+    """Stacked steps, as high as the share of the time that each kind fills."""
+    below = np.zeros(shares.shape[1])
+    width = _PLOT / shares.shape[1]
+    parts: list[str] = []
+    for row, name in zip(shares, names, strict=True):
+        if row.any():
+            upper, lower = base + height * (below + row), base + height * below
+            forth = "".join(f"V{y:.1f}h{width:.2f}" for y in upper.tolist())
+            back = "".join(f"V{y:.1f}h-{width:.2f}" for y in lower[::-1].tolist())
+            parts.append(f'<path d="M{_LABEL} {base:.1f}{forth}{back}Z" style="fill:var(--{name})"/>')
+        below = below + row
+    return "".join(parts)
+
+
+def _entries(view: Gantt) -> list[tuple[str, str]]:
+    work = [(view.kinds[kind], f"var(--k-{view.kinds[kind]})") for kind in view.used_kinds()]
+    idle = [(view.causes[cause], f"var(--c-{view.causes[cause]})") for cause in view.used_causes()]
+    named = [("not selected" if name == OTHER else name.lower(), colour) for name, colour in work]
+    return named + [(f"idle: {name.replace('_', ' ')}", colour) for name, colour in idle]
