@@ -115,10 +115,10 @@ def test_the_simulator_imports_numpy_numba_and_the_standard_library_only():
 
 def test_pictures_say_what_to_install_when_matplotlib_is_missing():
     code = """
-from workbench.artefacts import _drawing
+from workbench.artefacts import drawing
 from workbench.errors import MissingExtra
 try:
-    _drawing()
+    drawing()
 except MissingExtra as error:
     print(error)
 """

@@ -278,12 +278,9 @@ def test_unknown_options_are_refused_with_what_is_known():
 def test_what_is_not_there_yet_says_so():
     journey = softmax_journey()
     calls = {
-        "j.to_perfetto": lambda: journey.to_perfetto("x"),
-        "j.to_html": lambda: journey.to_html("x"),
         "with_(fusion": lambda: journey.with_(fusion=()),
         "with_(schedule": lambda: journey.with_(schedule=""),
         "train=True": lambda: softmax_journey(train=True),
-        "wb.compare": lambda: wb.compare,
         "wb.last_journeys": lambda: wb.last_journeys,
         "a widget": journey.captured.widget,
     }

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from workbench.artefacts import Scheduled as Scheduled
     from workbench.artefacts import Simulated as Simulated
     from workbench.check import Check as Check
+    from workbench.comparison import Comparison as Comparison
     from workbench.errors import WorkbenchError as WorkbenchError
     from workbench.journey import Journey as Journey
     from workbench.journey import capture as capture
+    from workbench.journey import compare as compare
     from workbench.journey import load as load
     from workbench.journey import lower as lower
     from workbench.journey import machine as machine
@@ -43,6 +45,7 @@ _HOMES = {
     "workbench.journey": (
         "Journey",
         "capture",
+        "compare",
         "load",
         "lower",
         "machine",
@@ -54,13 +57,14 @@ _HOMES = {
     ),
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
     "workbench.check": ("Check",),
+    "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
     "workbench.views.origins": ("InstructionAt", "MlirLine", "SpanAt"),
     "workbench.views.selection": ("Selection",),
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NOT_YET = frozenset({"compare", "last_journeys"})
+_NOT_YET = frozenset({"last_journeys"})
 
 __all__ = [
     "Captured",
@@ -77,6 +81,7 @@ __all__ = [
     "SpanAt",
     "WorkbenchError",
     "capture",
+    "compare",
     "load",
     "lower",
     "machine",

@@ -22,6 +22,7 @@ from workbench.views.table import Table
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from simulator import Machine
     from workbench.stages.capture import CapturedProgram
@@ -371,22 +372,24 @@ class Simulated(Handle[Trace]):
 
         With a selection, all spans but the selected ones are faint.
         """
-        return _drawing().timeline(self.gantt(select=select), ax, style=style, width=width)
+        return drawing().timeline(self.gantt(select=select), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"
 
 
-class _Drawing(Protocol):
+class Drawing(Protocol):
     """What `workbench.jupyter.plot_timeline` offers."""
 
     def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
+    def timelines(self, names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure: ...
 
-def _drawing() -> _Drawing:
+
+def drawing() -> Drawing:
     """The drawing module, reached by name: the core neither imports nor needs matplotlib."""
     try:
-        return cast(_Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
+        return cast(Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
@@ -19,6 +19,7 @@ from simulator import Machine, load_machine, machine_names
 from workbench import __version__, ir, mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
+from workbench.comparison import Comparison
 from workbench.errors import BadOption, MissingExtra, NoFunction, not_yet
 from workbench.ir import AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
@@ -397,11 +398,25 @@ class Journey:
         )
         ir.archive.save(path, whole, made_by=f"aten-workbench {__version__}")
 
-    def to_perfetto(self, path: str) -> None:
-        raise not_yet("j.to_perfetto", "j.simulated.events is the timeline as a DataFrame.")
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments."""
+        simulated = self.simulated
+        _write(path, views.perfetto.perfetto_text(simulated.record, simulated.scheduled.launches))
 
-    def to_html(self, path: str) -> None:
-        raise not_yet("j.to_html", "Each artefact has its own .html().")
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the whole journey as one page that opens from disk, without network, script or Python."""
+        simulated = self.simulated
+        facts = {
+            "machine": self.machine.name,
+            "cycles": f"{simulated.cycles:,}",
+            "µs": f"{simulated.time_us:,.2f}",
+            "kernels": str(len(self.lowered.record.kernels)),
+            "ATen calls": str(len(self.captured.record.nodes)),
+        }
+        stages = (self.captured, self.lowered, self.rendered, self.scheduled, simulated)
+        bodies = [stage.body_html() for stage in stages]
+        title = f"{self.captured.record.name} on {self.machine.name}"
+        _write(path, views.journey_html.journey_page(title, facts, self._stages.sources(), bodies))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
@@ -508,6 +523,34 @@ def machines() -> tuple[str, ...]:
 
 def _machine(given: str | Machine) -> Machine:
     return load_machine(given) if isinstance(given, str) else given
+
+
+def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
+    """Journeys side by side: cycles, time, bytes, kernels and stalls. The first is what ratios refer to.
+
+    They may be on different machines, or of different functions. `names` are theirs in the table; without them they
+    are told apart by their machines, where these differ, else by number.
+    """
+    if not journeys:
+        raise BadOption("wb.compare takes one journey or more: wb.compare(j, j.with_(machine='edge-8x8'))")
+    if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
+        raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
+    called = tuple(names) if names is not None else _names(journeys)
+    return Comparison(views.compare.Compared(called, tuple(journey.simulated.record for journey in journeys)))
+
+
+def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
+    machines = [journey.machine.name for journey in journeys]
+    functions = [journey.captured.record.name for journey in journeys]
+    for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
+        if len(set(names)) == len(names):
+            return tuple(names)
+    return tuple(f"j{number}" for number in range(1, len(journeys) + 1))
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _as_json(option: object) -> str:

@@ -8,6 +8,7 @@ top.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -46,18 +47,32 @@ def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -
     return figure
 
 
+def timelines(names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure:
+    """Several timelines below each other; each axis spans the time of the longest, so lengths can be compared."""
+    heights = [height_of(view) for view in each]
+    figure = pyplot.figure(figsize=(width, sum(heights)), layout="constrained")
+    figure.set_facecolor(style_named(style).ground)
+    longest = max((view.makespan / view.clock_mhz for view in each), default=0.0)
+    parts = figure.subfigures(len(each), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for name, view, part in zip(names, each, parts, strict=True):
+        axes = part.add_subplot()
+        draw(view, axes, style_named(style), scale=longest * view.clock_mhz)
+        axes.set_title(name, loc="left", fontsize=10, color=style_named(style).ink)
+    return figure
+
+
 def height_of(view: Gantt) -> float:
     """Inches that make every lane as high as a line of text wants."""
     return 1.5 + 0.42 * (len(view.lanes) + _GROUP_GAP * len({lane.group for lane in view.lanes}))
 
 
-def draw(view: Gantt, ax: Axes, style: Style) -> None:
-    """Everything but the figure."""
+def draw(view: Gantt, ax: Axes, style: Style, *, scale: float = 0) -> None:
+    """Everything but the figure. `scale` is the number of cycles from edge to edge: the makespan when it is 0."""
     figure = cast("Figure", ax.figure)
     figure.set_facecolor(style.ground)
     ax.set_facecolor(style.ground)
     tops = lane_tops(view)
-    ax.set_xlim(0, max(view.makespan, 1))
+    ax.set_xlim(0, max(scale, view.makespan, 1))
     ax.set_ylim(max(tops, default=0) + _LANE_STEP, -_TITLE_ROOM)
     pixels = max(int(ax.get_window_extent().width), 200)
     _draw_bands(view, ax, style, pixels)
@@ -187,7 +202,7 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
     ]
     figure = cast("Figure", ax.figure)
     entries = work + idle
-    rows = -(-len(entries) // max(2, int(figure.get_figwidth() / 1.5)))
+    rows = -(-len(entries) // max(2, int(cast("Figure", ax.get_figure(root=True)).get_figwidth() / 1.5)))
     legend = figure.legend(
         handles=entries,
         loc="outside lower center",

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.views import compare as compare
     from workbench.views import frame as frame
     from workbench.views import gantt as gantt
     from workbench.views import graph as graph
+    from workbench.views import journey_html as journey_html
     from workbench.views import kernels as kernels
     from workbench.views import machines as machines
     from workbench.views import markup as markup
     from workbench.views import origins as origins
+    from workbench.views import perfetto as perfetto
     from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import stage_html as stage_html
@@ -24,13 +27,16 @@ if TYPE_CHECKING:
 
 __getattr__ = submodules(
     __name__,
+    "compare",
     "frame",
     "gantt",
     "graph",
+    "journey_html",
     "kernels",
     "machines",
     "markup",
     "origins",
+    "perfetto",
     "selection",
     "sources",
     "stage_html",

@@ -106,7 +106,7 @@ class Selection:
             for head, line in _headed(part, lines)
         ]
         caption = f"<p><b>{markup.escape(self.what)}</b></p>"
-        return markup.fragment(f'{caption}<table class="wb-thread">{"".join(rows)}</table>')
+        return markup.fragment(f'{caption}<table class="thread">{"".join(rows)}</table>')
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self.html()}

@@ -1,0 +1,120 @@
+"""Journeys out of Python: the page, the Perfetto trace, and journeys side by side."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.programs import PROGRAMS
+from tests.views.test_stage_html import Tree, svgs
+from workbench.errors import BadOption
+
+
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
+    program = PROGRAMS["mlp"]
+    return wb.trace(program.build(), *program.inputs())
+
+
+def test_the_page_is_whole_and_asks_nothing_of_the_network(journey: wb.Journey, tmp_path: Path):
+    journey.to_html(tmp_path / "mlp.html")
+    text = (tmp_path / "mlp.html").read_text("utf-8")
+    tree = Tree(text)
+    assert all(found.startswith("href=#") for found in tree.fetched) and len(tree.fetched) == 5
+    assert not tree.tags & {"script", "link", "img", "iframe", "object", "embed", "base"}
+    for word in ("http:", "https:", "url(", "@import", "//cdn"):
+        assert word not in text, word
+    for key in ("captured", "lowered", "rendered", "scheduled", "simulated"):
+        assert f'id="{key}"' in text
+    assert len(svgs(text)) == 3 and f"{journey.simulated.cycles:,}" in text
+    assert "return self.fc2(torch.relu(self.fc1(x)))" in text
+
+
+def test_a_loaded_journey_makes_the_same_page_and_trace(journey: wb.Journey, tmp_path: Path):
+    journey.save(tmp_path / "j")
+    loaded = wb.load(tmp_path / "j")
+    for made, name in ((journey, "a"), (loaded, "b")):
+        made.to_html(tmp_path / f"{name}.html")
+        made.to_perfetto(tmp_path / f"{name}.json")
+    assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+def test_the_perfetto_trace_has_a_track_a_unit_in_real_time_with_cycles_beside(journey: wb.Journey, tmp_path: Path):
+    journey.to_perfetto(tmp_path / "mlp.json")
+    made = json.loads((tmp_path / "mlp.json").read_text())
+    assert set(made) == {"traceEvents", "displayTimeUnit", "otherData"} and made["displayTimeUnit"] == "ns"
+    assert "microseconds of simulated time" in made["otherData"]["time_unit"]
+    tracks = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in made["traceEvents"]
+        if event["ph"] == "M" and event["name"] == "thread_name"
+    }
+    spans = [event for event in made["traceEvents"] if event["ph"] == "X" and event["cat"] != "launch"]
+    events, clock = journey.simulated.events, journey.machine.clock_mhz
+    assert len(spans) == len(events)
+    for event in spans:
+        row = events.loc[event["args"]["row"]]
+        assert tracks[event["pid"], event["tid"]] == row["unit"] and event["name"] == row["kind"]
+        assert (event["args"]["start_cycle"], event["args"]["end_cycle"]) == (row["start"], row["end"])
+        assert event["ts"] == pytest.approx(row["start"] / clock, abs=6e-4)
+        assert event["ts"] + event["dur"] == pytest.approx(row["end"] / clock, abs=6e-4)
+        assert event["args"]["origins"] == ", ".join(row["origins"])
+    for track in {(event["pid"], event["tid"]) for event in spans}:
+        mine = sorted((e["ts"], e["dur"]) for e in spans if (e["pid"], e["tid"]) == track)
+        assert all(a + d <= b + 1e-9 for (a, d), (b, _) in pairwise(mine))
+    launches = [event for event in made["traceEvents"] if event.get("cat") == "launch"]
+    assert [event["name"] for event in launches] == list(journey.simulated.record.kernels)
+
+
+def test_journeys_side_by_side_on_other_machines_and_mappings(journey: wb.Journey):
+    small, slow = journey.with_(machine="edge-8x8"), journey.with_(mapping={"*": {"buffers": 1}})
+    both = wb.compare(journey, small)
+    table = both.table.set_index(["part", "what"])
+    assert list(table.columns) == ["tpu-v3", "edge-8x8"]
+    assert table.loc[("figure", "cycles")].tolist() == [journey.simulated.cycles, small.simulated.cycles]
+    assert table.loc[("figure", "dram_read_bytes"), "tpu-v3"] == journey.simulated.stats["dram_read_bytes"]
+    for kernel, cycles in journey.simulated.kernel_cycles().items():
+        assert table.loc[("kernel cycles", kernel), "tpu-v3"] == cycles
+    stalls = journey.simulated.stalls
+    busy = stalls[stalls["busy"] > 0]
+    assert table.loc[("idle", "data"), "tpu-v3"] == busy["data"].sum()
+    ratios = wb.compare(journey, slow, names=("two slots", "one slot")).ratios
+    assert ratios["journey"].tolist() == ["two slots", "one slot"]
+    assert ratios["cycles_ratio"].tolist() == [1.0, slow.simulated.cycles / journey.simulated.cycles]
+    assert both.table.attrs == {} and repr(both).startswith(f"Comparison(tpu-v3 {journey.simulated.cycles:,} cycles")
+
+
+def test_a_comparison_shows_its_timelines_on_one_scale(journey: wb.Journey):
+    both = wb.compare(journey, journey.with_(machine="edge-8x8"))
+    pictures = svgs(both.html())
+    Tree(both.html())
+    assert len(pictures) == 2
+    bars = [
+        max(
+            float(r.get("x", "0")) + float(r.get("width", "0"))
+            for r in picture.iter("rect")
+            if "--k-" in r.get("style", "")
+        )
+        for picture in pictures
+    ]
+    times = both.ratios["time_us"].tolist()
+    assert (bars[0] - 92) / (bars[1] - 92) == pytest.approx(times[0] / times[1], rel=0.05)
+    assert "tpu-v3" in both.text() and "edge-8x8" in both.text()
+    figure = both.plot()
+    limits = [part.axes[0].get_xlim()[1] / clock for part, clock in zip(figure.subfigs, (940, 800), strict=True)]
+    assert limits[0] == pytest.approx(limits[1])
+
+
+def test_what_cannot_be_compared_is_refused(journey: wb.Journey):
+    with pytest.raises(BadOption, match="one journey or more"):
+        wb.compare()
+    with pytest.raises(BadOption, match="expected 2 different names"):
+        wb.compare(journey, journey, names=("a", "a"))
+    assert wb.compare(journey, journey).record.names == ("j1", "j2")
+    assert torch.is_tensor(journey.run(*PROGRAMS["mlp"].inputs()))

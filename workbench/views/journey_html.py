@@ -1,0 +1,38 @@
+"""A whole journey on one page: opens from disk, needs no network, no script and no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from workbench.views import markup
+
+_STAGES = (
+    ("captured", "Captured", "what PyTorch was asked to compute"),
+    ("lowered", "Lowered", "every call with its route, grouped into kernels"),
+    ("rendered", "Rendered", "each kernel as MLIR on whole tensors"),
+    ("scheduled", "Scheduled", "loops over scratchpad tiles: what runs and what is timed"),
+    ("simulated", "Simulated", "when each instruction runs, on which unit, and what it waited for"),
+)
+
+
+def journey_page(title: str, facts: Mapping[str, str], sources: Mapping[str, str], bodies: Iterable[str]) -> str:
+    """The page from the five stages' bodies, in order."""
+    parts = [f"<h1>{markup.escape(title)}</h1>", markup.cards(facts), _python(sources)]
+    ways = "".join(
+        f'<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>' for key, name, what in _STAGES
+    )
+    parts.append(f"<ul>{ways}</ul>")
+    for (key, name, what), body in zip(_STAGES, bodies, strict=True):
+        parts.append(f'<h2 id="{key}">{name} <span class="soft">{what}</span></h2>{body}')
+    return markup.page(title, "".join(parts))
+
+
+def _python(sources: Mapping[str, str]) -> str:
+    """The user's lines, file by file."""
+    if not sources:
+        return ""
+    rows = ""
+    for place, text in sources.items():
+        short = place.replace("\\", "/").rpartition("/")[2]
+        rows += f"<tr><th>{markup.escape(short)}</th><td>{markup.escape(text.strip())}</td></tr>"
+    return f'<div class="scroll"><table class="thread">{rows}</table></div>'
