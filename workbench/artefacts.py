@@ -16,7 +16,17 @@ from simulator import Trace
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.errors import MissingExtra, not_yet
-from workbench.ir import AtenGraph, KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import (
+    AtenGraph,
+    Kernel,
+    KernelGraph,
+    KernelModule,
+    Mapping,
+    ScheduledKernel,
+    ScheduledProgram,
+    Snapshot,
+    TensorType,
+)
 from workbench.views.table import Table
 
 if TYPE_CHECKING:
@@ -115,6 +125,46 @@ class Captured(Handle[AtenGraph]):
 
 
 @dataclass(frozen=True, repr=False)
+class LoweredKernel:
+    """A set of nodes that become one MLIR function."""
+
+    record: Kernel
+    graph: KernelGraph
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def kind(self) -> str:
+        """What its anchor is: elementwise, reduction or contraction, for instance."""
+        return self.record.kind
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Its nodes after decomposition, in order."""
+        return self.record.nodes
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The overload of each node."""
+        return tuple(self.graph.node(name).node.op for name in self.nodes)
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """What it reads: value and type, in ABI order."""
+        return {value: self.graph.types[value] for value in self.record.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """What it makes: value and type, in ABI order."""
+        return {value: self.graph.types[value] for value in self.record.outputs}
+
+    def __repr__(self) -> str:
+        return f"LoweredKernel({self.name!r}, {self.kind}, {_count(len(self.nodes), 'node')})"
+
+
+@dataclass(frozen=True, repr=False)
 class Lowered(Handle[KernelGraph]):
     """Every node with its route, grouped into kernels."""
 
@@ -132,8 +182,13 @@ class Lowered(Handle[KernelGraph]):
         """Pairs of nodes, fused and refused, with the rule and the reason."""
         return views.frame.frame(views.graph.fusions_table(self.record))
 
+    @cached_property
+    def kernels(self) -> tuple[LoweredKernel, ...]:
+        """The kernels in launch order."""
+        return tuple(LoweredKernel(kernel, self.record) for kernel in self.record.kernels)
+
     @property
-    def kernels(self) -> pd.DataFrame:
+    def kernel_table(self) -> pd.DataFrame:
         """One row a kernel, in launch order."""
         return views.frame.frame(views.graph.kernels_table(self.record))
 

@@ -212,3 +212,15 @@ class AmbiguousSelection(WorkbenchError, LookupError):
     def __init__(self, what: str, meanings: list[str]) -> None:
         super().__init__(f"{what!r} can mean {len(meanings)} things: {', '.join(meanings)}. Say which")
         self.meanings = tuple(meanings)
+
+
+class FusionError(WorkbenchError, ValueError):
+    """A user's choice of fusions names a rule or a node that is not there, or has another form."""
+
+
+class ScheduleScriptError(WorkbenchError):
+    """A user's transform script does not parse, or does not apply to its kernel."""
+
+    def __init__(self, kernel: str, script: str, what: str, problems: tuple[Problem, ...]) -> None:
+        self.kernel, self.script, self.problems = kernel, script, problems
+        super().__init__(f"the schedule given for kernel {kernel!r} {what}:\n{_listed(problems, script)}")

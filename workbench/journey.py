@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simulator import Trace
     from workbench.ir.archive import Archive
     from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.ops.choices import UserFusion
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
     from workbench.stages.schedule import UserMapping
@@ -85,7 +86,9 @@ class Request:
     capture: str = "dynamo"
     on_missing: str = "host"
     mapping: Mapping[str, UserMapping] | None = None
-    fusion: object = None
+    fusion: UserFusion = None
+    schedule: Mapping[str, str] | None = None
+    """Transform scripts by kernel."""
     prefer: str | None = None
     path: str = ""
 
@@ -109,15 +112,25 @@ class Stages:
     @staticmethod
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
-        lowered = Once("lower", lambda: _lower(captured().record, request))
-        rendered = Once("render", lambda: _render(lowered().record))
         kernels = Once("compile", lambda: mlir.runtime.KernelCache())
         sources = Once("read the sources", lambda: views.sources.source_lines(captured().record))
-        return Stages._scheduled(request, captured, lowered, rendered, kernels, sources)
+        return Stages._lowered(request, captured, kernels, sources)
 
     def rescheduled(self, request: Request) -> Stages:
         """The same capture, lowering and rendering, whether made already or not; the rest anew."""
         return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
+
+    def relowered(self, request: Request) -> Stages:
+        """The same capture; the rest anew."""
+        return Stages._lowered(request, self.captured, self.kernels, self.sources)
+
+    @staticmethod
+    def _lowered(
+        request: Request, captured: Once[Captured], kernels: Once[KernelCache], sources: Once[dict[str, str]]
+    ) -> Stages:
+        lowered = Once("lower", lambda: _lower(captured().record, request))
+        rendered = Once("render", lambda: _render(lowered().record))
+        return Stages._scheduled(request, captured, lowered, rendered, kernels, sources)
 
     @staticmethod
     def _scheduled(
@@ -128,9 +141,7 @@ class Stages:
         kernels: Once[KernelCache],
         sources: Once[dict[str, str]],
     ) -> Stages:
-        scheduled = Once(
-            "schedule", lambda: _schedule(lowered().record, rendered().record, request.machine, request.mapping)
-        )
+        scheduled = Once("schedule", lambda: _schedule(lowered().record, rendered().record, request))
         simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
         return Stages(
             captured,
@@ -203,15 +214,10 @@ def _render(lowered: KernelGraph) -> Rendered:
     return Rendered(verb(lowered))
 
 
-def _schedule(
-    lowered: KernelGraph,
-    rendered: tuple[KernelModule, ...],
-    machine: Machine,
-    mapping: Mapping[str, UserMapping] | None,
-) -> Scheduled:
+def _schedule(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
         verb = stages.schedule.schedule
-    return Scheduled(verb(lowered, rendered, machine, mapping), rendered)
+    return Scheduled(verb(lowered, rendered, request.machine, request.mapping, request.schedule), rendered)
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
@@ -346,23 +352,27 @@ class Journey:
         *,
         machine: str | Machine | _Keep = KEEP,
         mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
-        fusion: object = KEEP,
-        schedule: object = KEEP,
+        fusion: UserFusion | _Keep = KEEP,
+        schedule: Mapping[str, str] | _Keep | None = KEEP,
     ) -> Journey:
-        """A new journey with another machine or mapping; capture, lowering and rendering are shared.
+        """A new journey with something changed, sharing every stage that the change does not touch.
 
-        `mapping=None` goes back to the heuristic's choice.
+        `mapping=None` goes back to the heuristic's choice. `fusion` turns fusion rules off by name
+        (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or keeps nodes in different kernels
+        (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an edited
+        `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number of buffers stays.
         """
-        if fusion is not KEEP:
-            raise not_yet("with_(fusion=...)")
-        if schedule is not KEEP:
-            raise not_yet("with_(schedule=...)", "Use with_(mapping=...).")
         request = self._request
         if not isinstance(machine, _Keep):
             request = replace(request, machine=_machine(machine))
         if not isinstance(mapping, _Keep):
             request = replace(request, mapping=mapping)
-        return Journey(request, self._stages.rescheduled(request))
+        if not isinstance(schedule, _Keep):
+            request = replace(request, schedule=schedule)
+        if isinstance(fusion, _Keep):
+            return Journey(request, self._stages.rescheduled(request))
+        request = replace(request, fusion=fusion)
+        return Journey(request, self._stages.relowered(request))
 
     def select(self, x: object) -> Selection:
         """One thing seen at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.
@@ -385,7 +395,10 @@ class Journey:
         """
         request = self._request
         asked = ir.archive.Asked(
-            request.capture, request.on_missing, request.prefer, *map(_as_json, (request.mapping, request.fusion))
+            request.capture,
+            request.on_missing,
+            request.prefer,
+            *map(_as_json, (request.mapping, request.fusion, request.schedule)),
         )
         whole = ir.archive.Archive(
             asked,
@@ -432,7 +445,7 @@ def trace(
     capture: str = "dynamo",
     on_missing: str = "host",
     mapping: Mapping[str, UserMapping] | None = None,
-    fusion: object = None,
+    fusion: UserFusion = None,
     prefer: str | None = None,
     train: bool = False,
 ) -> Journey:
@@ -440,7 +453,8 @@ def trace(
 
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`) or a `wb.machine(name, figure=value)`. `mapping` tiles by hand:
-    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `on_missing` says what becomes of
+    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` is as in
+    `Journey.with_`. `on_missing` says what becomes of
     ops that no route makes.
     """
     if on_missing not in ("host", "error"):
@@ -448,7 +462,9 @@ def trace(
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")
     given = MappingProxyType(dict(kwargs or {}))
-    request = Request(fn_or_module, inputs, given, _machine(machine), capture, on_missing, mapping, fusion, prefer)
+    request = Request(
+        fn_or_module, inputs, given, _machine(machine), capture, on_missing, mapping, fusion, None, prefer
+    )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
     return Journey(request, made)
@@ -466,7 +482,8 @@ def load(path: str | os.PathLike[str]) -> Journey:
     request = Request(
         None, (), none, found.machine, asked.capture, asked.on_missing, prefer=asked.prefer, path=str(path)
     )
-    request = replace(request, mapping=json.loads(asked.mapping), fusion=json.loads(asked.fusion))
+    mapping, fusion, schedule = map(json.loads, (asked.mapping, asked.fusion, asked.schedule))
+    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule)
     return Journey(request, Stages.loaded(found))
 
 
@@ -483,7 +500,7 @@ def capture(
 
 
 def lower(
-    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: str | None = None
+    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: UserFusion = None, prefer: str | None = None
 ) -> Lowered:
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
@@ -501,9 +518,12 @@ def schedule(
     *,
     machine: str | Machine = "tpu-v3",
     mapping: Mapping[str, UserMapping] | None = None,
+    scripts: Mapping[str, str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone."""
-    return _schedule(lowered.record, rendered.record, _machine(machine), mapping)
+    """The fourth stage alone. `scripts` are transform scripts by kernel."""
+    none = MappingProxyType(dict[str, object]())
+    request = Request(None, (), none, _machine(machine), mapping=mapping, schedule=scripts)
+    return _schedule(lowered.record, rendered.record, request)
 
 
 def simulate(lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3") -> Simulated:

@@ -48,8 +48,9 @@ class Asked:
     on_missing: str
     prefer: str | None
     mapping: str
-    """The user's mapping and choice of fusions as JSON texts: the journey's business, not the archive's."""
+    """The user's mapping, choice of fusions and scripts as JSON texts: the journey's business, not the archive's."""
     fusion: str
+    schedule: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from simulator.program import TileProgram
 from workbench.ir import codec
@@ -135,6 +136,10 @@ class Folded:
 
     origin: int
     reason: str
+
+
+USER_SCRIPT: Final = "the user's script"
+"""The reason of a mapping that says nothing about tiles, because a script does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,8 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
     if not ours:
         run_passes(module, pipeline)
         return
-    name, options = ours.group(1), _options(ours.group(2) or "")
+    name, given = ours.group(1), ours.group(2) or ""
+    options = {"script": given} if name == "npu-attach-script" else _options(given)
     if name not in _PASSES:
         raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
     with module.context, ir.Location.unknown():
@@ -93,6 +94,11 @@ def count_ops(module: ir.Module) -> int:
     return count
 
 
+def script_module(script: str) -> str:
+    """A script as a module of its own; its lines stand one lower there."""
+    return f"module attributes {{{_SCRIPTED}}} {{\n{script}\n}}"
+
+
 def mapping_options(mapping: Mapping) -> str:
     """The options of `npu-attach-schedule` that say this mapping."""
     tiles = " ".join(f"{dim}={size}" for dim, size in mapping.tile.items())
@@ -107,9 +113,14 @@ def _attach_schedule(module: ir.Module, options: dict[str, str]) -> None:
     payload = payloads.analyse(module)
     order = tuple(filter(None, options["order"].split(",")))
     tile = {dim: int(size) for dim, size in options.items() if dim != "order"}
-    script = transform_script(payload, Mapping(tile, order, 1, {}, ""))
-    scripted = ir.Module.parse(f"module attributes {{{_SCRIPTED}}} {{\n{script}\n}}")
-    module.body.append(scripted.body.operations[0].operation.clone())
+    _attach_script(module, {"script": transform_script(payload, Mapping(tile, order, 1, {}, ""))})
+
+
+def _attach_script(module: ir.Module, options: dict[str, str]) -> None:
+    """Puts a transform script beside the kernel, for the interpreter to find."""
+    scripted = ir.Module.parse(script_module(options["script"]))
+    for op in scripted.body.operations:
+        module.body.append(op.operation.clone())
     module.operation.attributes[_SCRIPTED] = ir.UnitAttr.get()
 
 
@@ -176,6 +187,7 @@ _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,
     "npu-attach-schedule": _attach_schedule,
+    "npu-attach-script": _attach_script,
     "npu-detach-schedule": _detach_schedule,
     "npu-promote": lambda module, options: promote(module, int(options["buffers"])),
 }

@@ -191,6 +191,31 @@ def kind_of(nodes: Iterable[Node]) -> str:
     return "contraction" if "contraction" in classes else "reduction" if "reduction" in classes else "elementwise"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a user turned off: whole rules, and nodes that shall not share a kernel."""
+
+    off: frozenset[str] = frozenset()
+    """Names of rules."""
+    apart: frozenset[frozenset[str]] = frozenset()
+    """Pairs of nodes, after decomposition."""
+
+    def refuses(self, nodes: Iterable[Node]) -> str:
+        """Why these nodes shall not be one kernel, empty when they may."""
+        group = tuple(nodes)
+        names = {node.name for node in group}
+        for pair in sorted(self.apart, key=sorted):
+            if pair <= names:
+                return f"kept apart on request: {' and '.join(sorted(pair))}"
+        maker = {value: node for node in group for value in node.results} if self.off else {}
+        for consumer in group:
+            for producer in (maker[value] for value in consumer.operands if value in maker):
+                rule = rule_for(producer, consumer).name
+                if rule in self.off:
+                    return f"the rule {rule!r} is turned off"
+        return ""
+
+
 @dataclass
 class Grouping:
     """Nodes into groups, and a reason for every edge that stayed between two."""
@@ -200,6 +225,7 @@ class Grouping:
     types: Mapping[str, TensorType]
     kept: frozenset[str]
     """Values that must exist in memory: results, and whatever a view reads."""
+    choice: Choice = Choice()
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -247,7 +273,7 @@ class Grouping:
         last = self.members(group)[-1]
         while (step := self._until_next_single(last)) is not None:
             free = all(self.group_of[node.name] == self._place[node.name] for node in step)
-            if not free or illegal(self._sorted((*self.members(group), *step)), self.types):
+            if not free or self._illegal(self._sorted((*self.members(group), *step))):
                 return
             self._move(step, group)
             last = step[-1]
@@ -278,8 +304,12 @@ class Grouping:
         (target,) = users
         readers = [user for user in self._users[node.name] if node_class(user) == "contraction"]
         refused = any(rule_for(node, user).condition(Candidate((node, user), self.types)) for user in readers)
-        if not refused and not illegal(self._joined(own, target), self.types):
+        if not refused and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
+
+    def _illegal(self, nodes: tuple[Node, ...]) -> str:
+        """Why these nodes cannot, or on request shall not, be one kernel."""
+        return illegal(nodes, self.types) or self.choice.refuses(nodes)
 
     def _joined(self, first: int, second: int) -> tuple[Node, ...]:
         return self._sorted((*self.members(first), *self.members(second)))
@@ -301,10 +331,12 @@ class Grouping:
             return ""
         if reason := rule.condition(Candidate((producer, consumer), self.types)):
             return reason
+        if reason := self.choice.refuses((producer, consumer)):
+            return reason
         if self._leaves_memory(producer):
             return "the result is also needed outside: a kernel makes one value"
         if len({self.group_of[user.name] for user in self._users[producer.name]}) > 1:
             return "the result is read by several kernels, and a kernel makes one value"
-        if reason := illegal(self._joined(own, other), self.types):
+        if reason := self._illegal(self._joined(own, other)):
             return reason
         return "the kernel that makes it has more than one reader"

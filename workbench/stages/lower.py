@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from workbench import errors
 from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.automatic import class_of
+from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
 
@@ -20,18 +21,20 @@ _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 def lower(
     graph: AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: str | None = None
 ) -> KernelGraph:
-    """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order."""
+    """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order.
+
+    `fusion` turns fusion rules off or keeps nodes apart: see `workbench.ops.choices`.
+    """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
-    if fusion is not None:
-        raise errors.not_yet(f"Choosing fusions by hand (fusion={fusion!r})", "Leave it at None.")
     if prefer is not None:
         raise errors.not_yet(f"Choosing among builders (prefer={prefer!r})", "Leave it at None.")
     work = _Work.begin(graph)
     work.route()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
-    grouping = Grouping(compute, work.types, frozenset(work.kept()))
+    choice = choice_of(fusion, work.named())
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), choice)
     kernels = _kernels(grouping)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
@@ -131,6 +134,14 @@ class _Work:
                     f"{origin.place})",
                     "Trace with a shape that has some.",
                 )
+
+    def named(self) -> dict[str, list[str]]:
+        """The nodes after decomposition by their own names and by those of the captured nodes they were made of."""
+        found: dict[str, list[str]] = {}
+        for item in self.items:
+            for name in dict.fromkeys((item.parent, item.node.name)):
+                found.setdefault(name, []).append(item.node.name)
+        return found
 
     def kept(self) -> set[str]:
         """Values that must lie in memory: what is returned, and what views look into."""

@@ -14,7 +14,7 @@ from typing import TypedDict
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
 from simulator.program import MAX_RANK, TileProgram
-from workbench.errors import MappingError
+from workbench.errors import MappingError, PassError, Problem, ScheduledFormError, ScheduleScriptError
 from workbench.ir import (
     Folded,
     KernelGraph,
@@ -25,7 +25,8 @@ from workbench.ir import (
     ScheduledKernel,
     ScheduledProgram,
 )
-from workbench.mlir import heuristic
+from workbench.ir.kernels import USER_SCRIPT
+from workbench.mlir import heuristic, scripts
 from workbench.mlir.context import parse, print_module
 from workbench.mlir.extract import extract
 from workbench.mlir.origins import ops_named
@@ -50,18 +51,34 @@ def schedule(
     rendered: tuple[KernelModule, ...],
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
+    scripts: Dict[str, str] | None = None,
 ) -> ScheduledProgram:
-    """Every kernel in the scheduled form for `machine`, and the order of the launches."""
-    wanted = dict(mapping or {})
+    """Every kernel in the scheduled form for `machine`, and the order of the launches.
+
+    `scripts` are transform scripts by kernel: each replaces the one that the kernel's mapping would be written as.
+    """
+    wanted, given = dict(mapping or {}), dict(scripts or {})
+    for kernel in given:
+        _check_scripted(kernel, [each.name for each in lowered.kernels])
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     kernels = tuple(
-        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in counted(rendered)
+        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*")), given.get(module.kernel))
+        for module in counted(rendered)
     )
     return ScheduledProgram(kernels, _launches(lowered))
 
 
-def schedule_kernel(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> ScheduledKernel:
-    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
+def schedule_kernel(
+    rendered: KernelModule, machine: Machine, wanted: UserMapping | None, script: str | None = None
+) -> ScheduledKernel:
+    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller.
+
+    A script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`) are
+    those in the script which that mapping is written as, so that this one can be edited.
+    """
+    if script is not None:
+        mapping = schedule_kernel(rendered, machine, wanted).mapping
+        return _scripted(rendered, machine, mapping, script)
     payload, mapping = _plan(rendered, machine, wanted)
     while True:
         scheduled = _lower(rendered, machine, mapping, splits_reduction(payload, mapping))
@@ -70,9 +87,31 @@ def schedule_kernel(rendered: KernelModule, machine: Machine, wanted: UserMappin
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-            raise DoesNotFit(rendered.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
+            raise _too_large(program, machine)
         mapping = smaller
+
+
+def _scripted(rendered: KernelModule, machine: Machine, mapping: Mapping, script: str) -> ScheduledKernel:
+    """The kernel tiled by a user's script, with as many buffer slots as the mapping has."""
+    scripts.check(rendered.kernel, script)
+    ready = _prepare(rendered, split=False)
+    with ready.module.context:
+        split = splits_reduction(analyse(ready.module), mapping)
+    try:
+        scheduled = _lower(rendered, machine, replace(mapping, tile={}, order=(), reason=USER_SCRIPT), split, script)
+    except PassError as error:
+        raise ScheduleScriptError(rendered.kernel, script, "fails", scripts.in_script(error.problems)) from None
+    except ScheduledFormError as error:
+        what = "leaves ops that are not in the scheduled form"
+        raise ScheduleScriptError(rendered.kernel, script, what, scripts.without_lines(error.problems)) from None
+    if scheduled.program.scratchpad_bytes > machine.scratchpad_bytes:
+        raise _too_large(scheduled.program, machine)
+    return scheduled
+
+
+def _too_large(program: TileProgram, machine: Machine) -> DoesNotFit:
+    buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
+    return DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
 
 
 def _plan(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
@@ -106,11 +145,17 @@ def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
     return trace
 
 
-def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bool) -> ScheduledKernel:
+def _lower(
+    rendered: KernelModule, machine: Machine, mapping: Mapping, split: bool, script: str | None = None
+) -> ScheduledKernel:
     trace = _prepare(rendered, split=split)
     with trace.module.context:
         payload = analyse(trace.module)
-    trace.run("attach the schedule", f"npu-attach-schedule{{{mapping_options(mapping)}}}")
+    if script is None:
+        script = transform_script(payload, mapping)
+        trace.run("attach the schedule", f"npu-attach-schedule{{{mapping_options(mapping)}}}")
+    else:
+        trace.run("attach the schedule", f"npu-attach-script{{{script}}}")
     trace.run("tile and fuse", "transform-interpreter")
     trace.run("detach the schedule", "npu-detach-schedule")
     trace.run("reuse outputs", "eliminate-empty-tensors")
@@ -129,7 +174,7 @@ def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bo
         rendered.kernel,
         text,
         print_module(trace.module, locations=True),
-        transform_script(payload, mapping),
+        script,
         mapping,
         payload.dims,
         tuple(trace.snapshots),
@@ -152,6 +197,14 @@ def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> t
                 reason = f"scheduling folded its arithmetic away; what is left of it is no work ({left})"
             found.append(Folded(origin, reason))
     return tuple(found)
+
+
+def _check_scripted(name: str, names: list[str]) -> None:
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        kernels = (Problem(f"{hint}Kernels: {', '.join(names)}"),)
+        raise ScheduleScriptError(name, "", "is for a kernel that is not there", kernels)
 
 
 def _check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram
+from workbench.ir.kernels import USER_SCRIPT
 from workbench.views.table import Table
 
 Selected: TypeAlias = Callable[[str], tuple[int, ...]]
@@ -115,6 +116,8 @@ def scheduled_kernel_text(kernel: ScheduledKernel, selected: Selected | None = N
 
 
 def mapping_text(mapping: Mapping) -> str:
+    if mapping.reason == USER_SCRIPT:
+        return f"tiled by {USER_SCRIPT}, {mapping.buffers} buffers"
     tile = " x ".join(f"{dim} {size}" for dim, size in mapping.tile.items()) or "the whole"
     order = f", loops {' '.join(mapping.order)}" if mapping.order else ""
     return f"tile {tile}{order}, {mapping.buffers} buffers ({mapping.reason})"

@@ -208,7 +208,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     width = min(width, whole)
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)
-    lines = [f"{'':<{wide}}       0{f'{view.makespan:,} cycles':>{max(width - 1, 1)}}"]
+    lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
     lines += _launch_line(view, wide, width)
     for index, lane in enumerate(view.lanes):
         lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")

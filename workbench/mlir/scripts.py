@@ -1,0 +1,39 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Transform scripts that a user wrote: what can be wrong with them, said in their own lines."""
+
+from __future__ import annotations
+
+from workbench.errors import MlirSyntaxError, Problem, ScheduleScriptError
+from workbench.mlir.context import parse
+from workbench.mlir.passes import script_module
+
+_MAIN = "__transform_main"
+_SEQUENCE = "transform.named_sequence"
+
+
+def check(kernel: str, script: str) -> None:
+    """Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls."""
+    try:
+        module = parse(script_module(script), name="the schedule")
+    except MlirSyntaxError as error:
+        raise ScheduleScriptError(kernel, script, "does not parse", in_script(error.problems)) from None
+    ops = [op.operation for op in module.body.operations]
+    if any(op.name != _SEQUENCE for op in ops) or _MAIN not in [
+        str(op.attributes["sym_name"]).strip('"') for op in ops
+    ]:
+        found = ", ".join(op.name for op in ops) or "nothing"
+        expected = f"it holds {found}; expected `{_SEQUENCE} @{_MAIN}(%root: !transform.any_op ...) {{ ... }}`"
+        raise ScheduleScriptError(kernel, script, "is no transform script", (Problem(expected, 1),))
+
+
+def in_script(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Problems with lines of the script instead of those of the module around it."""
+    return tuple(
+        Problem(each.message, each.line - 1 if each.line is not None and each.line > 1 else None) for each in problems
+    )
+
+
+def without_lines(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Problems about the result: their lines are not the script's."""
+    return tuple(Problem(each.message) for each in problems)
