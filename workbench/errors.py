@@ -141,3 +141,25 @@ class MappingError(WorkbenchError):
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
+
+
+class DataDecides(WorkbenchError):
+    """A loop bound, an address or a branch of a kernel depends on data, so its tile program cannot be read off."""
+
+    def __init__(self, kernel: str, line: int, op: str) -> None:
+        super().__init__(
+            f"kernel {kernel}, line {line}: a bound, an address or a branch depends on what {op} gives, which is only"
+            f" known when the kernel runs. Loops and addresses must follow from loop variables and constants"
+        )
+        self.kernel, self.line = kernel, line
+
+
+class NotAffine(WorkbenchError):
+    """Unstaged accesses of a loop do not follow one another at a constant distance."""
+
+    def __init__(self, kernel: str, line: int) -> None:
+        super().__init__(
+            f"kernel {kernel}, line {line}: the elements that this loop loads or stores do not lie at a constant"
+            f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
+        )
+        self.kernel, self.line = kernel, line
