@@ -141,3 +141,15 @@ class MappingError(WorkbenchError):
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
+
+
+class UnknownOverload(WorkbenchError):
+    """A name that is no overload of any operator."""
+
+
+class BadRegistration(WorkbenchError):
+    """Something was registered in a way that means nothing."""
+
+
+class RegistrationClash(WorkbenchError):
+    """Two owners claim the same overload on the same route."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
+import templates
 from simulator import Machine, load_machine, machine_names
 from workbench import mlir, ops, stages
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
@@ -23,12 +24,14 @@ from workbench.progress import waiting
 if TYPE_CHECKING:
     import torch
 
-    from workbench.stages.schedule import UserMapping
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
+    from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
+
+ops.registry.DEFAULT.fill_from(templates.builtin)
 
 
 @final
@@ -247,7 +250,7 @@ class Journey:
         self,
         *,
         machine: str | Machine | _Keep = KEEP,
-        mapping: Mapping[str, UserMapping] | None | _Keep = KEEP,
+        mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
         fusion: object = KEEP,
         schedule: object = KEEP,
     ) -> Journey:
