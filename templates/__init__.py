@@ -1,0 +1,12 @@
+"""The operators that are shipped beside the automatic route, one family a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.ops.registry import Registry
+
+
+def builtin(registry: Registry) -> None:
+    """Registers everything shipped. The journey calls it once, for the default registry."""

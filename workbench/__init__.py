@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simulator.machine import Machine as Machine
+    from workbench import ops as ops
     from workbench.artefacts import Captured as Captured
     from workbench.artefacts import Lowered as Lowered
     from workbench.artefacts import Rendered as Rendered
@@ -68,6 +69,7 @@ __all__ = [
     "lower",
     "machine",
     "machines",
+    "ops",
     "render",
     "schedule",
     "simulate",
@@ -79,6 +81,9 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:
         return getattr(importlib.import_module(home), name)
+    if name == "ops":
+        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+        return importlib.import_module("workbench.ops")
     if name in _NOT_YET:
         from workbench.errors import not_yet
 

@@ -163,3 +163,13 @@ class NotAffine(WorkbenchError):
             f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
         )
         self.kernel, self.line = kernel, line
+class UnknownOverload(WorkbenchError):
+    """A name that is no overload of any operator."""
+
+
+class BadRegistration(WorkbenchError):
+    """Something was registered in a way that means nothing."""
+
+
+class RegistrationClash(WorkbenchError):
+    """Two owners claim the same overload on the same route."""

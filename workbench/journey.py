@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
+import templates
 from simulator import Machine, load_machine, machine_names
 from workbench import mlir, ops, stages
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
+
+ops.registry.DEFAULT.fill_from(templates.builtin)
 
 
 @final
