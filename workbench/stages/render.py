@@ -7,11 +7,12 @@ from workbench.mlir.context import print_module
 from workbench.mlir.importer import import_kernel
 from workbench.mlir.origins import origins_in
 from workbench.ops.fx import kernel_graph_module
+from workbench.progress import counted
 
 
 def render(lowered: KernelGraph) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order. The record is all it reads."""
-    return tuple(_render(lowered, kernel) for kernel in lowered.kernels)
+    return tuple(_render(lowered, kernel) for kernel in counted(lowered.kernels))
 
 
 def _render(lowered: KernelGraph, kernel: Kernel) -> KernelModule:

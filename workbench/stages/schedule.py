@@ -31,6 +31,7 @@ from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.verify import verify_scheduled
+from workbench.progress import counted
 
 
 class UserMapping(TypedDict, total=False):
@@ -51,7 +52,9 @@ def schedule(
     """Every kernel in the scheduled form for `machine`, and the order of the launches."""
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in rendered)
+    kernels = tuple(
+        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in counted(rendered)
+    )
     return ScheduledProgram(kernels, _launches(lowered))
 
 
