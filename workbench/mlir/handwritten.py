@@ -27,7 +27,6 @@ from workbench.errors import (
 )
 from workbench.ir import Mapping
 from workbench.mlir.bindings import function_of
-from workbench.mlir.context import print_module
 from workbench.mlir.extract import extract
 from workbench.mlir.template import Rendering, Template
 from workbench.mlir.verify import verify_scheduled

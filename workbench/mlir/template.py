@@ -20,8 +20,9 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -166,12 +167,12 @@ class Template:
             "lanes": machine.vector_lanes,
             "machine": machine,
             "attributes": self.attributes(),
-            "slot": lambda loops: self.slot(mapping, tuple(loops)),
+            "slot": partial(self.slot, mapping),
             **tensors,
             **self.tiles(mapping),
         }
 
-    def slot(self, mapping: Mapping, loops: tuple[str, ...]) -> str:
+    def slot(self, mapping: Mapping, loops: Iterable[str]) -> str:
         """The op that says which slot an iteration uses: its number among all of them, modulo the slots.
 
         `loops` are the dims whose loops are around, outermost first; their variables are called like the dims.
@@ -180,7 +181,7 @@ class Template:
         for place, dim in enumerate(loops):
             trips = math.ceil(self.dims()[dim] / mapping.tile[dim])
             number = f"({number}) * {trips} + i{place} floordiv {mapping.tile[dim]}"
-        names = ", ".join(f"i{place}" for place in range(len(loops)))
+        names = ", ".join(f"i{place}" for place, _ in enumerate(loops))
         variables = ", ".join(f"%{dim}" for dim in loops)
         return f"affine.apply affine_map<({names}) -> (({number}) mod {mapping.buffers})>({variables})"
 
