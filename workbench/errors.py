@@ -235,3 +235,36 @@ class TemplateSignatureError(WorkbenchError):
             f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
         )
         self.template, self.found, self.expected = template, found, expected
+class BuilderError(WorkbenchError):
+    """A registered builder did not make the node it was asked for."""
+
+
+class BuilderFailed(BuilderError):
+    """A builder raised an exception."""
+
+
+class BuilderArgument(BuilderError, KeyError):
+    """A builder asked its node for what it does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BuilderResult(BuilderError, TypeError):
+    """A builder returned something that is no MLIR value."""
+
+
+class BuilderResultCount(BuilderError):
+    """A builder returned more or fewer values than its node has results."""
+
+
+class BuilderResultType(BuilderError, TypeError):
+    """A builder returned a value of the wrong shape or element type."""
+
+
+class BuilderInvalidMlir(BuilderError):
+    """A builder made an op that breaks MLIR's rules."""
+
+
+class RegistrationGone(WorkbenchError):
+    """A lowered graph needs a registration that is not there any more."""

@@ -3,8 +3,10 @@
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ir.kernels import (
+    HOST,
     Absorbed,
     Fusion,
+    HostStep,
     Kernel,
     KernelGraph,
     KernelModule,
@@ -19,10 +21,12 @@ from workbench.ir.kernels import (
 )
 
 __all__ = [
+    "HOST",
     "Absorbed",
     "Arg",
     "AtenGraph",
     "Fusion",
+    "HostStep",
     "Input",
     "Kernel",
     "KernelGraph",

@@ -8,7 +8,10 @@ from simulator.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.graph import AtenGraph, Node, TensorType
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 1
+FORMAT, VERSION = "aten-workbench/kernel-graph", 2
+
+HOST = "host"
+"""The kind of a kernel that PyTorch computes on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class LoweredNode:
     """The decomposition that made it, or the fusion rule that put it into its kernel; empty when it stands alone."""
     parent: str
     """The captured node it was decomposed from; its own name when it was not."""
+    dialect: str = ""
+    """What its builder builds with; empty on other routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Kernel:
 
     name: str
     kind: str
-    """elementwise, reduction or contraction: what its anchor is."""
+    """elementwise, reduction, contraction or opaque: what its anchor is. Or host: no kernel, but a step on the host."""
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -115,6 +120,8 @@ class KernelModule:
     origins: tuple[str, ...]
     """Kernel-local origin id -> lowered node name."""
     absorbed: tuple[Absorbed, ...]
+    handwritten: bool = False
+    """It comes from a template: in the scheduled form already, rendered for a nominal machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +191,21 @@ class ScheduledKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class HostStep:
+    """What a launch that PyTorch computes on the host costs: its tensors go over the host link and back."""
+
+    kernel: str
+    op: str
+    bytes_in: int
+    bytes_out: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledProgram:
     """Every kernel scheduled, and the order in which they are launched."""
 
     kernels: tuple[ScheduledKernel, ...]
     launches: Launches
+    hosts: tuple[HostStep, ...] = ()
+    """The kernels of kind host, which are launched like the others but have no program."""
