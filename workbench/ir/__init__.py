@@ -15,6 +15,7 @@ from workbench.ir.kernels import (
     ScheduledKernel,
     ScheduledProgram,
     Snapshot,
+    Storage,
     View,
 )
 
@@ -41,6 +42,7 @@ __all__ = [
     "ScheduledProgram",
     "Sequence",
     "Snapshot",
+    "Storage",
     "TensorType",
     "Tree",
     "View",
