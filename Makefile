@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test demo check format clean
+.PHONY: help lab test demo check format notebooks clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -32,6 +32,10 @@ check: $(INSTALLED)  ## lint, arrows between packages, types
 format: $(INSTALLED)  ## let ruff fix and format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+notebooks: $(INSTALLED)  ## run the notebooks and the picture script, and keep what they show
+	$(BIN)/python scripts/run_notebooks.py
+	$(BIN)/python scripts/make_readme_picture.py
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

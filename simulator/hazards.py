@@ -32,6 +32,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import groupby
 from operator import attrgetter
 
 from simulator.boxes import Box, box_of, covers, overlap
@@ -203,6 +204,7 @@ class Conflict:
 @dataclass(frozen=True, slots=True)
 class _Touch:
     instruction: int
+    box: Box
     writes: bool
     adds: bool
     """It is a matmul's access to its accumulator, adding to what was there."""
@@ -224,11 +226,11 @@ def conflicts(program: TileProgram) -> list[Conflict]:
             continue
         where = _name(program, location)
         for touches in boxes.values():
-            _adjacent(touches, True, where, found)
+            _adjacent(touches, where, found)
         for a, b in _overlapping(list(boxes)):
             if any(touch.writes for touch in (*boxes[a], *boxes[b])):
                 merged = sorted((*boxes[a], *boxes[b]), key=attrgetter("instruction"))
-                _adjacent(merged, False, where, found)
+                _adjacent(merged, where, found)
     return sorted(found.values(), key=attrgetter("later", "earlier"))
 
 
@@ -241,7 +243,7 @@ def _touches(program: TileProgram) -> dict[Location, dict[Box, list[_Touch]]]:
             if box.first == box.end:
                 continue
             makes = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
-            touch = _Touch(index, bool(operand.access & Access.WRITE), makes and instruction.accumulates, makes)
+            touch = _Touch(index, box, bool(operand.access & Access.WRITE), makes and instruction.accumulates, makes)
             location = (int(operand.space), operand.target, operand.slot)
             out.setdefault(location, {}).setdefault(box, []).append(touch)
     return out
@@ -258,21 +260,26 @@ def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
                 yield box, other
 
 
-def _adjacent(touches: list[_Touch], one_box: bool, where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
-    since: list[_Touch] = []  # the last write and the reads after it
-    for touch in touches:
-        for before in since if touch.writes else since[:1]:
-            if before.instruction == touch.instruction or not (before.writes or touch.writes):
-                continue
-            grade = Grade.COMPLETE if before.writes else Grade.RELEASE
-            if one_box and before.makes and touch.adds:
-                grade = Grade.FOLLOW
-            key = (before.instruction, touch.instruction, grade)
-            found.setdefault(key, Conflict(*key, where))
-        if touch.writes:
-            since = [touch]
+def _adjacent(touches: list[_Touch], where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
+    """Notes the pairs of touches, in program order, that order all conflicts among them."""
+    writes, reads = list[_Touch](), list[_Touch]()  # of the last instruction that writes; after that write
+    for _, group in groupby(touches, key=attrgetter("instruction")):
+        own = list(group)
+        for touch in own:
+            for before in (*writes, *reads) if touch.writes else writes:
+                key = (before.instruction, touch.instruction, _needed(before, touch))
+                found.setdefault(key, Conflict(*key, where))
+        if any(touch.writes for touch in own):
+            writes = [touch for touch in own if touch.writes]
+            reads = [touch for touch in own if not touch.writes]
         else:
-            since.append(touch)
+            reads += own
+
+
+def _needed(before: _Touch, touch: _Touch) -> Grade:
+    if before.makes and touch.adds and before.box == touch.box:
+        return Grade.FOLLOW
+    return Grade.COMPLETE if before.writes else Grade.RELEASE
 
 
 def _name(program: TileProgram, location: Location) -> str:

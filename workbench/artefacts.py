@@ -59,7 +59,7 @@ class Handle(Generic[R]):
 
     def widget(self) -> object:
         """An interactive view in a notebook."""
-        raise not_yet("widgets", "Use .text(), .table or j.simulated.plot().")
+        raise not_yet(f"a widget of {type(self).__name__}", "Use .text(), .table or j.simulated.plot().")
 
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None

@@ -23,10 +23,10 @@ from workbench.progress import waiting
 if TYPE_CHECKING:
     import torch
 
-    from workbench.stages.schedule import UserMapping
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
+    from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
 
@@ -247,7 +247,7 @@ class Journey:
         self,
         *,
         machine: str | Machine | _Keep = KEEP,
-        mapping: Mapping[str, UserMapping] | None | _Keep = KEEP,
+        mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
         fusion: object = KEEP,
         schedule: object = KEEP,
     ) -> Journey:

@@ -28,8 +28,8 @@ def test_equal_tensors_agree_exactly():
     ids=["within atol + rtol * |expected|", "beyond it"],
 )
 def test_the_tolerance_adds_the_absolute_and_the_relative_part(got: float, agrees: bool):
-    exact = dict(rtol=1e-4, atol=1e-4)
-    assert check(torch.tensor([got], dtype=torch.float64), torch.tensor([100.0], dtype=torch.float64), **exact).ok is agrees
+    one, hundred = (torch.tensor([value], dtype=torch.float64) for value in (got, 100.0))
+    assert check(one, hundred, rtol=1e-4, atol=1e-4).ok is agrees
 
 
 def test_the_relative_part_is_of_the_expected_value_not_of_the_given_one():

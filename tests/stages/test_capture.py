@@ -325,26 +325,66 @@ def test_a_graph_break_names_the_users_line(mode: str) -> None:
     assert f"test_capture.py:{inspect.getsourcelines(branching)[1] + 1}" in str(caught.value)
 
 
-def test_an_error_in_the_users_function_names_its_line() -> None:
-    with pytest.raises(errors.CaptureFailed) as caught:
-        capture(failing, (torch.ones(2, 3),))
-    assert f"test_capture.py:{inspect.getsourcelines(failing)[1] + 1}" in str(caught.value)
+@pytest.mark.parametrize(
+    ("fn", "what"),
+    [(lambda x: x[x > 0], "a shape that depends on the data"), (lambda x: x * x.sum().item(), "depends on the data")],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_shapes_and_numbers_from_the_data_are_graph_breaks(mode: str, fn: Any, what: str) -> None:
+    with pytest.raises(errors.GraphBreak, match=what):
+        capture(fn, (torch.ones(2),), mode=mode)
 
 
-def test_replacing_a_held_tensor_is_refused_and_leaves_it_alone() -> None:
-    class Counter(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.count = torch.zeros(2)
+def raising(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("bad shape")
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count = self.count + 1
-            return x + self.count
 
-    model = Counter()
-    with pytest.raises(errors.HiddenState, match="count"):
-        capture(model, (torch.ones(2),))
-    assert torch.equal(model.count, torch.zeros(2))
+@pytest.mark.parametrize(
+    ("fn", "line", "message"),
+    [(failing, 1, "must have same reduction dim"), (raising, 1, r"ValueError\('bad shape'\)")],
+)
+def test_an_error_in_the_users_function_names_its_line(fn: Any, line: int, message: str) -> None:
+    with pytest.raises(errors.CaptureFailed, match=message) as caught:
+        capture(fn, (torch.ones(2, 3),))
+    assert f"test_capture.py:{inspect.getsourcelines(fn)[1] + line}" in str(caught.value)
+
+
+def test_the_export_way_lets_the_users_own_error_through() -> None:
+    with pytest.raises(ValueError, match="bad shape"):
+        capture(raising, (torch.ones(2, 3),), mode="export")
+
+
+class Replacing(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.plain = torch.zeros(2)
+        self.register_buffer("kept", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        setattr(self, self.name, getattr(self, self.name) + 1)
+        return x + getattr(self, self.name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["plain", "kept"])
+def test_replacing_a_held_tensor_is_refused_and_leaves_it_alone(mode: str, name: str) -> None:
+    model = Replacing(name)
+    with pytest.raises(errors.HiddenState, match=rf"\({name}\)"):
+        capture(model, (torch.ones(2),), mode=mode)
+    assert torch.equal(model.plain, torch.zeros(2)) and torch.equal(model.kept, torch.zeros(2))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_collecting_results_in_a_list_outside_is_refused(mode: str) -> None:
+    collected: list[torch.Tensor] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        collected.append(x + 1)
+        return x * 2
+
+    with pytest.raises(errors.HiddenState, match=r"collected\[0\]"):
+        capture(fn, (torch.ones(2),), mode=mode)
 
 
 def test_an_unknown_way_to_capture_is_refused() -> None:

@@ -297,11 +297,32 @@ def test_formulas_with_a_third_operand() -> None:
     lowered(torch.dot, torch.randn(5), torch.randn(5))
 
 
-def test_half_precision_softmax_reduces_in_float_when_asked() -> None:
-    x = torch.randn(4, 6, dtype=torch.bfloat16)
-    graph = lower(capture(lambda x: torch.softmax(x, -1, dtype=torch.float32), (x,)).graph)
-    assert graph.types[graph.captured.outputs[0]].dtype == "f32"
-    assert kinds(graph) == ["reduction"]
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.softmax(x, -1),
+        lambda x: torch.log_softmax(x, 0),
+        lambda x: x.sum(-1),
+        lambda x: x.sum(),
+        lambda x: x.mean(-1),
+        lambda x: x.var(0),
+        lambda x: F.layer_norm(x, (300,)),
+        lambda x: F.rms_norm(x, (300,)),
+        lambda x: F.gelu(x),
+        lambda x: F.silu(x),
+        lambda x: torch.softmax(x, -1, dtype=torch.float32),
+    ],
+)
+def test_sixteen_bit_floats_are_rounded_once_at_the_end(fn: Any, dtype: torch.dtype) -> None:
+    x = (torch.randn(8, 300) + 1).to(dtype)
+    captured = capture(fn, (x,))
+    graph = lower(captured.graph)
+    assert len(graph.kernels) == 1
+    known = run_nodes([item.node for item in graph.nodes], {"x": x})
+    found = known[graph.captured.outputs[0]]
+    assert found.dtype == fn(x).dtype == to_dtype(graph.types[graph.captured.outputs[0]].dtype)
+    torch.testing.assert_close(found, fn(x.float()).to(found.dtype), rtol=torch.finfo(dtype).eps, atol=1e-4)
 
 
 def missing(x: torch.Tensor) -> torch.Tensor:

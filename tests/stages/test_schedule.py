@@ -83,9 +83,7 @@ def test_a_row_too_long_for_the_scratchpad_is_read_once_per_pass():
 @pytest.mark.parametrize("tile", [(32, 16, 16), (50, 56, 61), (129, 20, 7), (1, 56, 61)])
 def test_any_tile_order_and_slot_count_gives_the_same_numbers(order, buffers, tile):
     inputs = [torch.randn(129, 61), torch.randn(61, 56), torch.randn(56)]
-    made = tiled(
-        matmul_bias_gelu, inputs, tile=dict(zip("mnk", tile, strict=True)), order=list(order), buffers=buffers
-    )
+    made = tiled(matmul_bias_gelu, inputs, tile=dict(zip("mnk", tile, strict=True)), order=list(order), buffers=buffers)
     made.assert_matches_eager(*inputs)
 
 
@@ -120,6 +118,18 @@ def test_a_whole_tensor_may_be_reduced_in_tiles(tile):
 def test_unusual_shapes(function, shapes, machine):
     inputs = [torch.randn(shape) for shape in shapes]
     flow(function, inputs, machine=machine).assert_matches_eager(*inputs)
+
+
+def test_a_batch_of_one_is_tiled_like_any_other():
+    """The weight alone is four times the scratchpad: the product and its epilogue must share the tile loops."""
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(512, 520), torch.nn.ReLU())
+    x = torch.randn(1, 512)
+    made = flow(layer, [x], machine="edge-8x8")
+    made.assert_matches_eager(x)
+    program = made.scheduled.kernels[0].program
+    assert count(program, Opcode.MATMUL) > 4
+    assert sum(moved(program).values()) == (512 + 512 * 520 + 520 + 520) * 4
 
 
 # -- the scheduled kernel as an artefact ------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         for kind in kinds:
             for record in _records_in(kind) if not typing.get_origin(kind) else ():
                 if record.__name__ == tag:
-                    return _decode_record(record, data, where)
+                    return _decode_record(cast(Any, record), data, where)
         raise RecordFormatError(f"{where}: unknown record {tag!r}")
     for kind in kinds:
         try:

@@ -1,8 +1,9 @@
 # pyright: reportUnknownMemberType=false
 """The timeline drawn with matplotlib: a row for every hardware unit, time to the right.
 
-A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more spans
-than it has pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on top.
+A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more
+spans than pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on
+top.
 """
 
 from __future__ import annotations

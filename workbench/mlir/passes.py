@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
+from torch_mlir.dialects.transform import interpreter
 
 from workbench.errors import PassError, Problem
 from workbench.ir import Mapping, Snapshot
 from workbench.mlir import payload as payloads
-from workbench.mlir.bindings import integer
+from workbench.mlir.bindings import integer, shape_of
 from workbench.mlir.context import parse, print_module, run_passes
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
@@ -108,6 +109,36 @@ def _detach_schedule(module: ir.Module, options: dict[str, str]) -> None:
     del module.operation.attributes[_SCRIPTED]
 
 
+_GENERALIZE = f"""\
+module attributes {{{_SCRIPTED}}} {{
+  transform.named_sequence @__transform_main(%root: !transform.any_op) {{
+    %thin = transform.structured.match attributes {{npu.thin}} in %root : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %thin : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }}
+}}"""
+
+
+def _generalize_thin(module: ir.Module, options: dict[str, str]) -> None:
+    """Rewrites matrix products with an extent of one as generic ops, which unit-dim folding can take apart.
+
+    As named ops they would keep a reshape between themselves and their neighbours, which fusion cannot cross.
+    """
+    thin = [
+        op
+        for op in linalg_ops(module)
+        if payloads.role_of(op) == "contraction" and any(1 in shape_of(value) for value in op.operands)
+    ]
+    for op in thin:
+        op.attributes["npu.thin"] = ir.UnitAttr.get()
+    if thin:
+        script = ir.Module.parse(_GENERALIZE)
+        interpreter.apply_named_sequence(module, script.body.operations[0], script)
+    for op in linalg_ops(module):
+        if "npu.thin" in op.attributes:
+            del op.attributes["npu.thin"]
+
+
 def _recompute(module: ir.Module, options: dict[str, str]) -> None:
     """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
 
@@ -130,6 +161,7 @@ def _recompute(module: ir.Module, options: dict[str, str]) -> None:
 
 
 _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
+    "npu-generalize-thin": _generalize_thin,
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,
     "npu-attach-schedule": _attach_schedule,

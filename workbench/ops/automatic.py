@@ -13,7 +13,7 @@ def _names(overloads: str) -> frozenset[str]:
 POINTWISE = _names(
     """
     aten.add.Tensor aten.add.Scalar aten.sub.Tensor aten.sub.Scalar aten.rsub.Scalar aten.mul.Tensor aten.mul.Scalar
-    aten.div.Tensor aten.div.Scalar aten.neg.default aten.abs.default aten.reciprocal.default
+    aten.div.Tensor aten.div.Scalar aten.neg.default aten.abs.default
     aten.exp.default aten.exp2.default aten.expm1.default aten.log.default aten.log2.default aten.log1p.default
     aten.sqrt.default aten.rsqrt.default aten.pow.Tensor_Scalar aten.pow.Tensor_Tensor
     aten.sin.default aten.cos.default aten.tanh.default aten.sigmoid.default aten.erf.default

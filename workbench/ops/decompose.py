@@ -22,6 +22,7 @@ SQRT_HALF = math.sqrt(0.5)
 SQRT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)
 GELU_CUBIC = 0.044715
 """The coefficient of the cubic in the tanh form of gelu, part of its definition."""
+HALF = (torch.float16, torch.bfloat16)
 
 
 class Builder:
@@ -91,6 +92,9 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     made = formula(builder, *args, **kwargs)
     if made is None:
         return None
+    dtype = types[node.results[0]].dtype
+    if builder.type(made).dtype != dtype:
+        made = builder("aten._to_copy.default", made, dtype=to_dtype(dtype))
     if not builder.nodes:  # the formula found nothing to do: the result is its argument under a new name
         made = builder("aten.alias.default", made)
     del types[made.value]
@@ -114,13 +118,13 @@ def _rename_arg(arg: Any, names: Mapping[str, str]) -> Any:
 
 
 def softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) -> Ref:
-    x = _cast(b, x, dtype)
+    x = _compute(b, x, dtype)
     exponentials = b("aten.exp.default", b("aten.sub.Tensor", x, b("aten.amax.default", x, [dim], True)))
     return b("aten.div.Tensor", exponentials, b("aten.sum.dim_IntList", exponentials, [dim], True))
 
 
 def log_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) -> Ref:
-    x = _cast(b, x, dtype)
+    x = _compute(b, x, dtype)
     shifted = b("aten.sub.Tensor", x, b("aten.amax.default", x, [dim], True))
     total = b("aten.sum.dim_IntList", b("aten.exp.default", shifted), [dim], True)
     return b("aten.sub.Tensor", shifted, b("aten.log.default", total))
@@ -135,16 +139,18 @@ def _half_to_float(formula: Formula) -> Formula:
     return made
 
 
-def _cast(b: Builder, x: Ref, dtype: torch.dtype | None) -> Ref:
-    if dtype is None or to_dtype(b.type(x).dtype) == dtype:
-        return x
-    return b("aten._to_copy.default", x, dtype=dtype)
+def _compute(b: Builder, x: Ref, dtype: torch.dtype | None = None) -> Ref:
+    """`x` as `dtype`, and then as float32 if that has 16 bits: PyTorch rounds the result, not each step."""
+    for wanted in (dtype, torch.float32 if (dtype or to_dtype(b.type(x).dtype)) in HALF else None):
+        if wanted is not None and wanted != to_dtype(b.type(x).dtype):
+            x = b("aten._to_copy.default", x, dtype=wanted)
+    return x
 
 
 def mean(
     b: Builder, x: Ref, dim: int | list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref:
-    x, dims = _cast(b, x, dtype), b.dims(x, dim)
+    x, dims = _compute(b, x, dtype), b.dims(x, dim)
     return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / b.extent(x, dims))
 
 
@@ -153,7 +159,7 @@ def mean_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
 
 
 def sum_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
-    x = _cast(b, x, dtype)
+    x = _compute(b, x, dtype)
     return b("aten.sum.dim_IntList", x, b.dims(x, None), False)
 
 
@@ -161,7 +167,7 @@ def variance(
     b: Builder, x: Ref, dim: int | list[int] | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Ref:
     """The mean square distance from the mean, in two passes over the data: exact where one pass would cancel."""
-    dims = b.dims(x, dim)
+    x, dims = _compute(b, x), b.dims(x, dim)
     centred = b("aten.sub.Tensor", x, mean(b, x, dims, True))
     squares = b("aten.sum.dim_IntList", b("aten.mul.Tensor", centred, centred), dims, keepdim)
     freedom = b.extent(x, dims) - (1.0 if correction is None else correction)
@@ -187,7 +193,7 @@ def layer_norm(
     b: Builder, x: Ref, shape: list[int], weight: Ref | None = None, bias: Ref | None = None, eps: float = 1e-5,
     _cudnn: bool = True,
 ) -> Ref:  # fmt: skip
-    dims = list(range(b.rank(x) - len(shape), b.rank(x)))
+    x, dims = _compute(b, x), list(range(b.rank(x) - len(shape), b.rank(x)))
     centred = b("aten.sub.Tensor", x, mean(b, x, dims, True))
     spread = mean(b, b("aten.mul.Tensor", centred, centred), dims, True)
     scaled = b("aten.mul.Tensor", centred, b("aten.rsqrt.default", b("aten.add.Tensor", spread, eps)))
@@ -195,8 +201,8 @@ def layer_norm(
 
 
 def rms_norm(b: Builder, x: Ref, shape: list[int], weight: Ref | None = None, eps: float | None = None) -> Ref:
-    dims = list(range(b.rank(x) - len(shape), b.rank(x)))
     epsilon = torch.finfo(to_dtype(b.type(x).dtype)).eps if eps is None else eps
+    x, dims = _compute(b, x), list(range(b.rank(x) - len(shape), b.rank(x)))
     power = mean(b, b("aten.mul.Tensor", x, x), dims, True)
     scaled = b("aten.mul.Tensor", x, b("aten.rsqrt.default", b("aten.add.Tensor", power, epsilon)))
     return _affine(b, scaled, weight, None)
@@ -209,6 +215,7 @@ def _affine(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None) -> Ref:
 
 
 def gelu(b: Builder, x: Ref, *, approximate: str = "none") -> Ref:
+    x = _compute(b, x)
     half = b("aten.mul.Tensor", x, 0.5)
     if approximate == "none":
         bent = b("aten.erf.default", b("aten.mul.Tensor", x, SQRT_HALF))
@@ -220,6 +227,7 @@ def gelu(b: Builder, x: Ref, *, approximate: str = "none") -> Ref:
 
 
 def silu(b: Builder, x: Ref) -> Ref:
+    x = _compute(b, x)
     return b("aten.mul.Tensor", x, b("aten.sigmoid.default", x))
 
 
@@ -229,15 +237,25 @@ def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
         return b("aten.mul.Tensor", x, x)
     if exponent == 3:
         return b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
-    simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default", -1.0: "aten.reciprocal.default"}
+    simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default"}
+    if exponent == -1:
+        return reciprocal(b, x)
     return b(simple[exponent], x) if exponent in simple else None
+
+
+def reciprocal(b: Builder, x: Ref) -> Ref:
+    """The importer's own form ends the process on a zero, where PyTorch gives infinity."""
+    return b("aten.div.Tensor", 1.0, x)
 
 
 def sum_dim(
     b: Builder, x: Ref, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref | None:
-    """A sum over no dims is the number itself."""
-    return _cast(b, x, dtype) if b.rank(x) == 0 else None
+    """A sum over no dims is the number itself; others only need a formula when they add up 16-bit floats."""
+    if b.rank(x) == 0:
+        return _compute(b, x, dtype)
+    wide = _compute(b, x, dtype)
+    return None if wide == x else b("aten.sum.dim_IntList", wide, b.dims(x, dim), keepdim)
 
 
 def max_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> Ref:
@@ -363,6 +381,7 @@ FORMULAS: Mapping[str, Formula] = cast(
         "aten.gelu.default": gelu,
         "aten.silu.default": silu,
         "aten.pow.Tensor_Scalar": power,
+        "aten.reciprocal.default": reciprocal,
         "aten.max.dim": max_dim,
         "aten.min.dim": min_dim,
         "aten.max.default": max_all,

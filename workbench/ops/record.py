@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import operator
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,11 +13,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
+from workbench.ops.blame import graph_break
 from workbench.ops.literals import to_arg, to_type
-
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+from workbench.ops.places import place_of
 
 
 @dataclass(frozen=True)
@@ -100,6 +96,7 @@ def record(
         if node.target is operator.getitem:
             values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
+            _refuse_symbols(name, node)
             nodes.append(_node(node, namer, values, modules))
             types.update(_types(nodes[-1], node.meta["val"], offsets))
 
@@ -118,6 +115,17 @@ def record(
         input_tree=input_tree,
     )
     return Recorded(made, tuple(ordered))
+
+
+def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
+    """Shapes and numbers that only the data decides have no place in a record."""
+    made = cast("object", node.meta["val"])
+    parts = cast("tuple[object, ...]", made) if isinstance(made, (tuple, list)) else (made,)
+    for part in parts:
+        if not isinstance(part, torch.Tensor) or any(isinstance(n, torch.SymInt) for n in part.shape):
+            file, line = place_of(node.meta.get("stack_trace"))
+            what = "a shape" if isinstance(part, torch.Tensor) else "a number"
+            raise graph_break(name, f"{node.target} makes {what} that depends on the data, at {file}:{line}")
 
 
 def _live(program: ExportedProgram, results: list[str]) -> set[str]:
@@ -194,23 +202,6 @@ def _arg(value: object, values: Mapping[str, str]) -> Arg:
     if isinstance(value, (list, tuple)):
         return Sequence(tuple(_arg(item, values) for item in cast("list[object]", value)))
     return to_arg(value)
-
-
-def place_of(stack_trace: str | None) -> tuple[str | None, int | None]:
-    """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
-    for file, line in reversed(_FRAME.findall(stack_trace or "")):
-        if not file.startswith((_TORCH, _HERE)):
-            return _cell(file), int(line)
-    return None, None
-
-
-def _cell(file: str) -> str:
-    """`In[3]` for the temporary file that a notebook kernel keeps cell 3 in, any other file as it is."""
-    if "ipykernel_" not in file or (ipython := sys.modules.get("IPython")) is None:
-        return file
-    shell = cast(Any, ipython).get_ipython()
-    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return f"In[{cells[file]}]" if file in cells else file
 
 
 def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import re
 import traceback
 import types
 import warnings
@@ -20,23 +19,22 @@ from typing import Any, cast
 
 import torch
 import torch._dynamo as dynamo
-import torch._dynamo.exc as dynamo_exc
 import torch.fx.traceback as fx_traceback
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
+from workbench.ops.blame import replaced, user_errors
+from workbench.ops.calls import Target, describe, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ops.literals import to_type
 from workbench.ops.reachable import Held, Reachable, reachable
-from workbench.ops.record import Recorded, Slot, place_of, record
-
-Target = Callable[..., object]
+from workbench.ops.record import Recorded, Slot, record
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class CapturedProgram:
 
     def flatten(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
         """The tensors of a call, in the order of `graph.inputs`; refuses a call unlike the captured one."""
-        tree, leaves = _flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise errors.InputMismatch(
                 f"{self.graph.name} was captured with inputs of the form {describe(self.graph.input_tree)}, and was "
@@ -114,10 +112,10 @@ class _Trace:
     @staticmethod
     def begin(name: str, target: Target, inputs: Sequence[object], kwargs: dict[str, object]) -> _Trace:
         """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
-        tree, leaves = _flatten_inputs(inputs, kwargs, name)
-        paths = _input_paths(target, inputs, kwargs, name)
+        tree, leaves = flatten_inputs(inputs, kwargs, name)
+        paths = input_paths(target, inputs, kwargs, name)
         aliases = [(path, tensor.detach()) for path, tensor in leaves]
-        user = tuple(Slot("user", _user_path(path, paths), alias) for path, alias in aliases)
+        user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases]))
         return _Trace(name, target, args, kwds, tree, user, reachable(target))
 
@@ -166,16 +164,16 @@ def _by_dynamo(trace: _Trace) -> Recorded:
     # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
     fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
     static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
-    with static, _user_errors(trace.name):
+    with static, user_errors(trace.name):
         compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
         returned = compiled(trace.target, trace.inputs, trace.kwargs)
-    _refuse_replaced(trace, [result for _, _, results in graphs for result in results])
+    _refuse_replaced(trace)
     if not graphs:
         raise _no_tensor_work(trace.name)
     gm, given, results = graphs[0]
-    with _user_errors(trace.name):
+    with user_errors(trace.name):
         program = _functional(torch.export.export(gm, given, strict=False))
-    tree, found = _flatten_outputs(returned, trace.name)
+    tree, found = flatten_outputs(returned, trace.name)
     made = [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
     by_id = {id(result): name for result, name in zip(results, made, strict=True)}
     leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
@@ -209,7 +207,13 @@ class _Root(nn.Module):
                 inside |= {id(part) for part in module.modules()}
 
     def forward(self, *args: object, **kwargs: object) -> object:
-        return cast("Target", self._target)(*args, **kwargs)
+        """Export loses a buffer that is replaced below the root, so this looks for itself."""
+        before = dict(self.named_buffers())
+        returned = cast("Target", self._target)(*args, **kwargs)
+        changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
+        if changed:
+            raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
+        return returned
 
 
 class _Places(TorchFunctionMode):
@@ -236,10 +240,11 @@ def _frames() -> Iterator[traceback.FrameSummary]:
 
 def _by_export(trace: _Trace) -> Recorded:
     root = _Root(trace.target, trace.held)
-    with _user_errors(trace.name), _without_gradients(trace.held):
+    with user_errors(trace.name), _without_gradients(trace.held):
         with _Places():
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
         program = _functional(exported)
+    _refuse_replaced(trace)
     users = iter(trace.user)
     given = {
         spec.arg.name: _tensor_for(spec, root, program, users)
@@ -276,7 +281,7 @@ def _export_results(trace: _Trace, program: ExportedProgram) -> tuple[list[str |
             results.append(torch.empty(0, device="meta"))
             names[id(results[-1])] = spec.arg.name
     returned = pytree.tree_unflatten(results, cast("pytree.TreeSpec", program.call_spec.out_spec))
-    tree, found = _flatten_outputs(returned, trace.name)
+    tree, found = flatten_outputs(returned, trace.name)
     return [names[id(tensor)] for _, tensor in found], tree
 
 
@@ -304,33 +309,6 @@ def _record(
 
 
 @contextlib.contextmanager
-def _user_errors(name: str) -> Generator[None]:
-    """Turns what Dynamo and export raise about the user's code into the workbench's errors."""
-    try:
-        yield
-    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
-        raise errors.GraphBreak(
-            f"{name} cannot be captured as one graph: {_reason(error)}{_where(error)}. Graphs with breaks are not "
-            f"supported yet; keep what depends on the data, prints and calls out of Python out of the function."
-        ) from error
-    except dynamo_exc.TorchRuntimeError as error:
-        raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    explanation = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
-    return ": ".join([lines[0].rstrip(".") if lines else type(error).__name__, *explanation[:1]]).rstrip(".")
-
-
-def _where(error: Exception) -> str:
-    stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
-    frames = stack or traceback.extract_tb(error.__traceback__)
-    file, line = place_of("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))
-    return f", at {file}:{line}" if file else ""
-
-
-@contextlib.contextmanager
 def _without_gradients(held: Reachable) -> Generator[None]:
     """Export takes a parameter that no module owns for a constant, which it wants without a gradient."""
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
@@ -345,74 +323,21 @@ def _without_gradients(held: Reachable) -> Generator[None]:
             tensor.requires_grad_(True)
 
 
-def _refuse_replaced(trace: _Trace, results: list[torch.Tensor]) -> None:
-    """Puts back tensors that the function replaced in what it holds, and says so."""
-    made = {id(result) for result in results}
-    replaced = [slot for slot in reachable(trace.target).tensors.values() if id(slot.tensor) in made]
-    if not replaced:
+def _refuse_replaced(trace: _Trace) -> None:
+    """Puts back tensors of modules that the capture replaced by stand-ins without data, and says so."""
+    found = [held for key, held in reachable(trace.target).tensors.items() if _no_data(held, key, trace)]
+    if not found:
         return
-    for module_path, module in trace.held.modules.values():
+    for path, module in trace.held.modules.values():
         for held in trace.held.tensors.values():
             owner, _, attribute = held.path.rpartition(".")
-            if owner == module_path and id(getattr(module, attribute, None)) in made:
+            if owner == path and getattr(module, attribute, held.tensor) is not held.tensor:
                 setattr(module, attribute, held.tensor)
-    raise errors.HiddenState(
-        f"{trace.name} assigns new tensors to {', '.join(slot.path for slot in replaced)} while it runs; a graph can "
-        f"only record changes in place. Write `{replaced[0].path.rpartition('.')[2]}.copy_(...)` instead."
-    )
+    raise replaced(trace.name, ", ".join(held.path for held in found))
 
 
-def _flatten_inputs(
-    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
-) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-    try:
-        return trees.flatten((tuple(inputs), dict(kwargs)))
-    except trees.NotATree as error:
-        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
-        raise errors.UnsupportedContainer(
-            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, lists and "
-            f"dicts with string keys"
-        ) from None
-
-
-def _flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-    try:
-        return trees.flatten(returned)
-    except trees.NotATree as error:
-        where = f" at result{error.path}" if error.path else ""
-        raise errors.UnsupportedContainer(
-            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, lists "
-            f"and dicts with string keys. Return e.g. `tuple(result)` or `result.values`."
-        ) from None
-
-
-def _input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
-    """How the user's signature names each positional input."""
-    function = target.forward if isinstance(target, nn.Module) else target
-    try:
-        signature = inspect.signature(cast("Target", function))
-    except (ValueError, TypeError):  # built-in functions have no signature that Python can read
-        return [f"input{i}" for i in range(len(inputs))]
-    try:
-        bound = signature.bind_partial(*inputs)
-        signature.bind(*inputs, **kwargs)
-    except TypeError as error:
-        raise errors.InputMismatch(f"the inputs do not fit {name}{signature}: {error}") from None
-    found: list[str] = []
-    for parameter, value in bound.arguments.items():
-        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
-            found += [f"{parameter}[{i}]" for i in range(len(cast("tuple[object, ...]", value)))]
-        else:
-            found.append(parameter)
-    return found
-
-
-def _user_path(path: str, positional: list[str]) -> str:
-    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
-    if path.startswith("[1]"):
-        return "kwargs" + path.removeprefix("[1]")
-    index, rest = path.removeprefix("[0][").split("]", 1)
-    return positional[int(index)] + rest
+def _no_data(held: Held, key: int, trace: _Trace) -> bool:
+    return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
 
 
 def _name_of(target: Target) -> str:
@@ -426,15 +351,3 @@ def _no_tensor_work(name: str) -> errors.NoTensorWork:
         f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
         f"computed from them."
     )
-
-
-def describe(tree: Tree) -> str:
-    """The containers as one would write them, tensors as dots."""
-    if tree.kind == "leaf":
-        return "·"
-    if tree.constant is not None:
-        return repr(tree.constant.value)
-    items = [describe(item) for item in tree.items]
-    if tree.kind == "dict":
-        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
-    return f"({', '.join(items)})" if tree.kind == "tuple" else f"[{', '.join(items)}]"

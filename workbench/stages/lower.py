@@ -167,8 +167,10 @@ def _check_order(kernels: list[Kernel]) -> None:
 
 
 def _kernel_name(index: int, members: tuple[Node, ...]) -> str:
-    """`k1_linear_gelu`: the ops as the user wrote them, each once, at most four."""
+    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy."""
     ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
+    if all(class_of(node.op) == "copy" for node in members):
+        ops = ["copy"]
     shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]
     return f"k{index}_{'_'.join(shown)}"
 

@@ -90,6 +90,7 @@ def _plan(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) 
 def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
     trace = PassTrace(parse(rendered.located))
+    trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
     trace.run("name the ops", "npu-tag")

@@ -52,8 +52,10 @@ def origins_of_spans(trace: Trace, launches: Launches) -> list[tuple[str, ...]]:
     """The captured nodes behind each span: each named once, in the order of their ids."""
     seen: dict[tuple[int, tuple[int, ...]], tuple[str, ...]] = {}
     out: list[tuple[str, ...]] = []
-    starts, ids = trace.origin_start.tolist(), trace.origin.tolist()
-    for span, launch in enumerate(trace.launch.tolist()):
+    starts: list[int] = trace.origin_start.tolist()
+    ids: list[int] = trace.origin.tolist()
+    owners: list[int] = trace.launch.tolist()
+    for span, launch in enumerate(owners):
         key = launch, tuple(ids[starts[span] : starts[span + 1]])
         if key not in seen:
             names = launches.launches[launch].origins
@@ -219,9 +221,10 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
 
 def _letters(view: Gantt, lane: int, edges: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
     shares = view.busy(lane, edges)
-    most, total = shares.argmax(axis=0), shares.sum(axis=0)
+    most: list[int] = shares.argmax(axis=0).tolist()
+    total: list[float] = shares.sum(axis=0).tolist()
     letters: list[str] = []
-    for kind, share in zip(most.tolist(), total.tolist(), strict=True):
+    for kind, share in zip(most, total, strict=True):
         glyph = _GLYPHS.get(view.kinds[kind], "#")
         letters.append("." if share < 0.005 else glyph if share >= 0.5 else glyph.lower())
     return "".join(letters)

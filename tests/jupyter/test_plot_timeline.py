@@ -1,0 +1,74 @@
+"""The timeline's picture: honest when crowded, quick when large, and with a colour for everything."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from simulator import Cause
+from simulator.program import Opcode
+from workbench.jupyter.plot_timeline import timeline_figure
+from workbench.jupyter.style import DARK, LIGHT, Style
+from workbench.views.gantt import Gantt, Spans, gantt
+
+
+def timeline(spans_per_lane: int, *, busy: int = 3, period: int = 10) -> Gantt:
+    """Two lanes, each busy for `busy` cycles in every `period`."""
+    start = np.arange(spans_per_lane, dtype=np.int64) * period
+    both = np.concatenate([start, start])
+    lane = np.repeat(np.arange(2, dtype=np.int64), spans_per_lane)
+    kind = np.where(lane == 0, Opcode.LOAD, Opcode.VECTOR).astype(np.int64)
+    cause = np.full(len(lane), Cause.DATA, np.int64)
+    return gantt(
+        Spans(lane, both, both + busy, kind, cause, np.zeros(len(lane), np.int64)),
+        units=[("dma0", "DMA"), ("vpu", "vector")],
+        kinds=[code.name for code in Opcode],
+        causes=[each.label for each in Cause],
+        launches=[("kernel", 0)],
+        makespan=spans_per_lane * period,
+        clock_mhz=1000.0,
+    )
+
+
+def pixels(view: Gantt) -> np.ndarray:
+    figure = timeline_figure(view, width=8)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].astype(int)
+
+
+def amount_of(image: np.ndarray, colour: str) -> int:
+    wanted = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
+    return int((abs(image - wanted).sum(axis=2) < 12).sum())
+
+
+@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_kind_and_every_cause_has_a_colour_of_its_own(style: Style):
+    assert set(style.kinds) == {code.name for code in Opcode}
+    assert set(style.causes) == {cause.label for cause in Cause}
+    assert len(set(style.kinds.values())) == len(style.kinds)
+    assert len(set(style.causes.values())) == len(style.causes)
+
+
+def test_a_crowded_lane_shows_as_much_colour_as_it_is_busy():
+    few, many = pixels(timeline(20)), pixels(timeline(20_000))
+    sparse, crowded = amount_of(few, LIGHT.kinds["VECTOR"]), amount_of(many, LIGHT.kinds["VECTOR"])
+    assert sparse > 1000
+    assert crowded == pytest.approx(sparse, rel=0.15)
+
+
+def test_a_hundred_thousand_spans_are_drawn_within_seconds():
+    view = timeline(50_000)
+    began = time.perf_counter()
+    pixels(view)
+    assert time.perf_counter() - began < 5
+
+
+def test_an_empty_timeline_is_drawn():
+    empty = timeline(0)
+    assert empty.lanes == ()
+    assert amount_of(pixels(empty), LIGHT.kinds["LOAD"]) == 0

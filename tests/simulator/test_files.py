@@ -1,0 +1,157 @@
+"""Programs and traces as files: whole, of the right version, or refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulator import Launched, TileProgram, Trace, load_machine, simulate
+from simulator.errors import FileFormatError, SimulatorError
+from tests.simulator.build import elementwise, matmul_chain
+
+
+@pytest.fixture
+def program_file(tmp_path: Path) -> Path:
+    path = tmp_path / "k.npz"
+    matmul_chain(32, 32, 64, 16).save(path)
+    return path
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def change_header(path: Path, change: Callable[[dict[str, object]], None]) -> None:
+    arrays = arrays_of(path)
+    header = json.loads(arrays["header"].tobytes())
+    change(header)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+
+
+def test_a_program_comes_back_as_it_was(program_file: Path) -> None:
+    loaded = TileProgram.load(program_file)
+    assert loaded == matmul_chain(32, 32, 64, 16)
+    assert loaded != elementwise()
+    assert loaded.instruction(5) == matmul_chain(32, 32, 64, 16).instruction(5)
+    assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
+
+
+def test_a_failed_write_leaves_the_old_file(program_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        elementwise().save(program_file)
+    assert TileProgram.load(program_file).kernel == "k"
+    assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
+
+
+def test_another_version_is_refused(program_file: Path) -> None:
+    change_header(program_file, lambda header: header.update(version=2))
+    with pytest.raises(FileFormatError, match=r"expected aten-workbench/tile-program version 1, found .* version 2"):
+        TileProgram.load(program_file)
+
+
+def test_a_trace_is_no_program(program_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    simulate([Launched("k", elementwise(), (0, 0))], load_machine("tpu-v3")).save(path)
+    with pytest.raises(FileFormatError, match="found 'aten-workbench/trace'"):
+        TileProgram.load(path)
+    with pytest.raises(FileFormatError, match="found 'aten-workbench/tile-program'"):
+        Trace.load(program_file)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.9, -1])
+def test_a_truncated_file_is_refused(program_file: Path, keep: float) -> None:
+    whole = program_file.read_bytes()
+    program_file.write_bytes(whole[: int(keep * len(whole)) if 0 < keep < 1 else int(keep)])
+    with pytest.raises(FileFormatError, match="not a whole"):
+        TileProgram.load(program_file)
+
+
+def test_a_flipped_byte_is_refused(program_file: Path) -> None:
+    whole = bytearray(program_file.read_bytes())
+    with zipfile.ZipFile(io.BytesIO(bytes(whole))) as archive:
+        entry = archive.getinfo("offset.npy")
+    whole[entry.header_offset + 60 + entry.compress_size // 2] ^= 0xFF
+    program_file.write_bytes(bytes(whole))
+    with pytest.raises(FileFormatError, match="not a whole"):
+        TileProgram.load(program_file)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("offset", lambda a: a[:-1], "offset is int64"),
+        ("shape", lambda a: a[:, :4], "shape is int64"),
+        ("op", lambda a: a.astype(np.int64), "op is int64"),
+        ("operand_start", lambda a: a[::-1].copy(), "operand_start does not divide"),
+        ("dependence", None, "missing: \\['dependence'\\]"),
+    ],
+)
+def test_changed_arrays_are_refused(
+    program_file: Path,
+    name: str,
+    change: Callable[[np.ndarray], np.ndarray] | None,  # type: ignore[type-arg]
+    message: str,
+) -> None:
+    arrays = arrays_of(program_file)
+    old = arrays.pop(name)
+    if change is not None:
+        arrays[name] = change(old)
+    np.savez(program_file, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(FileFormatError, match=message):
+        TileProgram.load(program_file)
+
+
+def test_pickles_are_never_loaded(program_file: Path) -> None:
+    arrays = arrays_of(program_file)
+    arrays["offset"] = np.array([{"a": 1}], object)
+    np.savez(program_file, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(FileFormatError, match="not a whole"):
+        TileProgram.load(program_file)
+
+
+@pytest.mark.parametrize("key", ["kernel", "ops", "surplus"])
+def test_a_header_with_other_keys_is_refused(program_file: Path, key: str) -> None:
+    change_header(program_file, lambda header: header.pop(key) if key in header else header.update({key: 1}))
+    with pytest.raises(FileFormatError, match="not that of a tile program"):
+        TileProgram.load(program_file)
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        TileProgram.load(tmp_path / "none.npz")
+
+
+def test_a_trace_comes_back_without_its_programs(tmp_path: Path) -> None:
+    launches = [Launched("one", elementwise(), (0, 4096)), Launched("two", matmul_chain(32, 32, 64, 16), (0, 1, 2))]
+    trace = simulate(launches, load_machine("edge-8x8", dma_queues=3))
+    trace.save(tmp_path / "t.npz")
+    loaded = Trace.load(tmp_path / "t.npz")
+    assert loaded.digest() == trace.digest()
+    assert loaded.machine == trace.machine
+    assert loaded.columns() == trace.columns()
+    assert loaded.stalls() == trace.stalls()
+    assert loaded.waterfall() == trace.waterfall()
+    with pytest.raises(SimulatorError, match="loaded without its programs"):
+        loaded.invariants()
+
+
+def test_a_trace_with_an_unknown_unit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    simulate([Launched("k", elementwise(), (0, 0))], load_machine("tpu-v3")).save(path)
+    arrays = arrays_of(path)
+    arrays["unit"] = arrays["unit"] + 100
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(FileFormatError, match="unit holds values that are not between 0 and 10"):
+        Trace.load(path)

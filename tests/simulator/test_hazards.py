@@ -1,0 +1,227 @@
+"""Deriving dependences and checking them, on programs made by hand and at random."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator import Launched, load_machine, simulate, verify
+from simulator.errors import InvariantViolation, ProgramError
+from simulator.mutants import drop_edge, implied, remove_slot
+from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
+from tests.simulator.build import Made, elementwise, matmul_chain
+
+RAW, WAR, WAW = (
+    DependenceKind.READ_AFTER_WRITE,
+    DependenceKind.WRITE_AFTER_READ,
+    DependenceKind.WRITE_AFTER_WRITE,
+)
+ACC = DependenceKind.ACCUMULATE
+
+
+def waits(program: TileProgram, index: int) -> dict[int, DependenceKind]:
+    return dict(program.instruction(index).dependences)
+
+
+def caught(program: TileProgram) -> bool:
+    try:
+        verify(program)
+    except ProgramError:
+        return True
+    return False
+
+
+def test_a_double_buffered_pipeline_waits_only_where_slots_come_round() -> None:
+    program = elementwise(tiles=4, slots=2)
+    assert waits(program, 1) == {0: RAW}
+    assert waits(program, 2) == {1: RAW}
+    assert waits(program, 6) == {1: WAR}  # the load into the slot that the first vector pass read
+    assert waits(program, 7) == {6: RAW, 2: WAR}
+    verify(program)
+
+
+def test_a_k_chain_is_linked_by_accumulation() -> None:
+    program = matmul_chain(32, 32, 64, tile=16, slots=2)
+    matmuls = np.flatnonzero(program.opcode == Opcode.MATMUL).tolist()
+    assert waits(program, matmuls[0])[0] == RAW  # the pass that clears the accumulator
+    assert waits(program, matmuls[1])[matmuls[0]] == ACC
+    assert waits(program, matmuls[3])[matmuls[2]] == ACC
+    verify(program)
+
+
+def test_halves_of_a_buffer_are_apart_and_the_whole_meets_both() -> None:
+    made = Made()
+    made.argument("x", (64,))
+    made.buffer("t", 64)
+    made.load(made.dram("x", (32,)), made.pad("t", (32,)))
+    made.load(made.dram("x", (32,), 32), made.pad("t", (32,), offset=32))
+    made.vector([made.pad("t", (64,))], made.pad("t", (64,)))
+    program = made.build()
+    assert waits(program, 1) == {}
+    assert waits(program, 2) == {0: RAW, 1: RAW}
+
+
+def test_a_wait_that_another_brings_about_is_left_out() -> None:
+    made = Made()
+    made.argument("x", (64,))
+    made.buffer("t", 64, 2)
+    made.load(made.dram("x", (64,)), made.pad("t", (64,)))
+    made.vector([made.pad("t", (64,))], made.pad("t", (64,), 1))
+    made.vector([made.pad("t", (64,)), made.pad("t", (64,), 1)], made.pad("t", (64,), 1))
+    assert waits(made.build(), 2) == {1: RAW}
+
+
+def test_reading_is_over_before_a_matmul_is_complete() -> None:
+    """A load may overwrite a matmul's input once it has streamed; a load that way orders nothing about its result."""
+    made = Made()
+    for name in ("x", "y"):
+        made.argument(name, (64,), written=name == "y")
+    for name in ("a", "b", "c"):
+        made.buffer(name, 64)
+    square = (8, 8)
+    made.matmul(made.pad("a", square), made.pad("b", square), made.pad("c", square))
+    made.load(made.dram("x", (64,)), made.pad("a", (64,)))
+    made.vector([made.pad("a", (64,)), made.pad("c", (64,))], made.pad("c", (64,)))
+    program = made.build()
+    assert waits(program, 1) == {0: WAR}
+    assert waits(program, 2) == {0: RAW, 1: RAW}
+    result = int(program.dependence_start[2])
+    assert not implied(program, result)
+    assert caught(drop_edge(program, result))
+
+
+def test_an_edge_that_points_forward_is_refused() -> None:
+    program = elementwise(tiles=2)
+    dependence = program.dependence.copy()
+    dependence[0] = 4
+    with pytest.raises(ProgramError, match="instruction 1 .*waits for instruction 4, which is not earlier"):
+        verify(dataclasses.replace(program, dependence=dependence))
+
+
+@pytest.mark.parametrize(
+    ("column", "index", "value", "message"),
+    [
+        ("slot", 1, 2, "instruction 0 .* uses slot 2 of 'in'"),
+        ("target", 1, 5, "there is no SCRATCHPAD target 5"),
+        ("offset", 0, 10**6, "reaches bytes 4000000 to"),
+        ("offset", 1, -1, "reaches bytes -4 to"),
+        ("opcode", 0, 77, r"opcode\[0\] = 77 is not between 0 and 8"),
+        ("access", 0, 0, r"access\[0\] = 0 is neither read nor write"),
+        ("operand_rank", 0, 9, r"operand_rank\[0\] = 9"),
+        ("op", 0, 99, r"op\[0\] = 99"),
+        ("opcode", 0, 1, "does not read one box and write another in its spaces"),
+        ("stationary", 0, 0, None),
+    ],
+)
+def test_what_is_out_of_range_is_named(column: str, index: int, value: int, message: str | None) -> None:
+    program = elementwise(tiles=2)
+    values = getattr(program, column).copy()
+    values[index] = value
+    broken = dataclasses.replace(program, **{column: values})
+    if message is None:
+        verify(broken)
+        return
+    with pytest.raises(ProgramError, match=message):
+        verify(broken)
+
+
+def test_buffers_that_share_addresses_are_refused() -> None:
+    program = elementwise(tiles=2)
+    first, second = program.buffers
+    moved = dataclasses.replace(second, offset=first.bytes - 4)
+    with pytest.raises(ProgramError, match="buffers 'in' and 'result' share scratchpad bytes"):
+        verify(dataclasses.replace(program, buffers=(first, moved)))
+
+
+@pytest.mark.parametrize("program", [elementwise(6, 2), elementwise(8, 3), matmul_chain(32, 32, 64, 16, 2)])
+def test_every_dropped_edge_that_matters_is_caught(program: TileProgram) -> None:
+    verify(program)
+    verdicts = [(implied(program, edge), caught(drop_edge(program, edge))) for edge in range(len(program.dependence))]
+    assert all(was_caught != was_implied for was_implied, was_caught in verdicts)
+    assert sum(was_caught for _, was_caught in verdicts) > len(verdicts) // 2
+
+
+@pytest.mark.parametrize("program", [elementwise(6, 2), elementwise(8, 3), matmul_chain(32, 32, 64, 16, 2)])
+def test_every_removed_slot_is_caught(program: TileProgram) -> None:
+    for buffer in range(len(program.buffers)):
+        assert caught(remove_slot(program, buffer))
+
+
+def test_the_trace_of_a_program_that_lacks_an_edge_breaks_its_invariants() -> None:
+    program = elementwise(6, 2)
+    broken = drop_edge(program, 0)  # the first vector pass no longer waits for its load
+    with pytest.raises(InvariantViolation, match=r"instruction 1 starts at \d+, before instruction 0 is complete"):
+        simulate([Launched("k", broken, (0, 0))], load_machine("tpu-v3")).invariants()
+
+
+def test_the_only_slot_of_a_buffer_cannot_be_removed() -> None:
+    with pytest.raises(ProgramError, match="has one slot"):
+        remove_slot(elementwise(2, 1), 0)
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+def _square(draw: st.DrawFn, made: Made, access: Access = Access.READ) -> Operand:
+    """8 x 8 elements somewhere in a 16 x 16 slot."""
+    row, column = draw(st.sampled_from([0, 4, 8])), draw(st.sampled_from([0, 8]))
+    slot = made.pad("t", (8, 8), draw(st.integers(0, 2)), access, row * 16 + column)
+    return dataclasses.replace(slot, strides=(16, 1))
+
+
+@st.composite
+def programs(draw: st.DrawFn, most: int = 24) -> TileProgram:
+    """Loads, stores, copies, vector passes and matmuls on squares that often overlap, in three slots and two tensors."""
+    made = Made()
+    made.argument("x", (16, 16), written=True)
+    made.argument("y", (16, 16), written=True)
+    made.buffer("t", 256, 3)
+    kinds = st.sampled_from(["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain"])
+    accumulator = _square(draw, made)
+    for kind in draw(st.lists(kinds, min_size=1, max_size=most)):
+        outside = made.dram(draw(st.sampled_from("xy")), (8, 8), draw(st.sampled_from([0, 8, 64, 128])))
+        here, there = _square(draw, made), _square(draw, made)
+        if kind == "load":
+            made.load(outside, here)
+        elif kind == "store":
+            made.store(here, outside)
+        elif kind == "copy":
+            made.move(Opcode.COPY, here, there)
+        elif kind == "vector":
+            made.vector([here], there, (1, draw(st.integers(0, 1)), 0, 0))
+        else:
+            target = accumulator if kind == "chain" else _square(draw, made)
+            made.matmul(here, there, target, accumulates=kind == "chain" or draw(st.booleans()))
+    return made.build()
+
+
+MACHINES = (
+    load_machine("edge-8x8"),
+    load_machine("tpu-v4"),
+    load_machine("edge-8x8", dma_queues=1, queue_depth=1, issue_window=2),
+    load_machine("edge-8x8", dma_queues=3, systolic_arrays=3, queue_depth=2, issue_window=5, dram_latency_ns=1000),
+    load_machine("tpu-v2", issue_interval_cycles=3, launch_overhead_cycles=50, accumulator_residence="scratchpad"),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(programs(), min_size=1, max_size=2))
+def test_random_programs_keep_all_invariants_on_all_machines(several: Sequence[TileProgram]) -> None:
+    for program in several:
+        verify(program)
+    for machine in MACHINES:
+        trace = simulate([Launched("k", program, (0, 4096)) for program in several], machine)
+        trace.invariants()
+        assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(12))
+def test_random_programs_lose_no_edge_unnoticed(program: TileProgram) -> None:
+    for edge in range(len(program.dependence)):
+        assert caught(drop_edge(program, edge)) != implied(program, edge)

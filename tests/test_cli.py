@@ -1,0 +1,137 @@
+"""The command line: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from workbench import cli
+from workbench.errors import ProgramFileError
+
+ADD = """
+import torch
+
+torch.manual_seed(0)
+
+
+def model(x, y):
+    return torch.relu(x + y)
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x, *, by):
+        return x * by
+
+
+twice = Twice()
+x = torch.randn(37, 50)
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "program.py"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_trace_prints_one_object_with_the_whole_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = write(tmp_path, ADD + "inputs = (x, torch.randn(50))\n")
+    assert cli.main(["trace", file, "--machine", "edge-8x8"]) == cli.OK
+    result = printed(capsys)
+    assert list(result) == ["cycles", "time_us", "machine", "kernels", "routes", "check", "seconds"]
+    assert result["machine"] == "edge-8x8"
+    assert result["routes"] == {"automatic": 2}
+    assert result["check"]["ok"] is True and result["check"]["max_abs"] == 0.0
+    (kernel,) = result["kernels"]
+    assert kernel["ops"] == ["aten.add.Tensor", "aten.relu.default"]
+    assert kernel["route"] == "automatic"
+    assert 0 < kernel["cycles"] <= result["cycles"]
+    assert result["time_us"] == pytest.approx(result["cycles"] / 800)
+    assert list(result["seconds"]) == ["capture", "lower", "render", "schedule", "simulate"]
+
+
+def test_trace_writes_a_file_and_takes_a_module_by_name_with_keywords(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = write(tmp_path, ADD + "def inputs():\n    return (x,), {'by': torch.randn(50)}\n")
+    out = tmp_path / "result.json"
+    assert cli.main(["trace", f"{file}:twice", "--json", str(out)]) == cli.OK
+    assert capsys.readouterr().out == ""
+    assert json.loads(out.read_text())["check"]["ok"] is True
+
+
+def test_a_failing_check_exits_with_one_and_non_finite_numbers_are_null(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    import torch
+
+    from workbench.ops import reference
+
+    honest = reference.reference
+
+    def off_by_infinity(*args: object) -> object:
+        made = honest(*args)
+        made.outputs[0] = torch.full_like(made.outputs[0], torch.inf)
+        return made
+
+    monkeypatch.setattr(reference, "reference", off_by_infinity)
+    file = write(tmp_path, ADD + "inputs = (x, torch.randn(50))\n")
+    assert cli.main(["trace", file]) == cli.CHECK_FAILED
+    assert printed(capsys)["check"] == {"ok": False, "max_abs": None, "max_rel": None}
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        ("", "does not define 'inputs'"),
+        ("inputs = 3\n", "'inputs' in"),
+        ("inputs = (x,)\nmodel = 3\n", "expected a function or an nn.Module"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("inputs = (x, torch.randn(51))\n", "broadcast"),
+    ],
+    ids=["no inputs", "wrong inputs", "no callable", "file fails", "shapes do not fit"],
+)
+def test_mistakes_in_the_file_exit_with_two(
+    tail: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main(["trace", write(tmp_path, ADD + tail)]) == cli.USER_ERROR
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in said.err
+
+
+def test_a_missing_file_and_an_unknown_machine_exit_with_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["trace", str(tmp_path / "nothing.py")]) == cli.USER_ERROR
+    assert "there is no file" in capsys.readouterr().err
+    file = write(tmp_path, ADD + "inputs = (x, x)\n")
+    assert cli.main(["trace", file, "--machine", "tpu-v33"]) == cli.USER_ERROR
+    assert "did you mean 'tpu-v3'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["ops", "new-op", "doctor"])
+def test_later_commands_say_so(command: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.main([command, "aten::relu"]) == cli.USER_ERROR
+    assert f"workbench {command} is planned" in capsys.readouterr().err
+
+
+def test_a_dict_gives_keyword_arguments(tmp_path: Path):
+    program = cli.load_program(write(tmp_path, ADD + "inputs = {'x': x, 'y': x}\n"))
+    assert program.inputs == () and sorted(program.kwargs) == ["x", "y"]
+
+
+def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_path: Path):
+    both = cli.load_program(write(tmp_path, ADD + "inputs = ((x,), {'y': x})\n"))
+    assert (len(both.inputs), sorted(both.kwargs)) == (1, ["y"])
+    plain = cli.load_program(write(tmp_path, ADD + "inputs = (x, x)\n"))
+    assert (len(plain.inputs), plain.kwargs) == (2, {})
+
+
+def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
+    with pytest.raises(ProgramFileError, match="is a list; expected a tuple, a dict of keyword arguments"):
+        cli.load_program(write(tmp_path, ADD + "inputs = [x]\n"))

@@ -1,0 +1,126 @@
+"""What imports what, at run time: the core costs little to import and lives without torch, MLIR and any UI."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BLOCKER = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            raise ModuleNotFoundError(f"{{name}} is blocked", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+HEAVY = ("torch", "torch_mlir", "IPython", "ipywidgets", "anywidget", "matplotlib")
+
+
+def run(code: str, *, blocked: tuple[str, ...] = HEAVY) -> str:
+    """Output of the code in a fresh process in which `blocked` cannot be imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKER.format(blocked=blocked) + code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_blocker_blocks():
+    with pytest.raises(AssertionError, match="torch is blocked"):
+        run("import torch")
+
+
+def test_workbench_imports_without_any_heavy_library():
+    blocked = (*HEAVY, "numpy", "numba", "pandas")
+    assert run("import workbench as wb; print(wb.__version__, 'trace' in dir(wb))", blocked=blocked) == "0.1.0 True\n"
+
+
+def test_importing_the_workbench_loads_nothing_heavy():
+    heavy = [*HEAVY, "numpy", "numba", "pandas"]
+    assert run(f"import workbench; print([name for name in {heavy} if name in sys.modules])", blocked=()) == "[]\n"
+
+
+def test_the_command_line_helps_without_any_heavy_library():
+    code = "from workbench.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit as end:\n    print(end.code)"
+    out = run(code)
+    assert "trace" in out and out.endswith("0\n")
+
+
+def test_machines_are_listed_without_any_heavy_library():
+    out = run("from workbench.cli import main\nprint(main(['machines']))")
+    assert "tpu-v3" in out and "edge-8x8" in out and out.endswith("0\n")
+
+
+def test_a_saved_program_is_simulated_without_any_heavy_library(tmp_path: Path):
+    from simulator.program import (
+        Access,
+        Argument,
+        Buffer,
+        DependenceKind,
+        Instruction,
+        Opcode,
+        Operand,
+        OpInfo,
+        ProgramBuilder,
+        Space,
+    )
+
+    builder = ProgramBuilder("copy")
+    builder.arguments += [Argument("x", (256,), (1,), 0, 4, False), Argument("y", (256,), (1,), 0, 4, True)]
+    builder.buffers.append(Buffer("tile", 4096, 1, 0, 4))
+    builder.ops += [OpInfo("linalg.copy", 1, ()), OpInfo("linalg.copy", 2, ())]
+    tile = {"target": 0, "slot": 0, "offset": 0, "shape": (256,), "strides": (1,), "element_bytes": 4}
+    for opcode, argument, wait in ((Opcode.LOAD, 0, ()), (Opcode.STORE, 1, ((0, DependenceKind.READ_AFTER_WRITE),))):
+        into = opcode == Opcode.LOAD
+        dram = Operand(Space.DRAM, argument, 0, 0, (256,), (1,), 4, Access.READ if into else Access.WRITE)
+        scratchpad = Operand(Space.SCRATCHPAD, **tile, access=Access.WRITE if into else Access.READ)
+        builder.add(Instruction(opcode, argument, (), (dram, scratchpad), (256,), dependences=wait))
+    path = tmp_path / "copy.npz"
+    builder.build().save(path)
+    code = f"""
+from simulator import Launched, TileProgram, load_machine, simulate
+program = TileProgram.load({str(path)!r})
+trace = simulate([Launched("copy", program, (0, 4096))], load_machine("tpu-v3"))
+print(len(trace), trace.makespan > 0, trace.counters["dram_read_bytes"], trace.counters["dram_write_bytes"])
+"""
+    assert run(code) == "2 True 1024 1024\n"
+
+
+def test_the_simulator_imports_numpy_numba_and_the_standard_library_only():
+    allowed = {"numpy", "numba", "simulator", *sys.stdlib_module_names}
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "simulator").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            foreign = {name.partition(".")[0] for name in names} - allowed
+            if foreign:
+                found[path.name] = foreign
+    assert found == {}
+
+
+def test_pictures_say_what_to_install_when_matplotlib_is_missing():
+    code = """
+from workbench.artefacts import _drawing
+from workbench.errors import MissingExtra
+try:
+    _drawing()
+except MissingExtra as error:
+    print(error)
+"""
+    out = run(code, blocked=("matplotlib",))
+    assert "pip install 'aten-workbench[lab]'" in out and "matplotlib is not installed" in out

@@ -1,0 +1,308 @@
+"""The journey: stages are lazy and shared, numbers match PyTorch, mistakes have names."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.programs import MLP, PROGRAMS
+from workbench.errors import BadOption, InputMismatch, NotYet
+from workbench.views.timeline import EVENT_COLUMNS
+
+SMALL = (
+    "add_broadcast",
+    "gelu_tanh",
+    "softmax_ragged",
+    "layernorm",
+    "matmul_ragged",
+    "both_transposed",
+    "weight_twice",
+    "results_in_tuple",
+    "results_in_dict",
+    "keyword_arguments",
+    "mlp",
+)
+
+
+def softmax_journey(**options: object) -> wb.Journey:
+    return wb.trace(torch.softmax, torch.randn(100, 77), 1, **options)
+
+
+def bias_gelu(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(a @ b + bias)
+
+
+@pytest.fixture(scope="module")
+def product() -> wb.Journey:
+    torch.manual_seed(0)
+    return wb.trace(bias_gelu, torch.randn(96, 64), torch.randn(64, 80), torch.randn(80), machine="edge-8x8")
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+def test_every_stage_matches_pytorch_on_fresh_inputs(name: str, capture: str):
+    program = PROGRAMS[name]
+    journey = wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs(), capture=capture)
+    for stage in ("captured", "rendered", "scheduled"):
+        fresh, kwargs = program.inputs(seed=1), program.kwargs(seed=1)
+        answer = journey.check(*fresh, kwargs=kwargs, stage=stage, rtol=1e-4, atol=1e-4)
+        assert answer.ok, answer.text()
+        assert answer.stage == stage
+    assert set(journey.lowered.table["route"]) <= {"automatic", "view"}
+
+
+@pytest.mark.parametrize("name", ["results_in_tuple", "results_in_dict", "keyword_arguments", "mlp"])
+def test_run_returns_what_the_function_returns(name: str):
+    program = PROGRAMS[name]
+    function = program.build()
+    journey = wb.trace(function, *program.inputs(), kwargs=program.kwargs())
+    inputs, kwargs = program.inputs(seed=2), program.kwargs(seed=2)
+    got = journey.run(*inputs, kwargs=kwargs)
+    with torch.no_grad():
+        expected = function(*inputs, **kwargs)
+    assert type(got) is type(expected)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_run_reads_weights_as_they_are_now():
+    model = MLP().eval()
+    journey = wb.trace(model, torch.randn(4, 64))
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        model.fc2.bias.add_(10)
+        expected = model(x)
+    torch.testing.assert_close(journey.run(x), expected, rtol=1e-4, atol=1e-4)
+    assert journey.check(x).ok
+
+
+class Counter(nn.Module):
+    """Changes a buffer and an input at every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor, log: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        log.mul_(2.0)
+        return self.total * 3.0
+
+
+def test_mutations_are_reproduced_by_run_and_compared_but_undone_by_check():
+    model = Counter()
+    journey = wb.trace(model, torch.ones(8), torch.ones(8))
+    before = model.total.clone()
+    log = torch.full((8,), 5.0)
+    answer = journey.check(torch.ones(8), log)
+    assert answer.ok, answer.text()
+    assert list(answer.outputs["output"])[-2:] == ["log", "total"]
+    assert torch.equal(model.total, before) and torch.equal(log, torch.full((8,), 5.0))
+
+    result = journey.run(torch.ones(8), log)
+    assert torch.equal(model.total, before + 1) and torch.equal(log, torch.full((8,), 10.0))
+    torch.testing.assert_close(result, (before + 1) * 3)
+
+
+def test_check_without_inputs_uses_the_traced_ones():
+    assert softmax_journey().check().ok
+
+
+def test_a_wrong_kernel_is_found(product: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+    from workbench.mlir.runtime import NativeProgram
+
+    honest = NativeProgram.run
+
+    def off_by_one(self: NativeProgram, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        (out,) = honest(self, values)
+        out[3, 4] += 1.0
+        return [out]
+
+    monkeypatch.setattr(NativeProgram, "run", off_by_one)
+    answer = product.check()
+    assert not answer
+    assert answer.mismatches == 1
+    assert answer.first_bad is not None and answer.first_bad.index == (3, 4)
+    assert answer.max_abs == pytest.approx(1.0, abs=1e-3)
+
+
+def test_stages_are_lazy_cached_and_timed():
+    journey = softmax_journey()
+    assert list(journey.seconds) == ["capture"]
+    first = journey.rendered
+    assert list(journey.seconds) == ["capture", "lower", "render"]
+    assert journey.rendered is first
+    assert all(seconds >= 0 for seconds in journey.seconds.values())
+
+
+def test_another_machine_or_mapping_shares_what_it_does_not_touch():
+    journey = softmax_journey()
+    other = journey.with_(machine="edge-8x8")
+    assert other.machine.name == "edge-8x8" and journey.machine.name == "tpu-v3"
+    assert other.captured is journey.captured and other.rendered is journey.rendered
+    assert other.simulated.cycles != journey.simulated.cycles
+
+    tiled = journey.with_(mapping={"*": {"tile": {"d0": 10}}})
+    assert tiled.rendered is journey.rendered
+    assert tiled.scheduled.kernels[0].mapping.tile["d0"] == 10
+    assert tiled.with_(machine="edge-8x8").scheduled.kernels[0].mapping.tile["d0"] == 10
+    assert tiled.with_(mapping=None).scheduled.kernels[0].mapping == journey.scheduled.kernels[0].mapping
+    assert tiled.check().ok
+
+
+def test_a_journey_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        softmax_journey()._request = None  # type: ignore[misc]
+
+
+def test_the_stages_one_by_one_make_the_same_journey():
+    x = torch.randn(100, 77)
+    captured = wb.capture(torch.softmax, x, 1)
+    lowered = wb.lower(captured)
+    rendered = wb.render(lowered)
+    scheduled = wb.schedule(lowered, rendered, machine="tpu-v2")
+    simulated = wb.simulate(lowered, scheduled, machine="tpu-v2")
+    journey = wb.trace(torch.softmax, x, 1, machine="tpu-v2")
+    assert rendered.record == journey.rendered.record
+    assert simulated.record.digest() == journey.simulated.record.digest()
+
+
+def test_tables_have_the_promised_columns(product: wb.Journey):
+    assert list(product.captured.table) == ["node", "op", "inputs", "shape", "dtype", "file", "line"]
+    assert list(product.lowered.table) == ["node", "op", "route", "kernel", "rule", "file", "line", "parent"]
+    assert list(product.lowered.fusions) == ["producer", "consumer", "fused", "rule", "reason"]
+    assert list(product.simulated.events) == list(EVENT_COLUMNS)
+    row = product.captured.table.iloc[0]
+    assert (row["op"], row["shape"], row["dtype"]) == ("aten.matmul.default", (96, 80), "f32")
+    assert row["inputs"] == ("a", "b")
+    assert row["file"] == __file__ and row["line"] == bias_gelu.__code__.co_firstlineno + 1
+
+
+def test_captured_tells_inputs_from_what_the_function_holds():
+    captured = wb.trace(MLP().eval(), torch.randn(4, 64)).captured
+    assert list(captured.inputs["path"]) == ["x"]
+    assert sorted(captured.params["path"]) == ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"]
+    assert captured.graphs == (captured.record,) and captured.breaks == ()
+
+
+def test_lines_of_rendered_mlir_lead_to_nodes(product: wb.Journey):
+    (kernel,) = product.rendered.kernels
+    text = kernel.mlir.splitlines()
+    by_op = {text[line - 1].split(" = ")[-1].split(" ")[0]: nodes for line, nodes in kernel.lines.items()}
+    assert by_op["linalg.matmul"] == ("matmul",)
+    assert by_op["math.erf"][0].startswith("gelu")
+    assert "add" in {node for nodes in kernel.lines.values() for node in nodes}
+
+
+def test_simulated_tables_add_up(product: wb.Journey):
+    simulated = product.simulated
+    events, cycles = simulated.events, simulated.cycles
+    busy = int((events["end"] - events["start"]).sum())
+    assert simulated.by_op["busy_cycles"].sum() == pytest.approx(busy)
+    assert simulated.by_op["bytes"].sum() == pytest.approx(events["bytes"].sum())
+    assert set(simulated.by_op["node"]) == {"matmul", "add", "gelu"}
+    (kernel,) = simulated.by_kernel.to_dict("records")
+    assert kernel["dma_busy"] + kernel["systolic_busy"] + kernel["vector_busy"] == busy
+    assert kernel["cycles"] == cycles == simulated.stats["cycles"]
+    assert kernel["bytes_written"] == 96 * 80 * 4
+    assert simulated.waterfall["cycles"].sum() == cycles
+    stalls = simulated.stalls.set_index("unit").drop(columns="total")
+    assert (stalls.sum(axis=1) == cycles).all()
+    assert simulated.time_us == pytest.approx(cycles / 800)
+
+
+def test_the_pictures_idle_time_is_that_of_the_stalls(product: wb.Journey):
+    from workbench.views.timeline import gantt_of
+
+    view = gantt_of(product.simulated.trace)
+    stalls = product.simulated.stalls.set_index("unit")
+    for index, lane in enumerate(view.lanes):
+        part = view.of_lane(index)
+        waits = (view.start - view.wait_start)[part]
+        for cause, label in enumerate(view.causes):
+            assert waits[view.cause[part] == cause].sum() == stalls.loc[lane.name, label], (lane.name, label)
+
+
+def test_artefacts_print_well_three_ways(product: wb.Journey):
+    for handle in (product.captured, product.lowered, product.rendered, product.scheduled, product.simulated):
+        bundle = handle._repr_mimebundle_()
+        assert bundle["text/plain"] == repr(handle)
+        assert "0x" not in repr(handle) and len(repr(handle)) < 80
+        assert bundle["text/html"].startswith("<pre>") and len(handle.text().splitlines()) > 3
+        assert len(handle.table) > 0
+    assert repr(product.captured) == "Captured('bias_gelu', 3 nodes, 3 inputs)"
+
+
+def test_the_timeline_is_drawn_with_a_lane_for_every_unit_that_works(product: wb.Journey):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4))
+    axes = product.simulated.plot(figure.add_subplot(), style="dark")
+    labels = [label.get_text().split()[0] for label in axes.get_yticklabels()]
+    assert labels == sorted(set(product.simulated.events["unit"]), key=labels.index)
+    assert axes.get_xlim() == (0, product.simulated.cycles)
+    with pytest.raises(BadOption, match="style='pink'"):
+        product.simulated.plot(style="pink")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kwargs", "message"),
+    [
+        ((torch.randn(99, 77), 1), None, "100x77xf32"),
+        ((torch.randn(100, 77).double(), 1), None, "f64"),
+        ((torch.randn(100, 77),), None, "form"),
+        ((torch.randn(100, 77), 0), None, "form"),
+        ((torch.randn(100, 77), 1), {"dtype": torch.float64}, "form"),
+    ],
+    ids=["shape", "element type", "too few", "another number", "keyword"],
+)
+def test_other_inputs_than_the_traced_ones_are_refused(
+    inputs: tuple[object, ...], kwargs: dict[str, object] | None, message: str
+):
+    journey = softmax_journey()
+    for call in (journey.run, journey.check):
+        with pytest.raises(InputMismatch, match=message):
+            call(*inputs, kwargs=kwargs)
+
+
+def test_unknown_options_are_refused_with_what_is_known():
+    with pytest.raises(BadOption, match="'host' or 'error'"):
+        softmax_journey(on_missing="ignore")
+    with pytest.raises(BadOption, match="'dynamo' and 'export'"):
+        softmax_journey(capture="fx")
+    with pytest.raises(BadOption, match="'captured', 'rendered', 'scheduled'"):
+        softmax_journey().check(stage="simulated")
+
+
+def test_what_is_not_there_yet_says_so():
+    journey = softmax_journey()
+    calls = {
+        "j.select": lambda: journey.select("softmax"),
+        "j.save": lambda: journey.save("x"),
+        "j.to_perfetto": lambda: journey.to_perfetto("x"),
+        "j.to_html": lambda: journey.to_html("x"),
+        "with_(fusion": lambda: journey.with_(fusion=()),
+        "with_(schedule": lambda: journey.with_(schedule=""),
+        "train=True": lambda: softmax_journey(train=True),
+        "wb.load": lambda: wb.load,
+        "wb.compare": lambda: wb.compare,
+        "wb.last_journeys": lambda: wb.last_journeys,
+        "a widget": journey.captured.widget,
+    }
+    for what, call in calls.items():
+        with pytest.raises(NotYet, match=r"planned") as caught:
+            call()
+        assert what in str(caught.value)
+
+
+def test_the_backend_says_that_it_is_not_there_yet():
+    with pytest.raises(Exception, match=r"torch\.compile\(backend=\"npu\"\) is planned"):
+        torch.compile(lambda x: x + 1, backend="npu")(torch.ones(3))
+
+
+def test_machines_by_name_and_with_other_figures():
+    assert set(wb.machines()) == {"edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4"}
+    slow = softmax_journey(machine=wb.machine("tpu-v3", vector_lanes=64))
+    assert slow.machine.vector_lanes == 64
+    assert slow.simulated.cycles > softmax_journey().simulated.cycles

@@ -1,0 +1,46 @@
+"""The front page tells the truth: its example runs as printed, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found is not None, f"the README has no {language} block"
+    return found.group(1)
+
+
+def test_the_example_prints_what_the_readme_says(tmp_path: Path):
+    example = tmp_path / "example.py"
+    example.write_text(block("python"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, example],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == block("text")
+    assert (tmp_path / "timeline.png").stat().st_size > 10_000
+
+
+def test_links_lead_to_files():
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(targets) > 4
+    assert [target for target in targets if not target.startswith("http") and not (ROOT / target).exists()] == []
+
+
+def test_the_commands_it_names_are_targets():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)", README)) <= targets

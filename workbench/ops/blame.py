@@ -1,0 +1,85 @@
+"""What Dynamo and export raise about a user's function, as errors of the workbench that name the user's line."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import traceback
+import warnings
+from collections.abc import Generator
+from typing import cast
+
+import torch._dynamo.exc as dynamo_exc
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from workbench import errors
+from workbench.ops.places import place_of
+
+_ASSIGNED = r"The tensor attributes? .* assigned during export"
+"""How export warns of a tensor attribute that it will leave out of the graph."""
+
+
+@contextlib.contextmanager
+def user_errors(name: str) -> Generator[None]:
+    """Translates what is raised inside. Exceptions of the user's own that reach us as they are stay as they are."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, log.disabled = log.disabled, True  # it prints a stack for what is raised anyway
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=_ASSIGNED, category=UserWarning)
+            yield
+    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
+        raise _blamed(name, error) from error
+    except dynamo_exc.TorchRuntimeError as error:
+        raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
+    except UserWarning as warning:
+        if not re.match(_ASSIGNED, str(warning)):
+            raise
+        attributes = str(warning).removeprefix("The tensor ").split(" assigned")[0].rsplit(" ", 1)[0]
+        raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
+    finally:
+        log.disabled = was_disabled
+
+
+def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
+    if getattr(error, "gb_type", "") == "Observed exception":
+        return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
+    return graph_break(name, f"{_reason(error)}{_where(error)}")
+
+
+def graph_break(name: str, what: str) -> errors.GraphBreak:
+    return errors.GraphBreak(
+        f"{name} cannot be captured as one graph: {what}. Graphs with breaks are not supported yet; keep prints, "
+        f"calls out of Python, and shapes and branches that depend on the data, out of the function."
+    )
+
+
+def replaced(name: str, what: str) -> errors.HiddenState:
+    return errors.HiddenState(
+        f"{name} puts new tensors into what it holds ({what}) while it runs; a graph records results, and changes of "
+        f"tensors in place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
+    )
+
+
+def _lines(error: Exception, label: str) -> list[str]:
+    found = (line.strip() for line in str(error).splitlines())
+    return [line.removeprefix(label).strip() for line in found if line.startswith(label)]
+
+
+def _context(error: Exception) -> str:
+    """`ValueError('bad shape')`, from where Dynamo keeps it."""
+    return next((line.removeprefix("raised exception ") for line in _lines(error, "Developer debug context:")), "")
+
+
+def _reason(error: Exception) -> str:
+    first = str(error).strip().splitlines() or [type(error).__name__]
+    parts = [first[0].strip().rstrip("."), *_lines(error, "Explanation:")[:1]]
+    return ": ".join(parts).rstrip(".")
+
+
+def _where(error: Exception) -> str:
+    stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
+    frames = stack or traceback.extract_tb(error.__traceback__)
+    file, line = place_of("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))
+    return f", at {file}:{line}" if file else ""

@@ -1,0 +1,82 @@
+"""The call that is captured: its inputs and results taken out of their containers, and how the user writes each."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+
+from workbench import errors
+from workbench.ir import Tree
+from workbench.ops import trees
+
+Target = Callable[..., object]
+
+
+def flatten_inputs(
+    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
+) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return trees.flatten((tuple(inputs), dict(kwargs)))
+    except trees.NotATree as error:
+        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
+        raise errors.UnsupportedContainer(
+            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, lists and "
+            f"dicts with string keys"
+        ) from None
+
+
+def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return trees.flatten(returned)
+    except trees.NotATree as error:
+        where = f" at result{error.path}" if error.path else ""
+        raise errors.UnsupportedContainer(
+            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, lists "
+            f"and dicts with string keys. Return e.g. `tuple(result)` or `result.values`."
+        ) from None
+
+
+def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
+    """How the user's signature names each positional input."""
+    function = target.forward if isinstance(target, nn.Module) else target
+    try:
+        signature = inspect.signature(cast("Target", function))
+    except (ValueError, TypeError):  # built-in functions have no signature that Python can read
+        return [f"input{i}" for i in range(len(inputs))]
+    try:
+        bound = signature.bind_partial(*inputs)
+        signature.bind(*inputs, **kwargs)
+    except TypeError as error:
+        raise errors.InputMismatch(f"the inputs do not fit {name}{signature}: {error}") from None
+    found: list[str] = []
+    for parameter, value in bound.arguments.items():
+        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
+            found += [f"{parameter}[{i}]" for i in range(len(cast("tuple[object, ...]", value)))]
+        else:
+            found.append(parameter)
+    return found
+
+
+def user_path(path: str, positional: list[str]) -> str:
+    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
+    if path.startswith("[1]"):
+        return "kwargs" + path.removeprefix("[1]")
+    index, rest = path.removeprefix("[0][").split("]", 1)
+    return positional[int(index)] + rest
+
+
+def describe(tree: Tree) -> str:
+    """The containers as one would write them, tensors as dots."""
+    if tree.kind == "leaf":
+        return "·"
+    if tree.constant is not None:
+        return repr(tree.constant.value)
+    items = [describe(item) for item in tree.items]
+    if tree.kind == "dict":
+        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
+    return f"({', '.join(items)})" if tree.kind == "tuple" else f"[{', '.join(items)}]"
