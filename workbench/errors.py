@@ -141,3 +141,7 @@ class MappingError(WorkbenchError):
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
+
+
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
 from simulator.errors import DoesNotFit
@@ -18,8 +18,6 @@ from workbench.errors import MappingError
 from workbench.ir import (
     KernelGraph,
     KernelModule,
-    Launch,
-    Launches,
     Mapping,
     ScheduledKernel,
     ScheduledProgram,
@@ -27,10 +25,13 @@ from workbench.ir import (
 from workbench.mlir import heuristic
 from workbench.mlir.context import parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.identity import module_key, schedule_key, taken_over
+from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops.planner import plan_launches
 
 
 class UserMapping(TypedDict, total=False):
@@ -47,12 +48,38 @@ def schedule(
     rendered: tuple[KernelModule, ...],
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
+    store: KernelStore | None = None,
 ) -> ScheduledProgram:
-    """Every kernel in the scheduled form for `machine`, and the order of the launches."""
+    """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
+
+    Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
+    is for all of them; one of another's name is for that one alone. What `store` holds is not made again.
+    """
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in rendered)
-    return ScheduledProgram(kernels, _launches(lowered))
+    first_alike: dict[str, str] = {}
+    made: dict[str, ScheduledKernel] = {}
+    runs: dict[str, str] = {}
+    for module in rendered:
+        leader = first_alike.setdefault(module_key(module), module.kernel)
+        asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
+        key = schedule_key(module, machine, asked)
+        if key not in made:
+            made[key] = _stored_or_made(key, module, machine, asked, store)
+        runs[module.kernel] = made[key].kernel
+    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
+
+
+def _stored_or_made(
+    key: str, module: KernelModule, machine: Machine, wanted: UserMapping | None, store: KernelStore | None
+) -> ScheduledKernel:
+    stored = store.get(key) if store else None
+    if stored is not None:
+        return taken_over(stored, module)
+    made = schedule_kernel(module, machine, wanted)
+    if store:
+        store.put(key, made)
+    return made
 
 
 def schedule_kernel(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> ScheduledKernel:
@@ -174,48 +201,3 @@ def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapp
 
 def _extents(payload: Payload) -> str:
     return ", ".join(f"{dim} ({extent})" for dim, extent in payload.dims.items())
-
-
-_ALIGNMENT = 4096
-"""Tensors start at DRAM pages, as an allocator would place them."""
-
-
-@dataclass
-class _Planner:
-    """Places every tensor's storage in DRAM, one after the other."""
-
-    addresses: dict[str, int]
-    used: int = 0
-
-    def place(self, value: str, size: int) -> int:
-        if value not in self.addresses:
-            self.addresses[value] = self.used
-            self.used += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return self.addresses[value]
-
-
-def _launches(lowered: KernelGraph) -> Launches:
-    base = {view.value: view.base for view in lowered.views}
-    planner = _Planner({})
-    maker: dict[str, int] = {}
-    launches: list[Launch] = []
-    for number, kernel in enumerate(lowered.kernels):
-        arguments = (*kernel.inputs, *kernel.outputs)
-        bases = [base.get(value, value) for value in arguments]
-        addresses = tuple(planner.place(each, _storage_bytes(lowered, each)) for each in bases)
-        after = sorted({maker[each] for each in bases if each in maker})
-        origins = tuple(lowered.node(name).parent for name in kernel.nodes)
-        launches.append(Launch(kernel.name, arguments, addresses, tuple(after), origins))
-        maker.update({base.get(value, value): number for value in kernel.outputs})
-    return Launches(tuple(launches), planner.used)
-
-
-def _storage_bytes(lowered: KernelGraph, value: str) -> int:
-    kind = lowered.types[value]
-    if kind.numel == 0:
-        return 0
-    last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-    return (last + 1) * ELEMENT_BYTES[kind.dtype]
-
-
-ELEMENT_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
