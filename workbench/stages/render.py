@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simulator.machine import load_machine
 from workbench.errors import RegistrationGone
-from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, TensorType
+from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, TensorType, codec
+from workbench.ir import Sequence as SequenceArg
+from workbench.ir.graph import Arg
 from workbench.mlir.building import Build
 from workbench.mlir.context import print_module
 from workbench.mlir.handwritten import written_kernel
+from workbench.mlir.identity import renamed
 from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kernel
 from workbench.mlir.origins import origins_in
 from workbench.mlir.template import instantiate
@@ -25,11 +29,56 @@ NOMINAL = "tpu-v3"
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none.
 
-    It reads nothing but the record and, for nodes on the builder route, the registered builders.
+    It reads nothing but the record and, for nodes that builders or templates make, those. Kernels of the same structure
+    differ in names only, so the first of them is made and lends its text.
     """
     known = registrations if registrations is not None else DEFAULT.now()
-    wanted = [kernel for kernel in lowered.kernels if kernel.kind != HOST]
-    return tuple(_render(lowered, kernel, known) for kernel in counted(wanted))
+    nodes = {item.node.name: item for item in lowered.nodes}
+    first: dict[str, KernelModule] = {}
+    modules: list[KernelModule] = []
+    for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
+        structure = _structure(lowered, kernel, nodes)
+        if structure not in first:
+            first[structure] = _render(lowered, kernel, known)
+        modules.append(_lent(first[structure], kernel))
+    return tuple(modules)
+
+
+def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
+    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
+    calls: list[object] = []
+    for name in kernel.nodes:
+        item = nodes[name]
+        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
+        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        kwargs = {
+            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+        }
+        calls.append([item.node.op, item.route, item.dialect, args, kwargs])
+    types = [codec.encode(lowered.types[value]) for value in numbers]
+    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
+
+
+def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(numbers[arg.value])
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
+    return arg
+
+
+def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
+    """The module of a kernel of the same structure, as this kernel's own."""
+    place = dict(zip(made.origins, kernel.nodes, strict=True))
+    return replace(
+        made,
+        kernel=kernel.name,
+        mlir=renamed(made.mlir, made.kernel, kernel.name),
+        located=renamed(made.located, made.kernel, kernel.name),
+        origins=kernel.nodes,
+        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
+    )
 
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
