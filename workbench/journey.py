@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
-    from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
 

@@ -92,8 +92,10 @@ class NativeProgram:
 
     @classmethod
     def from_rendered(cls, lowered: KernelGraph, modules: Sequence[KernelModule], cache: KernelCache) -> NativeProgram:
-        """Runs the rendered modules, untiled."""
-        return cls(lowered, [partial(cache.rendered, item.mlir, item.kernel) for item in modules])
+        """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
+        compilers = [cache.scheduled if item.handwritten else cache.rendered for item in modules]
+        pairs = zip(compilers, modules, strict=True)
+        return cls(lowered, [partial(compiler, item.mlir, item.kernel) for compiler, item in pairs])
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.

@@ -325,14 +325,18 @@ def _default_names(inputs: int, outputs: int) -> tuple[str, ...]:
 
 
 def instantiate(
-    registered: Callable[..., object], node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    registered: Callable[..., object],
+    node: Node,
+    inputs: tuple[TensorType, ...],
+    outputs: tuple[TensorType, ...],
+    kernel: str,
 ) -> Template:
-    """The template of a node, from what was registered for it."""
+    """The template of a node, from what was registered for it; `kernel` is what its function is called."""
     made = registered(node, inputs, outputs)
     if not isinstance(made, Template):
         name = getattr(registered, "__qualname__", repr(registered))
         raise TemplateOutputError(
             name, node.origin.place, f"it is registered as a template of {node.op} but makes {made!r}"
         )
-    made.kernel = "kernel"
+    made.kernel = kernel
     return made

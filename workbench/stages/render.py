@@ -107,7 +107,9 @@ def _from_template(
     """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
     node = lowered.node(kernel.nodes[0]).node
     registered = registered_template(registrations, node)
-    template = instantiate(registered, node, arguments[: len(kernel.inputs)], arguments[len(kernel.inputs) :])
+    template = instantiate(
+        registered, node, arguments[: len(kernel.inputs)], arguments[len(kernel.inputs) :], kernel.name
+    )
     machine = load_machine(NOMINAL)
     text, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
     return KernelModule(kernel.name, text, text, arguments, kernel.nodes, (), handwritten=True)

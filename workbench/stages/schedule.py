@@ -6,17 +6,14 @@ transform script, let MLIR tile, fuse and bufferize, move every tile through the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping as Dict
 from dataclasses import replace
-from typing import TypedDict
 
 from torch_mlir import ir
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import MAX_RANK
-from workbench.errors import MappingError
+from simulator.program import TileProgram
 from workbench.ir import (
     KernelGraph,
     KernelModule,
@@ -27,23 +24,18 @@ from workbench.ir import (
 from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.handwritten import written_kernel
 from workbench.mlir.identity import module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
+from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.verify import verify_scheduled
 from workbench.ops.planner import plan_launches
+from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
-
-
-class UserMapping(TypedDict, total=False):
-    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
-
-    tile: dict[str, int]
-    order: list[str]
-    buffers: int
-    cores: dict[str, int]
 
 
 def schedule(
@@ -52,6 +44,7 @@ def schedule(
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
     store: KernelStore | None = None,
+    registrations: Registrations | None = None,
 ) -> ScheduledProgram:
     """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
@@ -59,7 +52,7 @@ def schedule(
     is for all of them; one of another's name is for that one alone. What `store` holds is not made again.
     """
     wanted = dict(mapping or {})
-    _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
+    check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
     made: dict[str, ScheduledKernel] = {}
     runs: dict[str, str] = {}
@@ -69,7 +62,11 @@ def schedule(
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
         key = schedule_key(module, machine, asked)
         if key not in made:
-            made[key] = _stored_or_made(key, module, machine, asked, store, context)
+            if module.handwritten:
+                known = registrations if registrations is not None else DEFAULT.now()
+                made[key] = _handwritten(lowered, module, machine, asked, known)
+            else:
+                made[key] = _stored_or_made(key, module, machine, asked, store, context)
         runs[module.kernel] = made[key].kernel
     return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
 
@@ -91,6 +88,33 @@ def _stored_or_made(
     return made
 
 
+def _handwritten(
+    lowered: KernelGraph,
+    module: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    registrations: Registrations,
+) -> ScheduledKernel:
+    """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
+    node = lowered.node(module.origins[0]).node
+    count = len(lowered.kernel(module.kernel).inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(registered, node, module.arguments[:count], module.arguments[count:], module.kernel)
+    mapping = template.mapping(machine)
+    if wanted is not None:
+        mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
+        mapping = with_users(module.kernel, template.dims(), mapping, wanted)
+    text, program = written_kernel(template, module.origins, mapping, machine)
+    _check_fit(program, machine)
+    return ScheduledKernel(module.kernel, text, text, "", mapping, template.dims(), (), program, module.arguments)
+
+
+def _check_fit(program: TileProgram, machine: Machine) -> None:
+    if program.scratchpad_bytes > machine.scratchpad_bytes:
+        buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
+        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
+
+
 def schedule_kernel(
     rendered: KernelModule, machine: Machine, wanted: UserMapping | None, context: ir.Context | None = None
 ) -> ScheduledKernel:
@@ -104,8 +128,8 @@ def schedule_kernel(
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-            raise DoesNotFit(rendered.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
+            _check_fit(program, machine)
+            return scheduled
         mapping = smaller
 
 
@@ -113,12 +137,12 @@ def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[
     """The kernel's named dims, and the mapping: the user's over the heuristic's."""
     kernel = ready.rendered.kernel
     payload = ready.payload(split=False)
-    buffers = _checked_buffers(kernel, wanted)
+    buffers = checked_buffers(kernel, wanted, heuristic.SLOTS)
     if not heuristic.rows_fit(payload, machine, buffers):
         payload = ready.payload(split=True)
     mapping = heuristic.choose(payload, machine, buffers)
     if wanted is not None:
-        mapping = _with_users(kernel, payload, mapping, wanted)
+        mapping = with_users(kernel, payload.dims, mapping, wanted)
     check_order(kernel, payload, mapping)
     return payload, mapping
 
@@ -184,46 +208,3 @@ def _lower(rendered: KernelModule, trace: PassTrace, machine: Machine, mapping: 
         program,
         rendered.arguments,
     )
-
-
-def _check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
-    for name in wanted:
-        if name != "*" and name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise MappingError(name, f"there is no such kernel{hint} Kernels: {', '.join(names)}, or '*' for all")
-
-
-def _checked_buffers(kernel: str, wanted: UserMapping | None) -> int:
-    buffers = (wanted or {}).get("buffers", 2)
-    if isinstance(buffers, bool) or not isinstance(buffers, int) or buffers < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(kernel, f"buffers = {buffers!r}: expected a whole number of slots, 1 or more")
-    return buffers
-
-
-def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapping) -> Mapping:
-    """The heuristic's mapping with the user's tile and order in its place, checked."""
-    unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
-    if unknown:
-        raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
-    tile = dict(wanted.get("tile", {}))
-    for dim, size in tile.items():
-        if dim not in payload.dims:
-            raise MappingError(kernel, f"tile names {dim!r}, but its dims are {_extents(payload)}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
-        tile[dim] = min(size, payload.dims[dim])
-    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
-    if len(wide) > MAX_RANK:
-        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
-    order = tuple(wanted.get("order", chosen.order))
-    if sorted(order) != sorted(payload.dims):
-        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(payload)}")
-    cores = dict(wanted.get("cores", {}))
-    if any(count != 1 for count in cores.values()):
-        raise MappingError(kernel, "cores: splitting a kernel over several cores is not supported yet; leave it out")
-    return replace(chosen, tile=chosen.tile | tile, order=order, cores=cores, reason="user")
-
-
-def _extents(payload: Payload) -> str:
-    return ", ".join(f"{dim} ({extent})" for dim, extent in payload.dims.items())
