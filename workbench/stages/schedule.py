@@ -96,17 +96,21 @@ def _handwritten(
     registrations: Registrations,
 ) -> ScheduledKernel:
     """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
-    node = lowered.node(module.origins[0]).node
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
     count = len(lowered.kernel(module.kernel).inputs)
     registered = registered_template(registrations, node)
-    template = instantiate(registered, node, module.arguments[:count], module.arguments[count:], module.kernel)
+    template = instantiate(
+        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
+    )
     mapping = template.mapping(machine)
     if wanted is not None:
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
-    text, program = written_kernel(template, module.origins, mapping, machine)
+    rendering, program = written_kernel(template, module.origins, mapping, machine)
     _check_fit(program, machine)
-    return ScheduledKernel(module.kernel, text, text, "", mapping, template.dims(), (), program, module.arguments)
+    return ScheduledKernel(
+        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+    )
 
 
 def _check_fit(program: TileProgram, machine: Machine) -> None:
