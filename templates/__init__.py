@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,3 +11,4 @@ if TYPE_CHECKING:
 
 def builtin(registry: Registry) -> None:
     """Registers everything shipped. The journey calls it once, for the default registry."""
+    importlib.import_module("templates.special").register(registry)

@@ -163,6 +163,8 @@ class NotAffine(WorkbenchError):
             f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
         )
         self.kernel, self.line = kernel, line
+
+
 class UnknownOverload(WorkbenchError):
     """A name that is no overload of any operator."""
 
@@ -173,3 +175,98 @@ class BadRegistration(WorkbenchError):
 
 class RegistrationClash(WorkbenchError):
     """Two owners claim the same overload on the same route."""
+
+
+class TemplateSyntaxError(WorkbenchError):
+    """A template's text cannot be rendered: it is no valid Jinja, or uses a name nobody gave."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place} cannot be rendered: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateOutputError(WorkbenchError):
+    """A template renders something that is no kernel for its node."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place}: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateMlirError(WorkbenchError):
+    """What a template renders is not valid MLIR, or leaves the scheduled form; every line is the template's own."""
+
+    def __init__(self, template: str, what: str, problems: tuple[tuple[str, str, str], ...]) -> None:
+        rows = [f"  {place}: {message}\n      {source}" for place, message, source in problems]
+        super().__init__(f"template {template} {what}:\n" + "\n".join(rows))
+        self.template, self.problems = template, problems
+
+
+class TemplateBoundsError(WorkbenchError):
+    """A template's kernel reaches outside a tensor or a scratchpad buffer."""
+
+    def __init__(self, template: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(
+            f"template {template} reaches outside its memory:\n"
+            + "\n".join(f"  {reason}" for reason in reasons)
+            + "\nOffsets and sizes of every subview, load and store must stay within the extents, the last ragged tile included"
+        )
+        self.template, self.reasons = template, reasons
+
+
+class TemplateOutputMissing(WorkbenchError):
+    """A template's kernel leaves part of an output unwritten."""
+
+    def __init__(self, template: str, place: str, output: str, written: int, elements: int) -> None:
+        done = "never writes" if written == 0 else f"writes only {written:,} of the {elements:,} elements of"
+        super().__init__(
+            f"template {template} at {place} {done} its output %{output}. Store every element of it: a linalg.copy from"
+            f" the scratchpad, or memref.store"
+        )
+        self.template, self.output, self.written, self.elements = template, output, written, elements
+
+
+class TemplateSignatureError(WorkbenchError):
+    """A template's function does not take the arguments that the kernel ABI gives it."""
+
+    def __init__(self, template: str, place: str, found: str, expected: str) -> None:
+        super().__init__(
+            f"template {template} at {place}: its function takes ({found}), but the kernel ABI gives it ({expected}):"
+            f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
+        )
+        self.template, self.found, self.expected = template, found, expected
+class BuilderError(WorkbenchError):
+    """A registered builder did not make the node it was asked for."""
+
+
+class BuilderFailed(BuilderError):
+    """A builder raised an exception."""
+
+
+class BuilderArgument(BuilderError, KeyError):
+    """A builder asked its node for what it does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BuilderResult(BuilderError, TypeError):
+    """A builder returned something that is no MLIR value."""
+
+
+class BuilderResultCount(BuilderError):
+    """A builder returned more or fewer values than its node has results."""
+
+
+class BuilderResultType(BuilderError, TypeError):
+    """A builder returned a value of the wrong shape or element type."""
+
+
+class BuilderInvalidMlir(BuilderError):
+    """A builder made an op that breaks MLIR's rules."""
+
+
+class RegistrationGone(WorkbenchError):
+    """A lowered graph needs a registration that is not there any more."""
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.compare import Pair
     from workbench.stages.capture import CapturedProgram
-    from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
 
@@ -135,7 +135,8 @@ def _schedule(
     machine: Machine,
     mapping: Mapping[str, UserMapping] | None,
 ) -> Scheduled:
-    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping))
+    store = mlir.kernel_store.default_store()
+    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping, store))
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:

@@ -3,8 +3,10 @@
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ir.kernels import (
+    HOST,
     Absorbed,
     Fusion,
+    HostStep,
     Kernel,
     KernelGraph,
     KernelModule,
@@ -15,14 +17,17 @@ from workbench.ir.kernels import (
     ScheduledKernel,
     ScheduledProgram,
     Snapshot,
+    Storage,
     View,
 )
 
 __all__ = [
+    "HOST",
     "Absorbed",
     "Arg",
     "AtenGraph",
     "Fusion",
+    "HostStep",
     "Input",
     "Kernel",
     "KernelGraph",
@@ -41,6 +46,7 @@ __all__ = [
     "ScheduledProgram",
     "Sequence",
     "Snapshot",
+    "Storage",
     "TensorType",
     "Tree",
     "View",

@@ -52,7 +52,7 @@ def extract(
     An op that names no origin, as in hand-written text, comes from the kernel's first node.
     """
     with located.context:
-        lines = dict(zip(operations(located.operation), _lines(text), strict=True))
+        lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
         return _Extractor(kernel, lines, origins, machine).run(located)
 
 
@@ -260,8 +260,8 @@ def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ..
     return tuple(extent[dim] for dim in kept), mask
 
 
-def _lines(text: str) -> list[int]:
-    module = parse(text)  # named: an op does not keep its module alive
+def _lines(text: str, context: ir.Context) -> list[int]:
+    module = parse(text, context)  # named: an op does not keep its module alive
     return [line_of(op.location) or 0 for op in operations(module.operation)]
 
 

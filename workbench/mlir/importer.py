@@ -14,19 +14,70 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, func, memref, tensor
+from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
 from workbench.mlir.bindings import Value, copy, function_of, maker
+from workbench.mlir.context import new_context, run_passes
 
 if TYPE_CHECKING:
     import torch
+
+
+class Part(Protocol):
+    """A piece of a kernel's function: adds its ops to the end of a block, and says which values they make."""
+
+    def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]: ...
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Nodes that torch-mlir imports: a graph from `inputs` to `outputs`."""
+
+    module: torch.fx.GraphModule
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
+        """Moves the imported function's ops over: both modules are of one context."""
+        imported = _import(self.module, "part", block.owner.context)
+        source = function_of(imported).regions[0].blocks[0]
+        for argument, name in zip(list(source.arguments), self.inputs, strict=True):
+            argument.replace_all_uses_with(values[name])
+        *ops, ret = list(source.operations)
+        for op in ops:
+            block.append(op.operation)
+        return dict(zip(self.outputs, list(ret.operation.operands), strict=True))
+
+
+def assemble_kernel(
+    name: str, inputs: Mapping[str, TensorType], outputs: Mapping[str, TensorType], parts: Sequence[Part]
+) -> ir.Module:
+    """The verified MLIR module of a kernel made of several parts, each reading what those before it make."""
+    with new_context(torch_dialect=True), ir.Location.unknown():
+        module = ir.Module.create()
+        takes = [tensor_type(kind) for kind in inputs.values()]
+        gives = [tensor_type(kind) for kind in outputs.values()]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp(name, ir.FunctionType.get(takes, gives))
+        block = function.add_entry_block()
+        values: dict[str, Value] = dict(zip(inputs, block.arguments, strict=True))
+        for part in parts:
+            values |= part.add(values, block)
+        with ir.InsertionPoint(block):
+            func.ReturnOp([values[each] for each in outputs])
+        run_passes(module, "func.func(cse)")
+        _take_memrefs(function.operation, (*inputs.values(), *outputs.values()))
+        module.operation.verify()
+    return module
 
 
 def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[TensorType]) -> ir.Module:
@@ -39,10 +90,11 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     return imported
 
 
-def _import(module: torch.fx.GraphModule, name: str) -> ir.Module:
+def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
+    importer = FxImporter(context=context) if context is not None else None
     with _native_stderr() as said:
         try:
-            return stateless_fx_import(module, output_type="linalg-on-tensors", model_name=name)
+            return stateless_fx_import(module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name)
         except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
             reason = said() or str(error)
     raise ImportFailed(name, reason)
@@ -68,14 +120,19 @@ def _native_stderr() -> Generator[Callable[[], str]]:
 
 
 def memref_type(kind: TensorType) -> ir.Type:
-    """The argument's memref: static strides and offset. A stride over an extent of one says nothing and is 0-free."""
+    """The argument's memref type: static strides and offset."""
+    return ir.Type.parse(memref_type_text(kind))
+
+
+def memref_type_text(kind: TensorType) -> str:
+    """The argument's memref as text. The stride of an extent of one says nothing, and is that of what lies inside."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
             strides[axis] = strides[axis + 1] * kind.shape[axis + 1] if axis + 1 < len(strides) else 1
     dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
     offset = f", offset: {kind.offset}" if kind.offset else ""
-    return ir.Type.parse(f"memref<{dims}, strided<{strides}{offset}>>")
+    return f"memref<{dims}, strided<{strides}{offset}>>"
 
 
 _ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {
@@ -86,6 +143,11 @@ _ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {
 def element_type(dtype: str) -> str:
     """MLIR's name of a record's element type."""
     return _ELEMENTS[dtype]
+
+
+def tensor_type(kind: TensorType) -> ir.RankedTensorType:
+    """The tensor's type as a value: its shape and elements, without strides."""
+    return ir.RankedTensorType.get(list(kind.shape), ir.Type.parse(element_type(kind.dtype)))
 
 
 def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from workbench import errors, ops
+from workbench.ir import Node
 
 V = TypeVar("V", bound=Callable[..., object])
 
@@ -222,3 +223,14 @@ class Registry:
 
 DEFAULT: Final = Registry()
 """The registry that `wb.ops` writes to and journeys read: the one thing here that changes while a process runs."""
+
+
+def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:
+    """What makes the template of a node that was lowered for one."""
+    found = registrations.find(node.op, "template")
+    if found is None:
+        raise errors.RegistrationGone(
+            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    return found.value

@@ -2,22 +2,95 @@
 
 from __future__ import annotations
 
-from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from simulator.machine import load_machine
+from workbench.errors import RegistrationGone
+from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, TensorType, codec
+from workbench.ir import Sequence as SequenceArg
+from workbench.ir.graph import Arg
+from workbench.mlir.building import Build
 from workbench.mlir.context import print_module
-from workbench.mlir.importer import import_kernel
+from workbench.mlir.handwritten import written_kernel
+from workbench.mlir.identity import renamed
+from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kernel
 from workbench.mlir.origins import origins_in
+from workbench.mlir.template import instantiate
 from workbench.ops.fx import kernel_graph_module
+from workbench.ops.registry import DEFAULT, Registrations, registered_template
+from workbench.ops.schema import arguments, tensor_arguments
 from workbench.progress import counted
 
-
-def render(lowered: KernelGraph) -> tuple[KernelModule, ...]:
-    """One module per kernel, in launch order. The record is all it reads."""
-    return tuple(_render(lowered, kernel) for kernel in counted(lowered.kernels))
+NOMINAL = "tpu-v3"
 
 
-def _render(lowered: KernelGraph, kernel: Kernel) -> KernelModule:
+def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
+    """One module per kernel, in launch order; steps on the host have none.
+
+    It reads nothing but the record and, for nodes that builders or templates make, those. Kernels of the same structure
+    differ in names only, so the first of them is made and lends its text.
+    """
+    known = registrations if registrations is not None else DEFAULT.now()
+    nodes = {item.node.name: item for item in lowered.nodes}
+    first: dict[str, KernelModule] = {}
+    modules: list[KernelModule] = []
+    for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
+        structure = _structure(lowered, kernel, nodes)
+        if structure not in first:
+            first[structure] = _render(lowered, kernel, known)
+        modules.append(_lent(first[structure], kernel))
+    return tuple(modules)
+
+
+def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
+    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
+    calls: list[object] = []
+    for name in kernel.nodes:
+        item = nodes[name]
+        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
+        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        kwargs = {
+            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+        }
+        calls.append([item.node.op, item.route, item.dialect, args, kwargs])
+    types = [codec.encode(lowered.types[value]) for value in numbers]
+    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
+
+
+def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(numbers[arg.value])
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
+    return arg
+
+
+def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
+    """The module of a kernel of the same structure, as this kernel's own."""
+    place = dict(zip(made.origins, kernel.nodes, strict=True))
+    return replace(
+        made,
+        kernel=kernel.name,
+        mlir=renamed(made.mlir, made.kernel, kernel.name),
+        located=renamed(made.located, made.kernel, kernel.name),
+        origins=kernel.nodes,
+        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
+    )
+
+
+def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
     arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
-    module = import_kernel(kernel_graph_module(lowered, kernel), kernel.name, arguments)
+    if lowered.node(kernel.nodes[0]).route == "template":
+        return _from_template(lowered, kernel, arguments, registrations)
+    if any(lowered.node(name).route == "builder" for name in kernel.nodes):
+        inputs = {value: lowered.types[value] for value in kernel.inputs}
+        outputs = {value: lowered.types[value] for value in kernel.outputs}
+        module = assemble_kernel(kernel.name, inputs, outputs, list(_parts(lowered, kernel, registrations)))
+    else:
+        module = import_kernel(kernel_graph_module(lowered, kernel), kernel.name, arguments)
     located = print_module(module, locations=True)
     present = origins_in(module)
     absorbed = tuple(
@@ -26,3 +99,68 @@ def _render(lowered: KernelGraph, kernel: Kernel) -> KernelModule:
         if number not in present
     )
     return KernelModule(kernel.name, print_module(module), located, arguments, kernel.nodes, absorbed)
+
+
+def _from_template(
+    lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
+) -> KernelModule:
+    """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
+    node = lowered.node(kernel.nodes[0]).node
+    registered = registered_template(registrations, node)
+    template = instantiate(
+        registered, node, arguments[: len(kernel.inputs)], arguments[len(kernel.inputs) :], kernel.name
+    )
+    machine = load_machine(NOMINAL)
+    text, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
+    return KernelModule(kernel.name, text, text, arguments, kernel.nodes, (), handwritten=True)
+
+
+def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> Iterator[Part]:
+    """The kernel in order: each node that a builder makes, and the runs of nodes between them, imported together."""
+    nodes = [lowered.node(name) for name in kernel.nodes]
+    start = 0
+    while start < len(nodes):
+        end = start + 1
+        if nodes[start].route == "builder":
+            yield _built(lowered, nodes[start], start, registrations)
+        else:
+            while end < len(nodes) and nodes[end].route != "builder":
+                end += 1
+            yield _imported(lowered, kernel, nodes, start, end)
+        start = end
+
+
+def _imported(lowered: KernelGraph, kernel: Kernel, nodes: Sequence[LoweredNode], start: int, end: int) -> Imported:
+    """Nodes `start` to `end` as a graph of their own."""
+    here = [item.node for item in nodes[start:end]]
+    made = [value for node in here for value in node.results]
+    later = {value for item in nodes[end:] for value in item.node.operands} | set(kernel.outputs)
+    inputs = tuple(dict.fromkeys(value for node in here for value in node.operands if value not in made))
+    outputs = tuple(value for value in made if value in later)
+    part = replace(kernel, nodes=tuple(node.name for node in here), inputs=inputs, outputs=outputs)
+    return Imported(kernel_graph_module(lowered, part, first=start), inputs, outputs)
+
+
+def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: Registrations) -> Build:
+    node = item.node
+    found = registrations.find(node.op, "builder", item.dialect)
+    if found is None or found.dialect != item.dialect:
+        raise RegistrationGone(
+            f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    captured = {each.name: each for each in lowered.captured.nodes}.get(item.parent)
+    whole = captured if captured is not None and captured.op == node.op else node
+    return Build(
+        node=node.name,
+        overload=node.op,
+        place=node.origin.place,
+        owner=found.owner.place,
+        builder=found.value,
+        arguments=arguments(node),
+        tensors=tensor_arguments(node.op),
+        types=lowered.types,
+        results=whole.results if set(node.results) <= set(whole.results) else node.results,
+        wanted=node.results[0],
+        origin=origin,
+    )
