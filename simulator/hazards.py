@@ -5,10 +5,11 @@ dependences a program should carry, forgetting what later writes have covered. `
 conflict of a finished program box by box, without a notion of "covered", and is what a program and a trace are
 checked against.
 
-What orders two instructions, apart from dependences, is only this: **a core's vector unit is one in-order unit:
-of two vector instructions, the earlier ends before the later starts.** Several DMA queues and several systolic
-arrays run side by side, and an array starts the next matmul before the results of the last have left it, so two
-copies, or two matmuls, are in no order at all unless a path of dependences orders them.
+What orders two instructions, apart from dependences, is only this: **a core's vector unit is one in-order unit, and so
+is its scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write
+answered, before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several
+systolic arrays run side by side, and an array starts the next matmul before the results of the last have left it, so
+two copies, or two matmuls, are in no order at all unless a path of dependences orders them.
 
 An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
 completes after its end, by then it has read all it reads. So what must be ordered, and what a path of dependences
@@ -40,6 +41,9 @@ from simulator.program import Access, DependenceKind, Instruction, Opcode, Opera
 
 Location = tuple[int, int, int]
 """(space, target, slot): memory that no other location shares a byte with."""
+
+IN_ORDER = (Opcode.VECTOR, Opcode.DIRECT)
+"""Opcodes with one in-order unit each, whose instructions complete before the next starts."""
 
 ACCUMULATOR = 2
 """Operand index of a matmul's accumulator."""
@@ -124,8 +128,8 @@ class DependenceTracker:
     """Derives dependences while a program is built: call `add` with every instruction, in program order.
 
     It returns the direct dependences of that instruction, to be stored with it. A wait that another of the
-    instruction's waits already brings about is left out. Dependences between vector instructions are kept although
-    queue order alone would do, because they are what a reader of the program wants to see.
+    instruction's waits already brings about is left out. Dependences within the vector or the scalar unit are kept
+    although queue order alone would do, because they are what a reader of the program wants to see.
     """
 
     def __init__(self) -> None:
@@ -296,22 +300,22 @@ def unordered(program: TileProgram, found: Sequence[Conflict]) -> Iterator[Confl
 
 
 class Order:
-    """Which instructions a program's dependences, and the vector unit's queue, put in order."""
+    """Which instructions a program's dependences, and the queues of the units in order, put in order."""
 
     def __init__(self, program: TileProgram) -> None:
         starts, sources, kinds = program.dependence_start, program.dependence, program.dependence_kind
         self._before: list[list[tuple[int, Grade]]] = []
-        last_vector: dict[int, int] = {}
+        last: dict[tuple[int, int], int] = {}
         for index in range(len(program)):
             edges = list[tuple[int, Grade]]()
             for edge in range(int(starts[index]), int(starts[index + 1])):
                 source = int(sources[edge])
                 edges.append((source, grade_of(DependenceKind(kinds[edge]), Opcode(program.opcode[source]))))
-            core = int(program.core[index])
-            if program.opcode[index] == Opcode.VECTOR:
-                if core in last_vector:
-                    edges.append((last_vector[core], Grade.COMPLETE))
-                last_vector[core] = index
+            unit = int(program.core[index]), int(program.opcode[index])
+            if unit[1] in IN_ORDER:
+                if unit in last:
+                    edges.append((last[unit], Grade.COMPLETE))
+                last[unit] = index
             self._before.append(edges)
 
     def holds(self, earlier: int, later: int, grade: Grade) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
-from simulator.program import I64, OpClass, Opcode, TileProgram
+from simulator.program import I64, OpClass, Opcode, Space, TileProgram
 from simulator.spans import Cause
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def violations(trace: Trace) -> list[str]:
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
     - buffers lie apart and inside the scratchpad
     - spans move the bytes their boxes hold
-    - no launch is faster than its bytes at full bandwidth, its products and its element operations at peak rate
+    - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
+      direct accesses at peak rate
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
     """
     if trace.kernels and not trace.launches:
@@ -129,6 +130,8 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
             asked = row.operands[0].element_bytes
             for extent in row.operands[0].shape:
                 asked *= extent
+        elif row.opcode == Opcode.DIRECT:
+            asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
         if moved[index] != asked:
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
 
@@ -136,7 +139,7 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
 def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
-    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE])
+    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT])
     offset = int(np.searchsorted(trace.launch, index))
     moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
     macs = int(program.extent[program.opcode == Opcode.MATMUL].prod(1).sum())
@@ -144,6 +147,7 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
         ("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle),
         ("products", Fraction(macs) / machine.macs_per_cycle),
         ("element operations", _vector_floor(trace, program)),
+        ("direct accesses", _scalar_floor(trace, program)),
     ):
         if end - begin < least:
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
@@ -162,3 +166,15 @@ def _vector_floor(trace: Trace, program: TileProgram) -> Fraction:
         alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector_alus
         special += vectors * int(body[OpClass.SPECIAL]) * machine.special_interval_cycles
     return max(alu, special)
+
+
+def _scalar_floor(trace: Trace, program: TileProgram) -> Fraction:
+    """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
+    machine = trace.machine
+    sent, unanswered = 0, 0
+    for index in np.flatnonzero(program.opcode == Opcode.DIRECT).tolist():
+        for operand in program.instruction(index).operands:
+            far = operand.space == Space.DRAM
+            sent += operand.shape[0]
+            unanswered += operand.shape[0] * (machine.dram_latency_cycles if far else machine.scratchpad_latency_cycles)
+    return max(Fraction(sent, machine.scalar_accesses_per_cycle), Fraction(unanswered, machine.scalar_outstanding))

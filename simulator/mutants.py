@@ -47,7 +47,7 @@ def implied(program: TileProgram, edge: int) -> bool:
     """Whether dropping a dependence changes nothing that matters.
 
     That is so when its two instructions touch no common byte of which one of them writes any, or when other
-    dependences and the vector unit's queue order them as well.
+    dependences and the queues of the vector and of the scalar unit order them as well.
     """
     earlier, later = int(program.dependence[edge]), _owner(program, edge)
     paths = _paths(drop_edge(program, edge))
@@ -127,15 +127,16 @@ def _paths(program: TileProgram) -> _Paths:
     a matmul's input is overwritten it releases, else it completes.
     """
     paths = _Paths([0] * len(program), [0] * len(program), [0] * len(program))
-    last_vector = -1
+    last = {Opcode.VECTOR: -1, Opcode.DIRECT: -1}  # the units that work in order
     for index in range(len(program)):
         edges = list[tuple[int, int]]()
         for edge in range(int(program.dependence_start[index]), int(program.dependence_start[index + 1])):
             edges.append((int(program.dependence[edge]), int(program.dependence_kind[edge])))
-        if program.opcode[index] == Opcode.VECTOR:
-            if last_vector >= 0:
-                edges.append((last_vector, int(DependenceKind.READ_AFTER_WRITE)))
-            last_vector = index
+        opcode = Opcode(program.opcode[index])
+        if opcode in last:
+            if last[opcode] >= 0:
+                edges.append((last[opcode], int(DependenceKind.READ_AFTER_WRITE)))
+            last[opcode] = index
         for source, kind in edges:
             following = paths.follow[source] | 1 << source
             paths.any[index] |= paths.any[source] | following
