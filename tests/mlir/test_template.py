@@ -45,7 +45,7 @@ def made(template: type[Template], *shape: int, node: Node | None = None) -> Tem
 def written(template: type[Template], *shape: int, machine: str = "tpu-v3", mapping: Mapping | None = None):
     target = load_machine(machine)
     one = made(template, *shape)
-    return written_kernel(one, ("op",), mapping or one.mapping(target), target)
+    return written_kernel(one, (one.node.name,), mapping or one.mapping(target), target)
 
 
 def run(text: str, x: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,7 @@ def written_kernel(
     with module.context:
         _check_signature(template, rendering, module)
     try:
-        program = extract(module, rendering.text, template.kernel, origins, machine)
+        program = extract(module, rendering.text, template.kernel, origins, machine, origins.index(template.node.name))
         verify(program)
     except ProgramError as error:
         raise TemplateBoundsError(rendering.place.name, error.violations) from None
