@@ -55,8 +55,9 @@ def test_tiles_beat_elements_and_two_slots_beat_one(machine):
             stalls.append(j.simulated.stalls)
     direct, tiled, double = cycles
     assert direct > tiled > double
-    waiting = [int(table["write_after_read"].sum()) for table in stalls[1:]]
-    assert waiting[0] > waiting[1], "the second slot is there so that a load need not wait for the tile to be copied"
+    # With one slot the queues stand idle until a tile is copied; with two, the next tile's load runs meanwhile.
+    tiled_wait, double_wait = (int(table[table.unit.str.startswith("dma")].data.sum()) for table in stalls[1:])
+    assert double_wait < tiled_wait / 10
 
 
 def test_pointwise_neighbours_go_into_the_kernel():
