@@ -30,6 +30,7 @@ from workbench.mlir.extract import extract
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import verify_scheduled
 
 
@@ -90,6 +91,8 @@ def _plan(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) 
 def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
     trace = PassTrace(parse(rendered.located))
+    if holds_tosa(trace.module):
+        trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
