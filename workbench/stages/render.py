@@ -14,6 +14,7 @@ from workbench.mlir.origins import origins_in
 from workbench.ops.fx import kernel_graph_module
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.schema import arguments, tensor_arguments
+from workbench.progress import counted
 
 
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
@@ -22,7 +23,8 @@ def render(lowered: KernelGraph, registrations: Registrations | None = None) -> 
     It reads nothing but the record and, for nodes on the builder route, the registered builders.
     """
     known = registrations if registrations is not None else DEFAULT.now()
-    return tuple(_render(lowered, kernel, known) for kernel in lowered.kernels if kernel.kind != HOST)
+    kernels = [kernel for kernel in lowered.kernels if kernel.kind != HOST]
+    return tuple(_render(lowered, kernel, known) for kernel in counted(kernels))
 
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:

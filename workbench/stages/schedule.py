@@ -32,6 +32,7 @@ from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import verify_scheduled
+from workbench.progress import counted
 
 
 class UserMapping(TypedDict, total=False):
@@ -52,7 +53,9 @@ def schedule(
     """Every kernel in the scheduled form for `machine`, and the order of the launches."""
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in rendered)
+    kernels = tuple(
+        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in counted(rendered)
+    )
     return ScheduledProgram(kernels, _launches(lowered))
 
 
