@@ -5,6 +5,7 @@ Writing is atomic: a reader sees the old file or the new one. Reading refuses wh
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -12,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,18 +29,25 @@ _HEADER = "header"
 def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
     """Writes a file of `format` and `version`."""
     target = Path(path)
-    text = json.dumps({"format": format, "version": version, **header}, sort_keys=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))
+            file.write(pack(format, version, header, arrays))
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def read(path: str | os.PathLike[str], format: str, version: int) -> tuple[Json, dict[str, Array]]:
+def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
+    """What a file of `format` and `version` holds."""
+    text = json.dumps({"format": format, "version": version, **header}, sort_keys=True)
+    file = io.BytesIO()
+    np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))
+    return file.getvalue()
+
+
+def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> tuple[Json, dict[str, Array]]:
     """Header and arrays of a file that `write` made with the same format and version."""
     try:
         with np.load(path, allow_pickle=False) as file:

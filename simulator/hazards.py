@@ -137,24 +137,24 @@ class DependenceTracker:
         """What the next instruction must wait for: (index, kind), earliest first."""
         index = len(self._waits)
         found: dict[int, DependenceKind] = {}
-        for number, operand in enumerate(instruction.operands):
+        boxes = [box_of(operand) for operand in instruction.operands]
+        for number, (operand, box) in enumerate(zip(instruction.operands, boxes, strict=True)):
             history = self._histories.setdefault((operand.space, operand.target, operand.slot), _History())
             chained = instruction.accumulates and number == ACCUMULATOR
-            for source, kind in _waits_for(operand, box_of(operand), chained, history):
+            for source, kind in _waits_for(operand, box, chained, history):
                 if source not in found or _STRENGTH.index(kind) < _STRENGTH.index(found[source]):
                     found[source] = kind
-        for number, operand in enumerate(instruction.operands):
+        for number, (operand, box) in enumerate(zip(instruction.operands, boxes, strict=True)):
             chains = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
-            self._remember(index, operand, chains)
+            self._remember(index, operand, box, chains)
         grades = {source: grade_of(kind, self._opcodes[source]) for source, kind in found.items()}
         kept = [source for source in sorted(found) if not self._implied(source, grades)]
         self._waits.append({source: grades[source] for source in kept})
         self._opcodes.append(instruction.opcode)
         return tuple((source, found[source]) for source in kept)
 
-    def _remember(self, index: int, operand: Operand, chains: bool) -> None:
+    def _remember(self, index: int, operand: Operand, box: Box, chains: bool) -> None:
         history = self._histories[(operand.space, operand.target, operand.slot)]
-        box = box_of(operand)
         seen = _Seen(box.first, index, box, chains)
         if operand.access & Access.WRITE:
             history.writes.forget(box)

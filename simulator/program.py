@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -256,8 +256,12 @@ class TileProgram:
         """Writes a versioned npz, all or nothing."""
         files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
 
+    def to_bytes(self) -> bytes:
+        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        return files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> TileProgram:
+    def load(path: str | os.PathLike[str] | BinaryIO) -> TileProgram:
         """The program that `save` wrote; `FileFormatError` for anything else.
 
         The tables are those of a program; whether it is a valid one is for `verify` to say.

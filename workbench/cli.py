@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,17 +176,20 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
 
 def summary(journey: Journey, check: Check) -> dict[str, object]:
     """The result of a journey as plain data: what `workbench trace` prints."""
-    lowered, simulated = journey.lowered.record, journey.simulated
+    lowered, scheduled, simulated = journey.lowered.record, journey.scheduled.record, journey.simulated
     cycles = simulated.kernel_cycles()
+    launches = Counter(launch.kernel for launch in scheduled.launches.launches)
     nodes = {item.node.name: item for item in lowered.nodes}
     kernels = [
         {
             "name": kernel.name,
             "ops": [nodes[name].node.op for name in kernel.nodes],
             "route": nodes[kernel.nodes[0]].route,
+            "launches": launches[kernel.name],
             "cycles": cycles[kernel.name],
         }
         for kernel in lowered.kernels
+        if kernel.name in launches  # the others are the same as one of these, and are among its launches
     ]
     routes: dict[str, int] = {}
     for item in lowered.nodes:

@@ -188,3 +188,7 @@ class BuilderInvalidMlir(BuilderError):
 
 class RegistrationGone(WorkbenchError):
     """A lowered graph needs a registration that is not there any more."""
+
+
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""

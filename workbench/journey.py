@@ -135,7 +135,8 @@ def _schedule(
     machine: Machine,
     mapping: Mapping[str, UserMapping] | None,
 ) -> Scheduled:
-    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping))
+    store = mlir.kernel_store.default_store()
+    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping, store))
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:

@@ -17,6 +17,7 @@ from workbench.ir.kernels import (
     ScheduledKernel,
     ScheduledProgram,
     Snapshot,
+    Storage,
     View,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "ScheduledProgram",
     "Sequence",
     "Snapshot",
+    "Storage",
     "TensorType",
     "Tree",
     "View",

@@ -151,14 +151,41 @@ class Launch:
     """One run of a kernel: which tensors it takes, and which launches it waits for."""
 
     kernel: str
+    """Name of the scheduled kernel it runs; identical kernels of the graph share one."""
+    name: str
+    """Name of the graph's kernel that it is the run of."""
     arguments: tuple[str, ...]
     """Values, in ABI order."""
     addresses: tuple[int, ...]
     """DRAM byte address of each argument's storage."""
     after: tuple[int, ...]
-    """Indices of the launches whose results it reads."""
+    """Indices of the launches it waits for: those whose results it reads, and those that still use the bytes it
+    writes, unless another wait implies them."""
     origins: tuple[str, ...]
     """Kernel-local origin id -> captured node name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Bytes of DRAM that a value and its views lie in, from launch `first` to launch `last`, both included.
+
+    What stays for the whole journey is there from -1 to the number of launches. Storages whose lifetimes do not meet
+    may share bytes.
+    """
+
+    value: str
+    address: int
+    bytes: int
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.bytes
+
+    def overlaps(self, other: Storage) -> bool:
+        """Whether some byte belongs to both, at whatever time."""
+        return self.address < other.end and other.address < self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +194,9 @@ class Launches:
 
     launches: tuple[Launch, ...]
     dram_bytes: int
+    """Bytes that must be there: the highest that any storage takes."""
+    storages: tuple[Storage, ...]
+    """Every value that is no view, those that stay for the whole journey first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +231,20 @@ class HostStep:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledProgram:
-    """Every kernel scheduled, and the order in which they are launched."""
+    """Every distinct kernel scheduled, and the order in which they are launched.
+
+    Kernels of the graph with the same MLIR, arguments and mapping are one here, under the name of the first of them;
+    each keeps a launch of its own, with its own addresses and origins.
+    """
 
     kernels: tuple[ScheduledKernel, ...]
+    """In the order of their first launches."""
     launches: Launches
     hosts: tuple[HostStep, ...] = ()
     """The kernels of kind host, which are launched like the others but have no program."""
+
+    def kernel(self, name: str) -> ScheduledKernel:
+        for kernel in self.kernels:
+            if kernel.kernel == name:
+                return kernel
+        raise KeyError(name)

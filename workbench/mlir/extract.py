@@ -102,7 +102,7 @@ class _Extractor:
     box_of: dict[Value, int] = field(default_factory=dict)
 
     def run(self) -> TileProgram:
-        self.lines = dict(zip(operations(self.located.operation), _lines(self.text), strict=True))
+        self.lines = dict(zip(operations(self.located.operation), self._lines(), strict=True))
         self.builder = ProgramBuilder(self.kernel, origin_names=list(self.origins))
         self.tracker = DependenceTracker()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
@@ -119,6 +119,11 @@ class _Extractor:
         for zeroed in list(self.zeroed.values()):
             self._flush((zeroed.operand,))
         return self.builder.build()
+
+    def _lines(self) -> list[int]:
+        """The line of each op, in the order of the text."""
+        module = parse(self.text, self.located.context)  # named: an op does not keep its module alive
+        return [line_of(op.location) or 0 for op in operations(module.operation)]
 
     def _argument(self, number: int, argument: Value, written: bool) -> None:
         memref = ir.MemRefType(argument.type)
@@ -365,11 +370,6 @@ def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ..
     kept = [dim for dim, size in enumerate(extent) if size != 1]
     mask = sum(1 << place for place, dim in enumerate(kept) if reduction >> dim & 1)
     return tuple(extent[dim] for dim in kept), mask
-
-
-def _lines(text: str) -> list[int]:
-    module = parse(text)  # named: an op does not keep its module alive
-    return [line_of(op.location) or 0 for op in operations(module.operation)]
 
 
 def _is_written(argument: Value) -> bool:

@@ -15,6 +15,7 @@ import torch
 
 from workbench.errors import NativeInputError
 from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 
 _DTYPES: dict[str, torch.dtype] = {
@@ -33,7 +34,10 @@ _DTYPES: dict[str, torch.dtype] = {
 
 @dataclass
 class KernelCache:
-    """Native kernels by their text: the same text compiles once. Whoever runs programs owns one."""
+    """Native kernels by their text: the same text compiles once, whatever its function is called.
+
+    Whoever runs programs owns one.
+    """
 
     _kernels: dict[tuple[str, str], NativeKernel] = field(default_factory=dict[tuple[str, str], NativeKernel])
 
@@ -44,7 +48,7 @@ class KernelCache:
         return self._get("rendered", compile_rendered, text, name)
 
     def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
-        key = form, hashlib.sha256(text.encode()).hexdigest()
+        key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest()
         if key not in self._kernels:
             self._kernels[key] = compiler(text, name)
         return self._kernels[key]
@@ -82,8 +86,9 @@ class NativeProgram:
     def from_scheduled(cls, lowered: KernelGraph, program: ScheduledProgram, cache: KernelCache) -> NativeProgram:
         """Runs the scheduled modules: the loops, tiles and copies that the simulator times."""
         texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
-        launches = program.launches.launches
-        return cls(lowered, [partial(cache.scheduled, texts[item.kernel], item.kernel) for item in launches])
+        runs = {launch.name: launch.kernel for launch in program.launches.launches}
+        named = [runs[kernel.name] for kernel in lowered.kernels]
+        return cls(lowered, [partial(cache.scheduled, texts[name], name) for name in named])
 
     @classmethod
     def from_rendered(cls, lowered: KernelGraph, modules: Sequence[KernelModule], cache: KernelCache) -> NativeProgram:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 from workbench.errors import RegistrationGone
-from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode
+from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, Sequence, codec
+from workbench.ir.graph import Arg
 from workbench.mlir.building import Build
 from workbench.mlir.context import print_module
+from workbench.mlir.identity import renamed
 from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kernel
 from workbench.mlir.origins import origins_in
 from workbench.ops.fx import kernel_graph_module
@@ -20,11 +23,57 @@ from workbench.progress import counted
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none.
 
-    It reads nothing but the record and, for nodes on the builder route, the registered builders.
+    The record is all it reads, beside the registered builders for nodes on that route. Kernels of the same structure
+    differ in names only, so the first of them is imported and lends its text.
     """
     known = registrations if registrations is not None else DEFAULT.now()
-    kernels = [kernel for kernel in lowered.kernels if kernel.kind != HOST]
-    return tuple(_render(lowered, kernel, known) for kernel in counted(kernels))
+    nodes = {item.node.name: item for item in lowered.nodes}
+    first: dict[str, KernelModule] = {}
+    modules: list[KernelModule] = []
+    for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
+        structure = _structure(lowered, kernel, nodes)
+        if structure not in first:
+            first[structure] = _render(lowered, kernel, known)
+        modules.append(_lent(first[structure], kernel))
+    return tuple(modules)
+
+
+def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
+    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
+    calls: list[object] = []
+    for name in kernel.nodes:
+        item = nodes[name]
+        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
+        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        kwargs = {
+            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+        }
+        whole = _whole_results(lowered, item)
+        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
+    types = [codec.encode(lowered.types[value]) for value in numbers]
+    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
+
+
+def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(numbers[arg.value])
+    if isinstance(arg, Sequence):
+        return Sequence(tuple(_numbered(item, numbers) for item in arg.items))
+    return arg
+
+
+def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
+    """The module of a kernel of the same structure, as this kernel's own."""
+    place = dict(zip(made.origins, kernel.nodes, strict=True))
+    return replace(
+        made,
+        kernel=kernel.name,
+        mlir=renamed(made.mlir, made.kernel, kernel.name),
+        located=renamed(made.located, made.kernel, kernel.name),
+        origins=kernel.nodes,
+        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
+    )
 
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
@@ -60,7 +109,7 @@ def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -
         start = end
 
 
-def _imported(lowered: KernelGraph, kernel: Kernel, nodes: Sequence[LoweredNode], start: int, end: int) -> Imported:
+def _imported(lowered: KernelGraph, kernel: Kernel, nodes: list[LoweredNode], start: int, end: int) -> Imported:
     """Nodes `start` to `end` as a graph of their own."""
     here = [item.node for item in nodes[start:end]]
     made = [value for node in here for value in node.results]
@@ -79,8 +128,6 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
             f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
             f"Register it again, or lower again"
         )
-    captured = {each.name: each for each in lowered.captured.nodes}.get(item.parent)
-    whole = captured if captured is not None and captured.op == node.op else node
     return Build(
         node=node.name,
         overload=node.op,
@@ -90,7 +137,13 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
         arguments=arguments(node),
         tensors=tensor_arguments(node.op),
         types=lowered.types,
-        results=whole.results if set(node.results) <= set(whole.results) else node.results,
+        results=_whole_results(lowered, item),
         wanted=node.results[0],
         origin=origin,
     )
+
+
+def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
+    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
+    return captured.results if set(item.node.results) < set(captured.results) else item.node.results

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
+
+from torch_mlir import ir
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
@@ -18,20 +20,21 @@ from workbench.errors import MappingError
 from workbench.ir import (
     KernelGraph,
     KernelModule,
-    Launch,
-    Launches,
     Mapping,
     ScheduledKernel,
     ScheduledProgram,
 )
 from workbench.mlir import heuristic
-from workbench.mlir.context import parse, print_module
+from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.identity import module_key, schedule_key, taken_over
+from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops.planner import plan_launches
 from workbench.progress import counted
 
 
@@ -49,21 +52,54 @@ def schedule(
     rendered: tuple[KernelModule, ...],
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
+    store: KernelStore | None = None,
 ) -> ScheduledProgram:
-    """Every kernel in the scheduled form for `machine`, and the order of the launches."""
+    """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
+
+    Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
+    is for all of them; one of another's name is for that one alone. What `store` holds is not made again.
+    """
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(
-        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*"))) for module in counted(rendered)
-    )
-    return ScheduledProgram(kernels, _launches(lowered))
+    first_alike: dict[str, str] = {}
+    made: dict[str, ScheduledKernel] = {}
+    runs: dict[str, str] = {}
+    context = new_context()
+    for module in counted(rendered):
+        leader = first_alike.setdefault(module_key(module), module.kernel)
+        asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
+        key = schedule_key(module, machine, asked)
+        if key not in made:
+            made[key] = _stored_or_made(key, module, machine, asked, store, context)
+        runs[module.kernel] = made[key].kernel
+    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
 
 
-def schedule_kernel(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> ScheduledKernel:
+def _stored_or_made(
+    key: str,
+    module: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    store: KernelStore | None,
+    context: ir.Context,
+) -> ScheduledKernel:
+    stored = store.get(key) if store else None
+    if stored is not None:
+        return taken_over(stored, module)
+    made = schedule_kernel(module, machine, wanted, context)
+    if store:
+        store.put(key, made)
+    return made
+
+
+def schedule_kernel(
+    rendered: KernelModule, machine: Machine, wanted: UserMapping | None, context: ir.Context | None = None
+) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    payload, mapping = _plan(rendered, machine, wanted)
+    ready = _Ready(rendered, context or new_context())
+    payload, mapping = _plan(ready, machine, wanted)
     while True:
-        scheduled = _lower(rendered, machine, mapping, splits_reduction(payload, mapping))
+        scheduled = _lower(rendered, ready.take(splits_reduction(payload, mapping)), machine, mapping)
         program = scheduled.program
         if program.scratchpad_bytes <= machine.scratchpad_bytes:
             return scheduled
@@ -74,26 +110,41 @@ def schedule_kernel(rendered: KernelModule, machine: Machine, wanted: UserMappin
         mapping = smaller
 
 
-def _plan(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
+def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
     """The kernel's named dims, and the mapping: the user's over the heuristic's."""
-    trace = _prepare(rendered, split=False)
-    with trace.module.context:
-        payload = analyse(trace.module)
-    buffers = _checked_buffers(rendered.kernel, wanted)
+    kernel = ready.rendered.kernel
+    payload = ready.payload(split=False)
+    buffers = _checked_buffers(kernel, wanted)
     if not heuristic.rows_fit(payload, machine, buffers):
-        trace = _prepare(rendered, split=True)
-        with trace.module.context:
-            payload = analyse(trace.module)
+        payload = ready.payload(split=True)
     mapping = heuristic.choose(payload, machine, buffers)
     if wanted is not None:
-        mapping = _with_users(rendered.kernel, payload, mapping, wanted)
-    check_order(rendered.kernel, payload, mapping)
+        mapping = _with_users(kernel, payload, mapping, wanted)
+    check_order(kernel, payload, mapping)
     return payload, mapping
 
 
-def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
+class _Ready:
+    """A kernel brought into the shape that tiling wants, in the two forms there are of it, each made when needed."""
+
+    def __init__(self, rendered: KernelModule, context: ir.Context) -> None:
+        self.rendered, self._context = rendered, context
+        self._traces: dict[bool, PassTrace] = {}
+
+    def payload(self, *, split: bool) -> Payload:
+        """The kernel's ops over its named dims."""
+        trace = self._traces[split] = self.take(split)
+        with trace.module.context:
+            return analyse(trace.module)
+
+    def take(self, split: bool) -> PassTrace:
+        """The form for good: what is done to it next is the taker's."""
+        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, split=split)
+
+
+def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
-    trace = PassTrace(parse(rendered.located))
+    trace = PassTrace(parse(rendered.located, context))
     if holds_tosa(trace.module):
         trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")
@@ -107,8 +158,7 @@ def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
     return trace
 
 
-def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bool) -> ScheduledKernel:
-    trace = _prepare(rendered, split=split)
+def _lower(rendered: KernelModule, trace: PassTrace, machine: Machine, mapping: Mapping) -> ScheduledKernel:
     with trace.module.context:
         payload = analyse(trace.module)
     trace.run("attach the schedule", f"npu-attach-schedule{{{mapping_options(mapping)}}}")
@@ -124,7 +174,7 @@ def _lower(rendered: KernelModule, machine: Machine, mapping: Mapping, split: bo
     trace.run("promote to scratchpad", f"npu-promote{{buffers={mapping.buffers}}}")
     trace.run("clean up", "canonicalize,cse")
     text = print_module(trace.module)
-    verify_scheduled(text, rendered.kernel)
+    verify_scheduled(text, rendered.kernel, trace.module.context)
     program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
     return ScheduledKernel(
         rendered.kernel,
@@ -180,48 +230,3 @@ def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapp
 
 def _extents(payload: Payload) -> str:
     return ", ".join(f"{dim} ({extent})" for dim, extent in payload.dims.items())
-
-
-_ALIGNMENT = 4096
-"""Tensors start at DRAM pages, as an allocator would place them."""
-
-
-@dataclass
-class _Planner:
-    """Places every tensor's storage in DRAM, one after the other."""
-
-    addresses: dict[str, int]
-    used: int = 0
-
-    def place(self, value: str, size: int) -> int:
-        if value not in self.addresses:
-            self.addresses[value] = self.used
-            self.used += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return self.addresses[value]
-
-
-def _launches(lowered: KernelGraph) -> Launches:
-    base = {view.value: view.base for view in lowered.views}
-    planner = _Planner({})
-    maker: dict[str, int] = {}
-    launches: list[Launch] = []
-    for number, kernel in enumerate(lowered.kernels):
-        arguments = (*kernel.inputs, *kernel.outputs)
-        bases = [base.get(value, value) for value in arguments]
-        addresses = tuple(planner.place(each, _storage_bytes(lowered, each)) for each in bases)
-        after = sorted({maker[each] for each in bases if each in maker})
-        origins = tuple(lowered.node(name).parent for name in kernel.nodes)
-        launches.append(Launch(kernel.name, arguments, addresses, tuple(after), origins))
-        maker.update({base.get(value, value): number for value in kernel.outputs})
-    return Launches(tuple(launches), planner.used)
-
-
-def _storage_bytes(lowered: KernelGraph, value: str) -> int:
-    kind = lowered.types[value]
-    if kind.numel == 0:
-        return 0
-    last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-    return (last + 1) * ELEMENT_BYTES[kind.dtype]
-
-
-ELEMENT_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1, "bool": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -31,10 +32,12 @@ def rendered_text(modules: tuple[KernelModule, ...]) -> str:
 
 
 def scheduled_table(program: ScheduledProgram) -> Table:
-    """One row a kernel: how it is tiled, what it moves, and how much of the scratchpad it takes."""
+    """One row a kernel: how often it is launched, how it is tiled, what it moves and how much scratchpad it takes."""
+    launches = Counter(launch.kernel for launch in program.launches.launches)
     rows = tuple(
         (
             kernel.kernel,
+            launches[kernel.kernel],
             tuple(f"{dim}={extent}" for dim, extent in kernel.dims.items()),
             tuple(f"{dim}={size}" for dim, size in kernel.mapping.tile.items()),
             kernel.mapping.order,
@@ -50,6 +53,7 @@ def scheduled_table(program: ScheduledProgram) -> Table:
     return Table(
         (
             "kernel",
+            "launches",
             "dims",
             "tile",
             "order",
