@@ -192,3 +192,15 @@ class RegistrationGone(WorkbenchError):
 
 class CacheWarning(UserWarning):
     """What is made cannot be kept on disk; everything works, but is made anew each time."""
+
+
+class ExecutorFailed(WorkbenchError):
+    """A registered executor raised an exception."""
+
+
+class ExecutorResult(WorkbenchError, TypeError):
+    """A registered executor did not return a list of tensors, one for each result."""
+
+
+class HostRoute(UserWarning):
+    """Some ops run on the host, because nothing makes a kernel of them."""

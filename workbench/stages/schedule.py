@@ -34,6 +34,7 @@ from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops import host
 from workbench.ops.planner import plan_launches
 from workbench.progress import counted
 
@@ -72,7 +73,7 @@ def schedule(
         if key not in made:
             made[key] = _stored_or_made(key, module, machine, asked, store, context)
         runs[module.kernel] = made[key].kernel
-    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
+    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs), host.steps(lowered))
 
 
 def _stored_or_made(

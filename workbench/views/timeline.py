@@ -27,7 +27,7 @@ EVENT_COLUMNS = (
     "origins",
 )
 
-_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector"}
+_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "host": "host"}
 _GLYPHS = {
     "LOAD": "L",
     "STORE": "S",
@@ -38,6 +38,7 @@ _GLYPHS = {
     "VECTOR": "V",
     "DIRECT": "D",
     "BARRIER": "|",
+    "HOST": "H",
 }
 
 
