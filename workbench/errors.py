@@ -204,3 +204,11 @@ class ExecutorResult(WorkbenchError, TypeError):
 
 class HostRoute(UserWarning):
     """Some ops run on the host, because nothing makes a kernel of them."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""

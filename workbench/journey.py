@@ -18,7 +18,7 @@ from simulator import Machine, load_machine, machine_names
 from workbench import mlir, ops, stages
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
-from workbench.errors import BadOption, HostRoute, not_yet
+from workbench.errors import BadOption, HostRoute, NoData, not_yet
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
 
@@ -208,7 +208,7 @@ class Journey:
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
         program = self._program()
-        values = program.flatten(inputs, kwargs or {}) + program.live()
+        values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
         return program.rebuild(self._native("scheduled").run(values))
 
     def check(
@@ -230,9 +230,23 @@ class Journey:
             inputs, kwargs = self._request.inputs, self._request.kwargs
         program = self._program()
         user, held = program.flatten(inputs, kwargs or {}), program.live()
+        self._with_data("check", [*user, *held])
         with waiting("check"):
             pairs = self._pairs(stage, user, held)
         return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+
+    def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The values, if all of them hold numbers."""
+        slots = self.captured.record.inputs
+        empty = [slot.path for slot, value in zip(slots, values, strict=True) if value.is_meta]
+        if empty:
+            shown = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
+            raise NoData(
+                f"{self.captured.record.name} cannot {asked}: {shown} lie on the meta device, which has shapes and no "
+                f"numbers. Everything but run and check works without them; for these, trace again with the model "
+                f"and its inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
+            )
+        return values
 
     def _pairs(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> list[Pair]:
         """Outputs and mutated inputs, each as this stage makes it beside what PyTorch makes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -50,8 +51,8 @@ def _bytes(kind: TensorType) -> int:
 def flops(node: Node, types: Mapping[str, TensorType]) -> int:
     """Operations of one node: PyTorch's own formula for products, convolutions and attention; for what has none, one
     for each element of its largest tensor."""
-    with FlopCounterMode(display=False) as counter:
-        overrides = {"device": "meta"} if "device" in node.kwargs else {}
+    overrides = {"device": "meta"} if "device" in node.kwargs else {}
+    with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
         call(node, lambda value: meta_tensor(types[value]), **overrides)
     counted = counter.get_total_flops()
     return counted or max(types[value].numel for value in (*node.operands, *node.results))
