@@ -288,3 +288,21 @@ class TemplateHookUnused(WorkbenchError):
             f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
         )
         self.template, self.tensor = template, tensor
+class ExecutorFailed(WorkbenchError):
+    """A registered executor raised an exception."""
+
+
+class ExecutorResult(WorkbenchError, TypeError):
+    """A registered executor did not return a list of tensors, one for each result."""
+
+
+class HostRoute(UserWarning):
+    """Some ops run on the host, because nothing makes a kernel of them."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""
