@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8888
+IP ?= localhost
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
@@ -12,8 +13,8 @@ INSTALLED := $(VENV)/.installed
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888)
-	$(BIN)/workbench lab --port $(PORT)
+lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
+	$(BIN)/workbench lab --port $(PORT) --ip $(IP)
 
 test: $(INSTALLED)  ## run the tests, then every notebook
 	$(BIN)/python -m pytest tests

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby
@@ -287,6 +287,12 @@ def _name(program: TileProgram, location: Location) -> str:
     if space == 0:
         return f"argument {program.arguments[target].name!r}"
     return f"buffer {program.buffers[target].name!r} slot {slot}"
+
+
+def unordered(program: TileProgram, found: Sequence[Conflict]) -> Iterator[Conflict]:
+    """Those of the conflicts that the program's dependences do not order as firmly as they must."""
+    order = Order(program)
+    return (conflict for conflict in found if not order.holds(conflict.earlier, conflict.later, conflict.grade))
 
 
 class Order:

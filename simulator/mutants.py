@@ -7,11 +7,13 @@ is looked for among all remaining edges.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.errors import ProgramError
-from simulator.program import I64, Access, DependenceKind, Opcode, TileProgram
+from simulator.hazards import ACCUMULATOR
+from simulator.program import I64, Access, DependenceKind, Opcode, Operand, TileProgram
 
 
 def drop_edge(program: TileProgram, edge: int) -> TileProgram:
@@ -48,64 +50,98 @@ def implied(program: TileProgram, edge: int) -> bool:
     dependences and the vector unit's queue order them as well.
     """
     earlier, later = int(program.dependence[edge]), _owner(program, edge)
-    written_first = _meet(program, earlier, Access.WRITE, later, Access.READ_WRITE)
-    read_first = _meet(program, earlier, Access.READ, later, Access.WRITE)
-    if not written_first and not read_first:
-        return True
-    paths = _paths(program, edge, earlier, later)
-    if program.dependence_kind[edge] == DependenceKind.ACCUMULATE:
-        return bool(paths & {"complete", "follow"})
-    return "complete" in paths or (bool(paths) and not written_first)
+    paths = _paths(drop_edge(program, edge))
+    return all(paths.order(earlier, later, need) for need in _needs(program, earlier, later))
+
+
+def slot_implied(program: TileProgram, buffer: int) -> bool:
+    """Whether removing a slot of a buffer changes nothing that matters: what shares slots then is ordered anyway."""
+    mutant = remove_slot(program, buffer)
+    paths = _paths(mutant)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    users = sorted(set(owner[(program.space == 1) & (program.target == buffer)].tolist()))
+    for place, later in enumerate(users):
+        for earlier in users[:place]:
+            if paths.complete[later] >> earlier & 1:
+                continue
+            if not all(paths.order(earlier, later, need) for need in _needs(mutant, earlier, later)):
+                return False
+    return True
 
 
 def _owner(program: TileProgram, edge: int) -> int:
     return int(np.searchsorted(program.dependence_start, edge, side="right")) - 1
 
 
-def _bytes(program: TileProgram, instruction: int, access: Access) -> dict[tuple[int, int, int], I64]:
-    """Every byte that an instruction reads or writes, by (space, target, slot)."""
-    out: dict[tuple[int, int, int], I64] = {}
-    for operand in program.instruction(instruction).operands:
-        if not operand.access & access:
-            continue
-        elements = np.array([operand.offset], np.int64)
-        for extent, stride in zip(operand.shape, operand.strides, strict=True):
-            elements = (elements[:, None] + stride * np.arange(extent)).ravel()
-        touched = (elements[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).ravel()
-        place = (int(operand.space), operand.target, operand.slot)
-        out[place] = np.union1d(out.get(place, touched), touched)
-    return out
+def _needs(program: TileProgram, earlier: int, later: int) -> set[str]:
+    """Why two instructions must be ordered, operand by operand; nothing when they share no byte that one writes."""
+    first, second = program.instruction(earlier), program.instruction(later)
+    chains = first.opcode == second.opcode == Opcode.MATMUL and second.accumulates
+    needs = set[str]()
+    for i, one in enumerate(first.operands):
+        for j, other in enumerate(second.operands):
+            place, same = (one.space, one.target, one.slot), (other.space, other.target, other.slot)
+            writes = (one.access | other.access) & Access.WRITE
+            if not writes or place != same or not _meet(_bytes(one), _bytes(other)):
+                continue
+            if chains and i == j == ACCUMULATOR and np.array_equal(_bytes(one), _bytes(other)):
+                needs.add("follow")
+            else:
+                needs.add("complete" if one.access & Access.WRITE else "release")
+    return needs
 
 
-def _meet(program: TileProgram, earlier: int, how: Access, later: int, then: Access) -> bool:
-    first, second = _bytes(program, earlier, how), _bytes(program, later, then)
-    return any(len(np.intersect1d(first[place], second[place])) for place in first.keys() & second.keys())
+def _meet(one: I64, other: I64) -> bool:
+    marked = np.zeros(max(int(one.max()), int(other.max())) + 1, np.bool_)
+    marked[one] = True
+    return bool(marked[other].any())
 
 
-def _paths(program: TileProgram, without: int, earlier: int, later: int) -> set[str]:
-    """How firmly paths order `earlier` before `later`, one edge left out: complete, follow, release.
+def _bytes(operand: Operand) -> I64:
+    """Every byte of an operand's box, in the order of its elements."""
+    elements = np.array([operand.offset], np.int64)
+    for extent, stride in zip(operand.shape, operand.strides, strict=True):
+        elements = (elements[:, None] + stride * np.arange(extent)).ravel()
+    return (elements[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).ravel()
 
-    Walks forward from `earlier`. As long as only ACCUMULATE edges were taken a path merely follows; the first other
-    edge settles it: a read of a matmul that is overwritten releases, anything else completes.
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """For each instruction, as bits, those before it: by paths that complete, by those that follow, by any at all."""
+
+    complete: list[int]
+    follow: list[int]
+    any: list[int]
+
+    def order(self, earlier: int, later: int, need: str) -> bool:
+        enough = self.complete[later]
+        if need != "complete":
+            enough |= self.follow[later]
+        if need == "release":
+            enough |= self.any[later]
+        return bool(enough >> earlier & 1)
+
+
+def _paths(program: TileProgram) -> _Paths:
+    """As long as a path takes only ACCUMULATE edges it merely follows; its first other edge settles what it is: where
+    a matmul's input is overwritten it releases, else it completes.
     """
-    states: dict[int, set[str]] = {earlier: {"follow"}}
+    paths = _Paths([0] * len(program), [0] * len(program), [0] * len(program))
     last_vector = -1
-    for index in range(later + 1):
+    for index in range(len(program)):
         edges = list[tuple[int, int]]()
         for edge in range(int(program.dependence_start[index]), int(program.dependence_start[index + 1])):
-            if edge != without:
-                edges.append((int(program.dependence[edge]), int(program.dependence_kind[edge])))
+            edges.append((int(program.dependence[edge]), int(program.dependence_kind[edge])))
         if program.opcode[index] == Opcode.VECTOR:
             if last_vector >= 0:
                 edges.append((last_vector, int(DependenceKind.READ_AFTER_WRITE)))
             last_vector = index
         for source, kind in edges:
-            for state in states.get(source, set()):
-                states.setdefault(index, set()).add(_after(state, kind, int(program.opcode[source])))
-    return states.get(later, set())
-
-
-def _after(state: str, kind: int, opcode: int) -> str:
-    if state != "follow" or kind == DependenceKind.ACCUMULATE:
-        return state
-    return "release" if kind == DependenceKind.WRITE_AFTER_READ and opcode == Opcode.MATMUL else "complete"
+            following = paths.follow[source] | 1 << source
+            paths.any[index] |= paths.any[source] | following
+            paths.complete[index] |= paths.complete[source]
+            if kind == DependenceKind.ACCUMULATE:
+                paths.follow[index] |= following
+            elif kind != DependenceKind.WRITE_AFTER_READ or program.opcode[source] != Opcode.MATMUL:
+                paths.complete[index] |= following
+    return paths

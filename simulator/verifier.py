@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.errors import ProgramError
-from simulator.hazards import ACCUMULATOR, Order, conflicts
-from simulator.program import MAX_RANK, Access, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
+from simulator.hazards import ACCUMULATOR, conflicts, unordered
+from simulator.program import (
+    I32,
+    I64,
+    MAX_RANK,
+    Access,
+    DependenceKind,
+    Instruction,
+    Opcode,
+    Operand,
+    Space,
+    TileProgram,
+)
 
 MOST = 20
 """Violations after which looking for more stops."""
@@ -23,17 +36,11 @@ def verify(program: TileProgram) -> None:
     (`hazards.conflicts`).
     """
     verify_structure(program)
-    found = list[str]()
-    order = Order(program)
-    for conflict in conflicts(program):
-        if order.holds(conflict.earlier, conflict.later, conflict.grade):
-            continue
-        found.append(
-            f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "
-            f"both touch {conflict.where}"
-        )
-        if len(found) == MOST:
-            break
+    found = [
+        f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "
+        f"both touch {conflict.where}"
+        for conflict in islice(unordered(program, conflicts(program)), MOST)
+    ]
     if found:
         raise ProgramError(program.kernel, found)
 
@@ -154,23 +161,26 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
         )
     if len(wrong):
         return
-    chained = np.zeros(len(program), np.int64)
-    for index in np.flatnonzero(program.dependence_kind == DependenceKind.ACCUMULATE):
-        earlier, later = int(program.dependence[index]), int(owner[index])
-        chained[later] += 1
-        if not _chains(program, earlier, later) or chained[later] > 1:
-            yield f"{_label(program, later)} cannot accumulate onto {_label(program, earlier)}"
+    links = np.flatnonzero(program.dependence_kind == DependenceKind.ACCUMULATE)
+    earlier, later = program.dependence[links], owner[links]
+    wrong = ~_chains(program, earlier, later)
+    wrong[1:] |= later[1:] == later[:-1]  # one matmul cannot follow two
+    for index in np.flatnonzero(wrong)[:MOST]:
+        yield f"{_label(program, int(later[index]))} cannot accumulate onto {_label(program, int(earlier[index]))}"
 
 
-def _chains(program: TileProgram, earlier: int, later: int) -> bool:
-    first, second = program.instruction(earlier), program.instruction(later)
-    if first.opcode != Opcode.MATMUL or second.opcode != Opcode.MATMUL or not second.accumulates:
-        return False
-    return first.core == second.core and _place(first.operands[ACCUMULATOR]) == _place(second.operands[ACCUMULATOR])
-
-
-def _place(operand: Operand) -> tuple[object, ...]:
-    return (operand.space, operand.target, operand.slot, operand.offset, operand.shape, operand.strides)
+def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bool_]:
+    """Whether both are matmuls on one core, and the later adds to the accumulator box that the earlier makes."""
+    fits = (program.opcode[earlier] == Opcode.MATMUL) & (program.opcode[later] == Opcode.MATMUL)
+    fits &= (program.accumulates[later] == 1) & (program.core[earlier] == program.core[later])
+    fits &= np.diff(program.operand_start)[later] > ACCUMULATOR
+    fits &= np.diff(program.operand_start)[earlier] > ACCUMULATOR
+    first = np.where(fits, program.operand_start[earlier] + ACCUMULATOR, 0)
+    second = np.where(fits, program.operand_start[later] + ACCUMULATOR, 0)
+    for column in (program.space, program.target, program.slot, program.offset, program.shape, program.strides):
+        same = column[first] == column[second]
+        fits &= same if same.ndim == 1 else same.all(1)
+    return fits
 
 
 _SPACES = {

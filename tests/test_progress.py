@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 
-from workbench.progress import Progress, waiting
+from workbench.progress import Progress, counted, waiting
 
 
 def test_short_work_writes_nothing():
@@ -18,8 +18,9 @@ def test_short_work_writes_nothing():
 def test_long_work_shows_a_line_and_takes_it_away():
     out = io.StringIO()
     with waiting("schedule", stream=out, delay=0.01) as progress:
-        for _ in progress.over([1, 2]):
+        for _ in counted([1, 2]):
             time.sleep(0.05)
+    assert (progress.done, progress.total) == (2, 2)
     text = out.getvalue()
     assert "schedule" in text
     assert text.endswith("\r") and text.rstrip("\r").endswith(" ")
@@ -29,6 +30,10 @@ def test_the_bar_counts_what_is_done():
     progress = Progress("render", began=0.0, done=3, total=4)
     assert progress.line(now=7.2) == "render  |" + "#" * 18 + "." * 6 + "|  3/4  7 s"
     assert Progress("capture", began=0.0).line(now=2.0) == "capture  2 s"
+
+
+def test_counting_without_a_line_just_passes_the_items_on():
+    assert list(counted("abc")) == ["a", "b", "c"]
 
 
 def test_an_error_in_the_work_ends_the_line_and_passes_on():

@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
     lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
     lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
+    lab.add_argument("--ip", default="localhost", help="the address to listen on; 0.0.0.0 is all (default: localhost)")
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
     lab.set_defaults(command=_lab)
 
@@ -101,7 +102,7 @@ def _machines(_: argparse.Namespace) -> int:
 def _lab(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingExtra("JupyterLab is not installed; pip install 'aten-workbench[lab]' brings it.")
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={options.port}"]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={options.port}", f"--ip={options.ip}"]
     if os.path.exists(options.notebook):
         command.append(f"--LabApp.default_url=/lab/tree/{options.notebook}")
     if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
@@ -83,27 +83,34 @@ class Stages:
     rendered: Once[Rendered]
     scheduled: Once[Scheduled]
     simulated: Once[Simulated]
+    kernels: Once[KernelCache]
+    """Native code by the text it was compiled from: shared by all journeys that come from one trace."""
 
     @staticmethod
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
         lowered = Once("lower", lambda: _lower(captured().record, request))
         rendered = Once("render", lambda: Rendered(stages.render.render(lowered().record)))
-        return Stages._scheduled(request, captured, lowered, rendered)
+        kernels = Once("compile", lambda: mlir.runtime.KernelCache())
+        return Stages._scheduled(request, captured, lowered, rendered, kernels)
 
     def rescheduled(self, request: Request) -> Stages:
         """The same capture, lowering and rendering, whether made already or not; the rest anew."""
-        return Stages._scheduled(request, self.captured, self.lowered, self.rendered)
+        return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels)
 
     @staticmethod
     def _scheduled(
-        request: Request, captured: Once[Captured], lowered: Once[Lowered], rendered: Once[Rendered]
+        request: Request,
+        captured: Once[Captured],
+        lowered: Once[Lowered],
+        rendered: Once[Rendered],
+        kernels: Once[KernelCache],
     ) -> Stages:
         scheduled = Once(
             "schedule", lambda: _schedule(lowered().record, rendered().record, request.machine, request.mapping)
         )
         simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
-        return Stages(captured, lowered, rendered, scheduled, simulated)
+        return Stages(captured, lowered, rendered, scheduled, simulated, kernels)
 
     def all(self) -> tuple[Once[Captured], Once[Lowered], Once[Rendered], Once[Scheduled], Once[Simulated]]:
         return self.captured, self.lowered, self.rendered, self.scheduled, self.simulated
@@ -142,7 +149,6 @@ class Journey:
 
     _request: Request
     _stages: Stages
-    _natives: Once[KernelCache] = field(default_factory=lambda: Once("compile", lambda: mlir.runtime.KernelCache()))
 
     @property
     def captured(self) -> Captured:
@@ -206,7 +212,8 @@ class Journey:
             inputs, kwargs = self._request.inputs, self._request.kwargs
         program = self._program()
         user, held = program.flatten(inputs, kwargs or {}), program.live()
-        pairs = self._pairs(stage, user, held)
+        with waiting("check"):
+            pairs = self._pairs(stage, user, held)
         return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
 
     def _pairs(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> list[Pair]:
@@ -234,7 +241,7 @@ class Journey:
         ]
 
     def _native(self, stage: str) -> NativeProgram:
-        program, cache = mlir.runtime.NativeProgram, self._natives()
+        program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
         if stage == "rendered":
             return program.from_rendered(self.lowered.record, self.rendered.record, cache)
         return program.from_scheduled(self.lowered.record, self.scheduled.record, cache)
@@ -265,7 +272,7 @@ class Journey:
             request = replace(request, machine=_machine(machine))
         if not isinstance(mapping, _Keep):
             request = replace(request, mapping=mapping)
-        return Journey(request, self._stages.rescheduled(request), self._natives)
+        return Journey(request, self._stages.rescheduled(request))
 
     def select(self, what: object) -> object:
         raise not_yet("j.select")

@@ -1,7 +1,7 @@
 """One way of saying that something takes a while: a line on stderr, from the second second on.
 
-    with waiting("schedule") as progress:
-        for kernel in progress.over(kernels):
+    with waiting("schedule"):           # the journey, around a stage
+        for kernel in counted(kernels):     # the stage, if it has something to count
             ...
 
 Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
@@ -35,13 +36,6 @@ class Progress:
     done: int = 0
     total: int | None = None
 
-    def over(self, items: Sequence[T]) -> Iterator[T]:
-        """The items one by one, counting those that are done."""
-        self.done, self.total = 0, len(items)
-        for item in items:
-            yield item
-            self.done += 1
-
     def line(self, now: float) -> str:
         """What stands on the terminal at time `now`."""
         seconds = now - self.began
@@ -49,6 +43,21 @@ class Progress:
             return f"{self.what}  {seconds:.0f} s"
         full = _BAR_CELLS * self.done // self.total
         return f"{self.what}  |{'#' * full}{'.' * (_BAR_CELLS - full)}|  {self.done}/{self.total}  {seconds:.0f} s"
+
+
+_CURRENT: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+def counted(items: Sequence[T]) -> Iterator[T]:
+    """The items one by one; the line that is being shown, if there is one, counts those that are done."""
+    progress = _CURRENT.get()
+    if progress is None:
+        yield from items
+        return
+    progress.done, progress.total = 0, len(items)
+    for item in items:
+        yield item
+        progress.done += 1
 
 
 @contextmanager
@@ -75,8 +84,10 @@ def waiting(
 
     thread = threading.Thread(target=draw, name=f"progress of {what}", daemon=True)
     thread.start()
+    token = _CURRENT.set(progress)
     try:
         yield progress
     finally:
+        _CURRENT.reset(token)
         over.set()
         thread.join()

@@ -172,7 +172,9 @@ def one_load(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, off
 @pytest.mark.parametrize("machine", [TPU, EDGE])
 def test_a_copy_alone_takes_its_transfer_and_the_latency(machine: Machine) -> None:
     size = 16 * 4096 * 4
-    assert run(one_load((16, 4096)), machine).makespan == size / machine.dram_bytes_per_cycle + machine.dram_latency_cycles
+    assert (
+        run(one_load((16, 4096)), machine).makespan == size / machine.dram_bytes_per_cycle + machine.dram_latency_cycles
+    )
 
 
 @pytest.mark.parametrize(

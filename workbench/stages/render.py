@@ -12,6 +12,7 @@ from workbench.mlir.identity import renamed
 from workbench.mlir.importer import import_kernel
 from workbench.mlir.origins import origins_in
 from workbench.ops.fx import kernel_graph_module
+from workbench.progress import counted
 
 
 def render(lowered: KernelGraph) -> tuple[KernelModule, ...]:
@@ -22,7 +23,7 @@ def render(lowered: KernelGraph) -> tuple[KernelModule, ...]:
     nodes = {item.node.name: item for item in lowered.nodes}
     first: dict[str, KernelModule] = {}
     modules: list[KernelModule] = []
-    for kernel in lowered.kernels:
+    for kernel in counted(lowered.kernels):
         structure = _structure(lowered, kernel, nodes)
         if structure not in first:
             first[structure] = _render(lowered, kernel)

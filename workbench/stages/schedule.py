@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping as Dict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypedDict
 
 from torch_mlir import ir
@@ -34,6 +35,7 @@ from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.verify import verify_scheduled
 from workbench.ops.planner import plan_launches
+from workbench.progress import counted
 
 
 class UserMapping(TypedDict, total=False):
@@ -60,34 +62,43 @@ def schedule(
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
-    made: dict[str, ScheduledKernel] = {}
+    kernels = _Kernels(machine, store)
     runs: dict[str, str] = {}
-    context = new_context()
-    for module in rendered:
+    for module in counted(rendered):
         leader = first_alike.setdefault(module_key(module), module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
-        key = schedule_key(module, machine, asked)
-        if key not in made:
-            made[key] = _stored_or_made(key, module, machine, asked, store, context)
-        runs[module.kernel] = made[key].kernel
-    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
+        runs[module.kernel] = kernels.get(module, asked).kernel
+    return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs))
 
 
-def _stored_or_made(
-    key: str,
-    module: KernelModule,
-    machine: Machine,
-    wanted: UserMapping | None,
-    store: KernelStore | None,
-    context: ir.Context,
-) -> ScheduledKernel:
-    stored = store.get(key) if store else None
-    if stored is not None:
-        return taken_over(stored, module)
-    made = schedule_kernel(module, machine, wanted, context)
-    if store:
-        store.put(key, made)
-    return made
+@dataclass
+class _Kernels:
+    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+
+    machine: Machine
+    store: KernelStore | None
+    by_key: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
+
+    def get(self, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        key = schedule_key(module, self.machine, wanted)
+        if key not in self.by_key:
+            self.by_key[key] = self._stored(key, module) or self._made(key, module, wanted)
+        return self.by_key[key]
+
+    def _stored(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        kept = self.store.get(key) if self.store else None
+        return taken_over(kept, module) if kept else None
+
+    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        made = schedule_kernel(module, self.machine, wanted, self._context)
+        if self.store:
+            self.store.put(key, made)
+        return made
+
+    @cached_property
+    def _context(self) -> ir.Context:
+        """One for all: making one takes longer than most passes."""
+        return new_context()
 
 
 def schedule_kernel(
