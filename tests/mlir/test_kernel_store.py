@@ -22,7 +22,7 @@ from tests.flow import Flow, flow
 from tests.programs import PROGRAMS
 from workbench.ir import ScheduledKernel
 from workbench.mlir import kernel_store
-from workbench.mlir.identity import module_key, nameless, schedule_key, taken_over
+from workbench.mlir.identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack
 from workbench.stages import schedule as scheduling
 from workbench.stages.schedule import schedule
@@ -147,7 +147,6 @@ def test_keys_do_not_depend_on_names(ffn: Flow):
         origins=tuple(f"{name}_9" for name in module.origins),
     )
     assert module_key(module) == module_key(other)
-    assert schedule_key(module, ffn.machine, None) == schedule_key(other, ffn.machine, None)
     assert nameless(module.mlir, module.kernel) == nameless(other.mlir, other.kernel) != module.mlir
     over = taken_over(ffn.scheduled.kernels[0], other)
     assert over.program.origin_names == other.origins
@@ -177,9 +176,9 @@ def test_an_entry_that_is_whole_but_no_kernel_is_made_again(ffn: Flow, tmp_path:
     store = KernelStore(tmp_path)
     kernels = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels
     for module, kernel in zip(ffn.rendered, kernels, strict=True):
-        key = kernel_store._versioned(schedule_key(module, ffn.machine, None))
-        store.store.put(key, WRONG[wrong](pack(kernel)))
-        assert store.get(schedule_key(module, ffn.machine, None)) is None
+        key = schedule_key(module_key(module), machine_key(ffn.machine), None)
+        store.store.put(kernel_store.versioned(key), WRONG[wrong](pack(kernel)))
+        assert store.get(key) is None
     again = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels
     assert all(map(same, again, kernels))
     assert schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels == again

@@ -44,11 +44,11 @@ class KernelStore:
 
     def get(self, key: str) -> ScheduledKernel | None:
         """The kernel kept under `key`, under the name and with the nodes it was made for."""
-        data = self.store.get(_versioned(key))
+        data = self.store.get(versioned(key))
         return None if data is None else unpack(data)
 
     def put(self, key: str, kernel: ScheduledKernel) -> None:
-        self.store.put(_versioned(key), pack(kernel))
+        self.store.put(versioned(key), pack(kernel))
 
     def clear(self) -> None:
         """Removes every kernel kept."""
@@ -96,7 +96,8 @@ def _fields() -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(ScheduledKernel) if field.name != "program"}
 
 
-def _versioned(key: str) -> str:
+def versioned(key: str) -> str:
+    """The key under which this version of the workbench keeps it."""
     return f"{key} {made_by()}"
 
 

@@ -28,7 +28,7 @@ from workbench.ir import (
 from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
-from workbench.mlir.identity import module_key, schedule_key, taken_over
+from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
@@ -65,9 +65,10 @@ def schedule(
     kernels = _Kernels(machine, store)
     runs: dict[str, str] = {}
     for module in counted(rendered):
-        leader = first_alike.setdefault(module_key(module), module.kernel)
+        alike = module_key(module)
+        leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
-        runs[module.kernel] = kernels.get(module, asked).kernel
+        runs[module.kernel] = kernels.get(alike, module, asked).kernel
     return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs))
 
 
@@ -79,8 +80,9 @@ class _Kernels:
     store: KernelStore | None
     by_key: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
 
-    def get(self, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
-        key = schedule_key(module, self.machine, wanted)
+    def get(self, alike: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        """The scheduled kernel of a module whose key is `alike`."""
+        key = schedule_key(alike, self._machine_key, wanted)
         if key not in self.by_key:
             self.by_key[key] = self._stored(key, module) or self._made(key, module, wanted)
         return self.by_key[key]
@@ -94,6 +96,10 @@ class _Kernels:
         if self.store:
             self.store.put(key, made)
         return made
+
+    @cached_property
+    def _machine_key(self) -> str:
+        return machine_key(self.machine)
 
     @cached_property
     def _context(self) -> ir.Context:
