@@ -24,6 +24,7 @@ from workbench.ir import ScheduledKernel
 from workbench.mlir import kernel_store
 from workbench.mlir.identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack
+from workbench.mlir.machine_code import can_link
 from workbench.stages import schedule as scheduling
 from workbench.stages.schedule import schedule
 
@@ -216,6 +217,7 @@ JOURNEY = """
     import workbench as wb
     from tests.layers import Plain, stack
     from workbench.mlir.kernel_store import default_store
+    from workbench.mlir.native_store import default_native_store
     torch.manual_seed(0)
     x = torch.randn(24, 32)
     rows = []
@@ -225,8 +227,9 @@ JOURNEY = """
         rows.append([bool(journey.check()), journey.simulated.cycles, len(kernels)])
         if len(sys.argv) > 2:
             default_store().clear()
-    counts = default_store().store
-    print(json.dumps({"rows": rows, "hits": counts.hits, "misses": counts.misses}))
+    counts, native = default_store().store, default_native_store()
+    native = [native.store.hits, native.store.writes] if native else None
+    print(json.dumps({"rows": rows, "hits": counts.hits, "misses": counts.misses, "native": native}))
 """
 
 
@@ -251,6 +254,8 @@ def test_the_next_process_finds_every_kernel(tmp_path: Path):
     assert ok
     assert (first["hits"], first["misses"]) == (0, kernels)
     assert (second["hits"], second["misses"]) == (kernels, 0)
+    if can_link():
+        assert (first["native"], second["native"]) == ([0, kernels], [kernels, 0])
 
 
 def test_two_processes_at_once_agree(tmp_path: Path):

@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import typing
 import zlib
 from functools import cache
@@ -24,13 +23,10 @@ from typing import Any, cast
 
 import simulator
 from simulator.errors import FileFormatError
-from simulator.folder import user_cache
 from simulator.program import TileProgram
 from workbench.ir import RecordFormatError, ScheduledKernel, codec
-from workbench.mlir.store import LIMIT_BYTES, Store
+from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
 
-_SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
-_OFF = ("0", "off", "no", "false")
 _SOURCES = ("ir", "mlir", "stages")
 _WHEELS = ("torch-mlir", "numpy")
 _LENGTH_BYTES = 8
@@ -60,9 +56,8 @@ class KernelStore:
 
 def default_store() -> KernelStore | None:
     """The user's store; None when the environment switches it off."""
-    if os.environ.get(_SWITCH, "").lower() in _OFF:
-        return None
-    return _store_in(user_cache() / "kernels")
+    folder = user_folder("kernels")
+    return _store_in(folder) if folder else None
 
 
 @cache
