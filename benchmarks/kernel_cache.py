@@ -75,8 +75,8 @@ def main() -> None:
                     best[name] = made
     for name, row in best.items():
         print(
-            f"{name:6}{row['seconds'] * 1e3:9.1f} ms   {row['kernels']:.0f} kernels for {row['launches']:.0f} launches, "
-            f"{row['instructions']:,.0f} instructions"
+            f"{name:6}{row['seconds'] * 1e3:9.1f} ms   {row['kernels']:.0f} kernels "
+            f"for {row['launches']:.0f} launches, {row['instructions']:,.0f} instructions"
         )
     alone, cold, warm = (best[name]["seconds"] for name in ("alone", "cold", "warm"))
     print(f"alone / cold  {alone / cold:5.1f}\ncold / warm   {cold / warm:5.1f}\nalone / warm  {alone / warm:5.1f}")

@@ -87,7 +87,9 @@ def test_kernels_of_another_function_are_found_under_their_own_names(tmp_path: P
 Change = Callable[[Flow], dict[str, object]]
 CHANGES: dict[str, Change] = {
     "another machine": lambda made: {"machine": load_machine("edge-8x8")},
-    "one figure of the machine": lambda made: {"machine": replace(made.machine, dma_queues=made.machine.dma_queues + 1)},
+    "one figure of the machine": lambda made: {
+        "machine": replace(made.machine, dma_queues=made.machine.dma_queues + 1)
+    },
     "a mapping": lambda made: {"mapping": {"*": {"buffers": 1}}},
     "a tile": lambda made: {"mapping": {"*": {"tile": {}}}},
     "strides of an argument": lambda made: {
@@ -122,9 +124,7 @@ def test_another_version_of_what_schedules_misses(
     if part == "sources":
         read = Path.read_bytes
         changed = "promote.py"
-        monkeypatch.setattr(
-            Path, "read_bytes", lambda path: read(path) + (b"# later" if path.name == changed else b"")
-        )
+        monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"# later" if path.name == changed else b""))
     else:
         monkeypatch.setattr(kernel_store.metadata, "version", lambda wheel: "20991231")
     try:

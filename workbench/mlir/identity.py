@@ -76,5 +76,3 @@ def taken_over(kernel: ScheduledKernel, module: KernelModule) -> ScheduledKernel
 
 def _renamed_step(step: Snapshot, old: str, new: str) -> Snapshot:
     return replace(step, mlir=renamed(step.mlir, old, new))
-
-

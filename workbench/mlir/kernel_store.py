@@ -19,7 +19,7 @@ import zlib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import simulator
 from simulator.errors import FileFormatError
@@ -101,7 +101,7 @@ def made_by() -> str:
     """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
     digest = hashlib.sha256()
     library = Path(__file__).parents[1]
-    folders = [library / name for name in _SOURCES] + [Path(cast(str, simulator.__file__)).parent]
+    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
     for path in (path for folder in folders for path in sorted(folder.rglob("*.py"))):
         digest.update(f"{path.parent.name}/{path.name}\0".encode() + path.read_bytes())
     for wheel in _WHEELS:

@@ -10,9 +10,7 @@ import difflib
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypedDict
-
-from torch_mlir import ir
+from typing import TYPE_CHECKING, TypedDict
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
@@ -36,6 +34,9 @@ from workbench.mlir.tiling import check_order, splits_reduction, transform_scrip
 from workbench.mlir.verify import verify_scheduled
 from workbench.ops.planner import plan_launches
 from workbench.progress import counted
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 
 class UserMapping(TypedDict, total=False):
