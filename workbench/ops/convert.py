@@ -56,7 +56,7 @@ def convert(node: Node, types: dict[str, TensorType], taken: set[str], conversio
         if made.results != node.results:
             raise errors.ConversionResult(f"{who} returned a node that makes {made.results}; expected {node.results}")
         return (replace(made, name=node.name),)
-    parts = cast("list[object]", list(made)) if isinstance(made, (list, tuple)) else [made]
+    parts = list(cast("list[object]", made)) if isinstance(made, (list, tuple)) else [made]
     refs = [part for part in parts if isinstance(part, Ref)]
     if len(refs) != len(parts) or len(refs) != len(node.results):
         raise errors.ConversionResult(
