@@ -306,3 +306,11 @@ class MissingFake(WorkbenchError):
 
 class NoData(WorkbenchError):
     """Numbers were asked of tensors on the meta device, which have none."""
+
+
+class ConversionFailed(WorkbenchError):
+    """A registered conversion raised an exception."""
+
+
+class ConversionResult(WorkbenchError, TypeError):
+    """A registered conversion did not return what stands for its node."""
