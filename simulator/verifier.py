@@ -203,6 +203,8 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
             yield f"{_label(program, index)} does not read one box and write another in its spaces"
         elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
             yield f"{_label(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
+    elif row.opcode == Opcode.HOST:
+        yield f"{_label(program, index)} is no instruction of a program: steps on the host stand between launches"
     elif row.opcode == Opcode.MATMUL:
         yield from _matmul_violations(program, index, row)
     elif row.opcode == Opcode.VECTOR:

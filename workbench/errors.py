@@ -209,7 +209,8 @@ class TemplateBoundsError(WorkbenchError):
         super().__init__(
             f"template {template} reaches outside its memory:\n"
             + "\n".join(f"  {reason}" for reason in reasons)
-            + "\nOffsets and sizes of every subview, load and store must stay within the extents, the last ragged tile included"
+            + "\nOffsets and sizes of every subview, load and store must stay within the extents, those of the last,"
+            " ragged tile included"
         )
         self.template, self.reasons = template, reasons
 
@@ -235,6 +236,8 @@ class TemplateSignatureError(WorkbenchError):
             f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
         )
         self.template, self.found, self.expected = template, found, expected
+
+
 class BuilderError(WorkbenchError):
     """A registered builder did not make the node it was asked for."""
 
@@ -268,5 +271,38 @@ class BuilderInvalidMlir(BuilderError):
 
 class RegistrationGone(WorkbenchError):
     """A lowered graph needs a registration that is not there any more."""
+
+
 class CacheWarning(UserWarning):
     """What is made cannot be kept on disk; everything works, but is made anew each time."""
+
+
+class TemplateHookUnused(WorkbenchError):
+    """A template registered as taking pointwise neighbours does not say where on its tiles they go."""
+
+    def __init__(self, template: str, place: str, tensor: str, output: str) -> None:
+        call = "{{ epilogue(tile, type) }}" if tensor == output else f"{{{{ prologue('{tensor}', tile, type) }}}}"
+        super().__init__(
+            f"template {template} at {place} is registered with kind='tile', so pointwise neighbours share its kernel,"
+            f" but its text never calls {call}. Call it after the tile of %{tensor} is"
+            f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
+        )
+        self.template, self.tensor = template, tensor
+class ExecutorFailed(WorkbenchError):
+    """A registered executor raised an exception."""
+
+
+class ExecutorResult(WorkbenchError, TypeError):
+    """A registered executor did not return a list of tensors, one for each result."""
+
+
+class HostRoute(UserWarning):
+    """Some ops run on the host, because nothing makes a kernel of them."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""

@@ -45,7 +45,7 @@ def made(template: type[Template], *shape: int, node: Node | None = None) -> Tem
 def written(template: type[Template], *shape: int, machine: str = "tpu-v3", mapping: Mapping | None = None):
     target = load_machine(machine)
     one = made(template, *shape)
-    return written_kernel(one, ("op",), mapping or one.mapping(target), target)
+    return written_kernel(one, (one.node.name,), mapping or one.mapping(target), target)
 
 
 def run(text: str, x: torch.Tensor) -> torch.Tensor:
@@ -112,16 +112,16 @@ class WithBindings(Template):
 
 def test_a_template_runs_as_it_is_written():
     x = torch.randn(6, 10)
-    text, program = written(Negate, 6, 10)
-    assert torch.equal(run(text, x), -x)
+    rendering, program = written(Negate, 6, 10)
+    assert torch.equal(run(rendering.text, x), -x)
     assert [Opcode(code).name for code in program.opcode] == ["LOAD", "VECTOR", "STORE"]
 
 
 @pytest.mark.parametrize("elements", [1, 100, 128, 300])
 def test_unstaged_accesses_are_counted_exactly(elements: int):
     x = torch.randn(elements)
-    text, program = written(BoundedLoop, elements)
-    assert torch.equal(run(text, x), 2 * x)
+    rendering, program = written(BoundedLoop, elements)
+    assert torch.equal(run(rendering.text, x), 2 * x)
     rows = [program.instruction(index) for index in range(len(program))]
     assert {row.opcode for row in rows} == {Opcode.DIRECT}
     for wanted in (0, 1):
@@ -138,8 +138,8 @@ def test_unstaged_accesses_are_counted_exactly(elements: int):
 
 def test_a_template_may_use_the_bindings():
     x = torch.randn(7)
-    text, program = written(WithBindings, 7)
-    assert torch.equal(run(text, x), x) and len(program) == 1
+    rendering, program = written(WithBindings, 7)
+    assert torch.equal(run(rendering.text, x), x) and len(program) == 1
 
 
 def test_attributes_are_given_to_the_text():

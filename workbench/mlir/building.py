@@ -22,7 +22,7 @@ from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
 from workbench.mlir.importer import element_type, tensor_type
 
-Argument: TypeAlias = "Value | bool | int | float | str | None | tuple[Argument, ...]"
+Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
 """What a builder sees of an argument: a tensor, a plain value, or a list of them. Types are named as in records."""
 
 UNSIGNED: Final = ("u8", "bool")

@@ -47,14 +47,15 @@ def extract(
     kernel: str,
     origins: Sequence[str],
     machine: Machine,
+    anchor: int = 0,
 ) -> TileProgram:
     """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it.
 
-    An op that names no origin, as in hand-written text, comes from the kernel's first node.
+    An op that names no origin, as in hand-written text, comes from the node `anchor`.
     """
     with located.context:
         lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
-        return _Extractor(kernel, lines, origins, machine).run(located)
+        return _Extractor(kernel, lines, origins, machine, anchor).run(located)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,11 @@ class _Zeroed:
 class _Extractor(Evaluator):
     """Runs the module and collects what its ops do."""
 
-    def __init__(self, kernel: str, lines: dict[ir.Operation, int], origins: Sequence[str], machine: Machine) -> None:
+    def __init__(
+        self, kernel: str, lines: dict[ir.Operation, int], origins: Sequence[str], machine: Machine, anchor: int
+    ) -> None:
         super().__init__(kernel, lines)
-        self.machine = machine
+        self.machine, self.anchor = machine, anchor
         self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
@@ -174,7 +177,7 @@ class _Extractor(Evaluator):
         return len(self.builder.ops) - 1
 
     def _origins(self, op: ir.Operation) -> tuple[int, ...]:
-        return origins_of(op) or ((0,) if self.builder.origin_names else ())
+        return origins_of(op) or (self.anchor,)
 
     def _emit_direct(
         self, touches: list[direct.Touch], number: int, line: int, iteration: tuple[int, ...], origins: tuple[int, ...]

@@ -27,6 +27,7 @@ from workbench.errors import (
 )
 from workbench.ir import Mapping
 from workbench.mlir.bindings import function_of
+from workbench.mlir.context import parse
 from workbench.mlir.extract import extract
 from workbench.mlir.template import Rendering, Template
 from workbench.mlir.verify import verify_scheduled
@@ -34,24 +35,25 @@ from workbench.mlir.verify import verify_scheduled
 
 def written_kernel(
     template: Template, origins: Sequence[str], mapping: Mapping, machine: Machine
-) -> tuple[str, TileProgram]:
-    """The kernel's text and its tile program; anything wrong with it is one error at the template's own lines."""
+) -> tuple[Rendering, TileProgram]:
+    """The rendered kernel and its tile program; anything wrong with it is one error at the template's own lines."""
     rendering = template.rendered(mapping, machine)
     module = _parsed(template, rendering)
     with module.context:
         _check_signature(template, rendering, module)
     try:
-        program = extract(module, rendering.text, template.kernel, origins, machine)
+        program = extract(module, rendering.text, template.kernel, origins, machine, origins.index(template.node.name))
         verify(program)
     except ProgramError as error:
         raise TemplateBoundsError(rendering.place.name, error.violations) from None
     _check_outputs(template, rendering, program)
-    return rendering.text, program
+    return rendering, program
 
 
 def _parsed(template: Template, rendering: Rendering) -> ir.Module:
     try:
-        return verify_scheduled(rendering.text, template.kernel)
+        verify_scheduled(rendering.text, template.kernel)
+        return parse(rendering.located)
     except MlirSyntaxError as error:
         raise TemplateMlirError(
             rendering.place.name, "does not render valid MLIR", _located(error.problems, rendering)

@@ -24,6 +24,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 from workbench.errors import NativeArgumentError, PassError, Problem
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.contractions import speed_up_reductions
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import memory_space, verify_scheduled
 
 _SYMBOL: Final = "workbench_kernel"
@@ -124,6 +125,8 @@ def compile_rendered(text: str, name: str) -> NativeKernel:
     """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
     module = parse(text, new_context(torch_dialect=True), name)
     _refuse_aborts(module, name)
+    if holds_tosa(module):
+        run_passes(module, TO_LINALG)
     run_passes(module, _BUFFERIZE)
     return _compile(module, name)
 

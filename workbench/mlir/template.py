@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,9 +31,10 @@ import jinja2
 from torch_mlir import ir
 
 from simulator.machine import Machine
-from workbench.errors import TemplateOutputError, TemplateSyntaxError
-from workbench.ir import Literal, Mapping, Node, TensorType
+from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
+from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.mlir.dialect import SLOTS
+from workbench.mlir.hooks import hook_op
 from workbench.mlir.importer import element_type, memref_type_text
 
 _MARK: Final = " // template line "
@@ -131,6 +133,8 @@ class Template:
         names = self.names or _default_names(len(inputs), len(outputs))
         tensors = [Tensor(name, kind) for name, kind in zip(names, (*inputs, *outputs), strict=True)]
         self.inputs, self.outputs = tuple(tensors[: len(inputs)]), tuple(tensors[len(inputs) :])
+        self.hooks: dict[str, Hook] = {}
+        self.hooks_called: set[str] = set()
 
     # What a subclass says of its kernel
 
@@ -168,6 +172,8 @@ class Template:
             "machine": machine,
             "attributes": self.attributes(),
             "slot": partial(self.slot, mapping),
+            "prologue": self.prologue,
+            "epilogue": self.epilogue,
             **tensors,
             **self.tiles(mapping),
         }
@@ -184,6 +190,22 @@ class Template:
         names = ", ".join(f"i{place}" for place, _ in enumerate(loops))
         variables = ", ".join(f"%{dim}" for dim in loops)
         return f"affine.apply affine_map<({names}) -> (({number}) mod {mapping.buffers})>({variables})"
+
+    def prologue(self, tensor: str, tile: str, kind: str) -> str:
+        """What pointwise nodes before this one compute, on the tile loaded from input `tensor`; often nothing."""
+        return self._hook(tensor, tile, kind)
+
+    def epilogue(self, tile: str, kind: str) -> str:
+        """What pointwise nodes after this one compute, applied to the output's tile before it is stored."""
+        return self._hook(self.outputs[0].name, tile, kind)
+
+    def _hook(self, tensor: str, tile: str, kind: str) -> str:
+        self.hooks_called.add(tensor)
+        hook = self.hooks.get(tensor)
+        return hook_op(hook, tile, kind, self._rank(tensor)) if hook is not None else ""
+
+    def _rank(self, name: str) -> int:
+        return next(tensor.rank for tensor in (*self.inputs, *self.outputs) if tensor.name == name)
 
     def attributes(self) -> dict[str, object]:
         """The node's arguments that are no tensors: positional ones by place (`arg1`), keyword ones by name."""
@@ -215,8 +237,11 @@ class Template:
         except Exception as error:  # whatever the user's text or methods raise is about their line, not ours
             reason = f"{type(error).__name__}: {error}"
             raise TemplateSyntaxError(place.name, place.at(_jinja_line(error)), reason) from error
+        unused = sorted(set(self.hooks) - self.hooks_called)
+        if unused:
+            raise TemplateHookUnused(place.name, place.at(None), unused[0], self.outputs[0].name)
         if isinstance(made, ir.Module):
-            return Rendering(str(made), (), place)
+            return Rendering(str(made), str(made), (), place)
         if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance] - written by users
             raise TemplateOutputError(
                 place.name, place.at(None), f"render() gave {type(made).__name__}; expected MLIR text or an ir.Module"
@@ -274,6 +299,8 @@ class Rendering:
     """A rendered kernel; `lines[i]` is the template line that line i + 1 came from, 0 when that is not known."""
 
     text: str
+    located: str
+    """The same lines, with the origins of what the hooks put in."""
     lines: tuple[int, ...]
     place: Place
 
@@ -281,6 +308,9 @@ class Rendering:
         """The template's own place of a line of the rendered text."""
         known = line is not None and 0 < line <= len(self.lines) and self.lines[line - 1]
         return self.place.at(self.lines[line - 1]) if known and line is not None else self.place.at(None)
+
+
+_LOCATION = re.compile(r' loc\("aten:\d+":1:0\)')
 
 
 def _unmarked(text: str, place: Place) -> Rendering:
@@ -291,7 +321,8 @@ def _unmarked(text: str, place: Place) -> Rendering:
         if body.strip():
             clean.append(body.rstrip())
             lines.append(int(number.split(_MARK)[0] or 0) if number else 0)
-    return Rendering("\n".join(clean) + "\n", tuple(lines), place)
+    located = "\n".join(clean) + "\n"
+    return Rendering(_LOCATION.sub("", located), located, tuple(lines), place)
 
 
 def _jinja_line(error: BaseException) -> int | None:
@@ -330,8 +361,12 @@ def instantiate(
     inputs: tuple[TensorType, ...],
     outputs: tuple[TensorType, ...],
     kernel: str,
+    hooks: tuple[Hook, ...] = (),
 ) -> Template:
-    """The template of a node, from what was registered for it; `kernel` is what its function is called."""
+    """The template of a node, from what was registered for it; `kernel` is what its function is called.
+
+    `hooks` are the pointwise neighbours in its kernel.
+    """
     made = registered(node, inputs, outputs)
     if not isinstance(made, Template):
         name = getattr(registered, "__qualname__", repr(registered))
@@ -339,4 +374,6 @@ def instantiate(
             name, node.origin.place, f"it is registered as a template of {node.op} but makes {made!r}"
         )
     made.kernel = kernel
+    for hook in hooks:
+        made.hooks[(made.outputs[0] if hook.place < 0 else made.inputs[hook.place]).name] = hook
     return made

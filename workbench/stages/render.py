@@ -8,12 +8,25 @@ from dataclasses import replace
 
 from simulator.machine import load_machine
 from workbench.errors import RegistrationGone
-from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, TensorType, codec
+from workbench.ir import (
+    HOST,
+    Absorbed,
+    Hook,
+    Kernel,
+    KernelGraph,
+    KernelModule,
+    LoweredNode,
+    Node,
+    Ref,
+    TensorType,
+    codec,
+)
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.graph import Arg
 from workbench.mlir.building import Build
 from workbench.mlir.context import print_module
 from workbench.mlir.handwritten import written_kernel
+from workbench.mlir.hooks import pointwise_hook
 from workbench.mlir.identity import renamed
 from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kernel
 from workbench.mlir.origins import origins_in
@@ -55,7 +68,8 @@ def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNod
         kwargs = {
             key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
         }
-        calls.append([item.node.op, item.route, item.dialect, args, kwargs])
+        whole = _whole_results(lowered, item)
+        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
     types = [codec.encode(lowered.types[value]) for value in numbers]
     return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
 
@@ -83,7 +97,7 @@ def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
     arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
-    if lowered.node(kernel.nodes[0]).route == "template":
+    if any(lowered.node(name).route == "template" for name in kernel.nodes):
         return _from_template(lowered, kernel, arguments, registrations)
     if any(lowered.node(name).route == "builder" for name in kernel.nodes):
         inputs = {value: lowered.types[value] for value in kernel.inputs}
@@ -105,14 +119,55 @@ def _from_template(
     lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
 ) -> KernelModule:
     """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
-    node = lowered.node(kernel.nodes[0]).node
+    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
+    node = lowered.node(kernel.nodes[anchor]).node
+    hooks = tuple(_hooks(lowered, kernel, anchor))
+    count = len(kernel.inputs)
     registered = registered_template(registrations, node)
-    template = instantiate(
-        registered, node, arguments[: len(kernel.inputs)], arguments[len(kernel.inputs) :], kernel.name
-    )
+    template = instantiate(registered, node, arguments[:count], arguments[count:], kernel.name, hooks)
     machine = load_machine(NOMINAL)
-    text, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
-    return KernelModule(kernel.name, text, text, arguments, kernel.nodes, (), handwritten=True)
+    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
+    return KernelModule(kernel.name, made.text, made.located, arguments, kernel.nodes, (), True, hooks)
+
+
+def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int) -> Iterator[Hook]:
+    """The pointwise nodes before each input of a template, and those after it."""
+    nodes = [lowered.node(name).node for name in kernel.nodes]
+    maker = {value: place for place, node in enumerate(nodes) for value in node.results}
+    for value in nodes[anchor].operands:
+        chain: list[int] = []
+        while value in maker:
+            chain.insert(0, maker[value])
+            value = nodes[maker[value]].operands[0]
+        if chain:
+            yield _hook(lowered, kernel, chain, value, kernel.inputs.index(value))
+    after = [place for place in range(anchor + 1, len(nodes)) if place not in _before(nodes, maker, anchor)]
+    if after:
+        yield _hook(lowered, kernel, after, nodes[anchor].results[0], -1)
+
+
+def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[int]:
+    found: set[int] = set()
+    ahead = [maker[value] for value in nodes[anchor].operands if value in maker]
+    while ahead:
+        place = ahead.pop()
+        found.add(place)
+        ahead += [maker[value] for value in nodes[place].operands if value in maker]
+    return found
+
+
+def _hook(lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int) -> Hook:
+    """Some nodes of a kernel as one body. Pointwise ops are the same for every shape, so one dim is enough."""
+    names = tuple(kernel.nodes[each] for each in places)
+    result = lowered.node(names[-1]).node.results[0]
+    flat = {
+        value: TensorType((7,), lowered.types[value].dtype, (1,))
+        for name in names
+        for value in (*lowered.node(name).node.operands, *lowered.node(name).node.results)
+    }
+    part = replace(kernel, nodes=names, inputs=(source,), outputs=(result,))
+    module = kernel_graph_module(replace(lowered, types={**lowered.types, **flat}), part)
+    return pointwise_hook(import_kernel(module, kernel.name, [flat[source], flat[result]]), place, places[-1])
 
 
 def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> Iterator[Part]:
@@ -130,7 +185,7 @@ def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -
         start = end
 
 
-def _imported(lowered: KernelGraph, kernel: Kernel, nodes: Sequence[LoweredNode], start: int, end: int) -> Imported:
+def _imported(lowered: KernelGraph, kernel: Kernel, nodes: list[LoweredNode], start: int, end: int) -> Imported:
     """Nodes `start` to `end` as a graph of their own."""
     here = [item.node for item in nodes[start:end]]
     made = [value for node in here for value in node.results]
@@ -149,8 +204,6 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
             f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
             f"Register it again, or lower again"
         )
-    captured = {each.name: each for each in lowered.captured.nodes}.get(item.parent)
-    whole = captured if captured is not None and captured.op == node.op else node
     return Build(
         node=node.name,
         overload=node.op,
@@ -160,7 +213,13 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
         arguments=arguments(node),
         tensors=tensor_arguments(node.op),
         types=lowered.types,
-        results=whole.results if set(node.results) <= set(whole.results) else node.results,
+        results=_whole_results(lowered, item),
         wanted=node.results[0],
         origin=origin,
     )
+
+
+def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
+    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
+    return captured.results if set(item.node.results) < set(captured.results) else item.node.results

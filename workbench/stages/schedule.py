@@ -31,8 +31,10 @@ from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops import host
 from workbench.ops.planner import plan_launches
 from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
@@ -68,7 +70,7 @@ def schedule(
             else:
                 made[key] = _stored_or_made(key, module, machine, asked, store, context)
         runs[module.kernel] = made[key].kernel
-    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
+    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs), host.steps(lowered))
 
 
 def _stored_or_made(
@@ -96,17 +98,21 @@ def _handwritten(
     registrations: Registrations,
 ) -> ScheduledKernel:
     """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
-    node = lowered.node(module.origins[0]).node
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
     count = len(lowered.kernel(module.kernel).inputs)
     registered = registered_template(registrations, node)
-    template = instantiate(registered, node, module.arguments[:count], module.arguments[count:], module.kernel)
+    template = instantiate(
+        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
+    )
     mapping = template.mapping(machine)
     if wanted is not None:
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
-    text, program = written_kernel(template, module.origins, mapping, machine)
+    rendering, program = written_kernel(template, module.origins, mapping, machine)
     _check_fit(program, machine)
-    return ScheduledKernel(module.kernel, text, text, "", mapping, template.dims(), (), program, module.arguments)
+    return ScheduledKernel(
+        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+    )
 
 
 def _check_fit(program: TileProgram, machine: Machine) -> None:
@@ -168,6 +174,8 @@ class _Ready:
 def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
     trace = PassTrace(parse(rendered.located, context))
+    if holds_tosa(trace.module):
+        trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
