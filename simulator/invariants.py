@@ -11,6 +11,7 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
+from simulator.placement import clashes
 from simulator.program import I64, OpClass, Opcode, Space, TileProgram
 from simulator.spans import Cause, HostCall
 
@@ -28,7 +29,7 @@ def violations(trace: Trace) -> list[str]:
     - a span starts when the last of its constraints was met, and its cause is that one
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
-    - buffers lie apart and inside the scratchpad
+    - buffers that are in use at once lie apart, and all inside the scratchpad
     - spans move the bytes their boxes hold
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
@@ -116,10 +117,10 @@ def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Itera
 
 
 def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
-    capacity, end = trace.machine.scratchpad_bytes, 0
-    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
-        if buffer.offset < end:
-            yield f"buffer {buffer.name!r} of {program.kernel!r} lies on another"
+    capacity = trace.machine.scratchpad_bytes
+    for low, high in clashes(program):
+        yield f"buffer {high.name!r} of {program.kernel!r} lies on {low.name!r}, which is in use with it"
+    for buffer in program.buffers:
         end = buffer.offset + buffer.bytes
         if end > capacity:
             yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
