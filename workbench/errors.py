@@ -288,6 +288,8 @@ class TemplateHookUnused(WorkbenchError):
             f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
         )
         self.template, self.tensor = template, tensor
+
+
 class ExecutorFailed(WorkbenchError):
     """A registered executor raised an exception."""
 
