@@ -18,6 +18,7 @@ from workbench.ir import (
     KernelGraph,
     KernelModule,
     Mapping,
+    Node,
     ScheduledKernel,
     ScheduledProgram,
 )
@@ -63,7 +64,7 @@ def schedule(
     kernels = _Kernels(lowered, machine, store, known)
     runs: dict[str, str] = {}
     for module in counted(rendered):
-        alike = module_key(module)
+        alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
         leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
         runs[module.kernel] = kernels.get(alike, module, asked).kernel
@@ -109,6 +110,17 @@ class _Kernels:
         return new_context()
 
 
+def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
+    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
+    node = _template_node(lowered, module)
+    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
+
+
+def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    return node
+
+
 def _handwritten(
     lowered: KernelGraph,
     module: KernelModule,
@@ -117,7 +129,7 @@ def _handwritten(
     registrations: Registrations,
 ) -> ScheduledKernel:
     """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
-    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    node = _template_node(lowered, module)
     count = len(lowered.kernel(module.kernel).inputs)
     registered = registered_template(registrations, node)
     template = instantiate(
