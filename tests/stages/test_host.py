@@ -94,6 +94,16 @@ def test_a_program_that_begins_and_ends_on_the_host_and_reads_views():
     made.assert_matches_eager(torch.randn(37, 29))
 
 
+def test_what_pytorch_returns_as_views_gets_memory_of_its_own():
+    def grid(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        rows, columns = torch.meshgrid(x, w, indexing="ij")
+        return rows * 2 + columns
+
+    made = flow(grid, (torch.randn(9), torch.randn(7)))
+    assert made.lowered.kernels[0].kind == "host"
+    made.assert_matches_eager(torch.randn(9), torch.randn(7))
+
+
 def test_complex_numbers_stay_on_the_host():
     made = flow(lambda x: torch.fft.fft(x).abs() * 2, (X,))
     assert [kernel.kind for kernel in made.lowered.kernels] == ["host", "host", "elementwise"]
