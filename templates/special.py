@@ -48,9 +48,11 @@ def copysign(op: NodeBuilder) -> Value:
     """The size of the first with the sign of the second, the sign of a zero or a NaN included."""
     sign = op["other"]
     if isinstance(sign, int | float):
-        return op.elementwise(
-            lambda size: math.copysign(size, op.number(sign, like=size)), op.operands[0], compute="float"
-        )
+
+        def one(size: Value) -> Value:
+            return math.copysign(size, op.number(sign, like=size))
+
+        return op.elementwise(one, op.operands[0], compute="float")
     return op.elementwise(math.copysign, *op.operands, compute="float")
 
 

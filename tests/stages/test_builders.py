@@ -252,3 +252,55 @@ def test_the_record_gives_the_same_mlir_after_a_round_trip():
     journey = wb.trace(total, X, Y)
     again = KernelGraph.from_json(journey.lowered.record.to_json())
     assert render(again) == journey.rendered.record
+
+
+def product_along(op: Any) -> Any:
+    (x,) = op.operands
+    rank = ir.RankedTensorType(x.type).rank
+    along = op["dim"] % rank
+    dims = [ir.AffineExpr.get_dim(axis) for axis in range(rank)]
+    gone = [ir.AffineExpr.get_constant(0)] if op["keepdim"] else []
+    left = [*dims[:along], *gone, *dims[along + 1 :]]
+    maps = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, left)]
+    kinds = ["reduction" if axis == along else "parallel" for axis in range(rank)]
+    iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+    indexing = ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps])
+    ones = linalg.fill(op.number(1.0), outs=[op.empty()])
+    made = linalg.GenericOp([op.type], [x], [ones], indexing, iterators)
+    body = made.regions[0].blocks.append(op.element, op.element)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([arith.mulf(*body.arguments)])
+    return made.result
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.prod(x, 1),
+        lambda x: torch.prod(x * 0.9, -1, keepdim=True) * x + 1,
+        lambda x: torch.prod(torch.exp(x) * 0.3, 0) + 2,
+    ],
+)
+def test_a_reduction_takes_its_neighbours_into_its_rows(function: Callable[..., Any], machine: str):
+    wb.ops.builder("aten.prod.dim_int", dialect="linalg", kind="reduction")(product_along)
+    journey = wb.trace(function, torch.rand(37, 53) + 0.5, machine=machine)
+    assert [kernel.kind for kernel in journey.lowered.record.kernels] == ["reduction"]
+    assert journey.check().ok
+    journey.simulated.trace.invariants()
+
+
+def test_a_builder_is_found_for_what_a_decomposition_makes():
+    def product(op: Any) -> Any:
+        zeros = linalg.fill(op.number(0.0), outs=[op.empty()])
+        return linalg.matmul(*op.operands, outs=[zeros])
+
+    wb.ops.builder("aten.mm.default", dialect="linalg", kind="contraction")(product)
+    journey = wb.trace(
+        lambda x, w, b: torch.relu(torch.nn.functional.linear(x, w, b)), X, torch.randn(20, 53), torch.randn(20)
+    )
+    routes = dict(zip(journey.lowered.table.op, journey.lowered.table.route, strict=True))
+    assert routes["aten.mm.default"] == "builder" and routes["aten.relu.default"] == "automatic"
+    assert [kernel.kind for kernel in journey.lowered.record.kernels] == ["contraction"]
+    assert journey.check().ok
+    assert (journey.simulated.events.kind == "MATMUL").any()
