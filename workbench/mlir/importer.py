@@ -15,14 +15,9 @@ import os
 import re
 import sys
 import tempfile
-<<<<<<< HEAD
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-=======
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, cast
->>>>>>> cache
+from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, func, memref, tensor
@@ -98,10 +93,6 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     return imported
 
 
-<<<<<<< HEAD
-def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
-    importer = FxImporter(context=context) if context is not None else None
-=======
 def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
     """For each output the location of the node that makes it."""
     nodes = cast("tuple[torch.fx.Node, ...]", module.graph.output_node().args[0])
@@ -109,8 +100,8 @@ def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
     return [ir.Location.file(place.group(1), 1, 0) if place else ir.Location.unknown() for place in places]
 
 
-def _import(module: torch.fx.GraphModule, name: str) -> ir.Module:
->>>>>>> cache
+def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
+    importer = FxImporter(context=context) if context is not None else None
     with _native_stderr() as said:
         try:
             return stateless_fx_import(module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name)
@@ -164,22 +155,17 @@ def element_type(dtype: str) -> str:
     return _ELEMENTS[dtype]
 
 
-<<<<<<< HEAD
 def tensor_type(kind: TensorType) -> ir.RankedTensorType:
     """The tensor's type as a value: its shape and elements, without strides."""
     return ir.RankedTensorType.get(list(kind.shape), ir.Type.parse(element_type(kind.dtype)))
 
 
-def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> None:
-    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place."""
-=======
 def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], makers: Sequence[ir.Location] = ()) -> None:
     """Rewrites `(tensors) -> tensors` to the kernel ABI, in place.
 
     An output that is an input as it stands is copied. No op of it is left to say why, so `makers` do.
     """
     places = [*makers] or [ir.Location.unknown()] * (len(arguments) - len(function.regions[0].blocks[0].arguments))
->>>>>>> cache
     block = function.regions[0].blocks[0]
     taken = len(block.arguments)
     inputs, outputs = arguments[:taken], arguments[taken:]

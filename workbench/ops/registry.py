@@ -48,7 +48,7 @@ class Owner:
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
         if code is None:
             return Owner(module, name, "<unknown>", 0)
-        return Owner(module, name, code.co_filename, code.co_firstlineno)
+        return Owner(module, name, ops.places.cell_name(code.co_filename), code.co_firstlineno)
 
     @property
     def place(self) -> str:
