@@ -288,6 +288,8 @@ class TemplateHookUnused(WorkbenchError):
             f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
         )
         self.template, self.tensor = template, tensor
+
+
 class ExecutorFailed(WorkbenchError):
     """A registered executor raised an exception."""
 
@@ -306,3 +308,11 @@ class MissingFake(WorkbenchError):
 
 class NoData(WorkbenchError):
     """Numbers were asked of tensors on the meta device, which have none."""
+
+
+class ConversionFailed(WorkbenchError):
+    """A registered conversion raised an exception."""
+
+
+class ConversionResult(WorkbenchError, TypeError):
+    """A registered conversion did not return what stands for its node."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypedDict, TypeVar, cast, final
 
 import templates
 from simulator import Machine, load_machine, machine_names
@@ -65,6 +65,16 @@ class Once(Generic[T]):
 
 
 @dataclass(frozen=True)
+class _Graph:
+    """A graph that Dynamo has made, as the callable of a journey."""
+
+    module: torch.fx.GraphModule
+
+    def __call__(self, *inputs: object) -> object:
+        return cast("object", self.module(*inputs))
+
+
+@dataclass(frozen=True)
 class Request:
     """What a journey was asked for."""
 
@@ -98,7 +108,7 @@ class Stages:
         captured = Once("capture", lambda: _capture(request))
         lowered = Once("lower", lambda: _lower(captured().record, request))
         rendered = Once("render", lambda: _render(lowered().record, request.registrations))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache())
+        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
         return Stages._scheduled(request, captured, lowered, rendered, kernels)
 
     def rescheduled(self, request: Request) -> Stages:
@@ -124,7 +134,16 @@ class Stages:
 
 
 def _capture(request: Request) -> Captured:
-    program = stages.capture.capture(request.target, request.inputs, request.kwargs, mode=request.capture)
+    if isinstance(request.target, _Graph):
+        program = stages.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        return Captured(program.graph, program)
+    program = stages.capture.capture(
+        request.target,
+        request.inputs,
+        request.kwargs,
+        mode=request.capture,
+        registrations=request.registrations,
+    )
     return Captured(program.graph, program)
 
 
@@ -156,6 +175,15 @@ def _schedule(
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
     return Simulated(stages.simulate.simulate(scheduled, machine), scheduled, lowered)
+
+
+class CompileOptions(TypedDict, total=False):
+    """What `torch.compile(backend="npu", options=...)` takes: the options of `wb.trace` that mean something there."""
+
+    machine: str | Machine
+    on_missing: str
+    mapping: Mapping[str, UserMapping] | None
+    prefer: str | None
 
 
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
@@ -234,6 +262,10 @@ class Journey:
         with waiting("check"):
             pairs = self._pairs(stage, user, held)
         return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+
+    def compiled(self) -> NativeProgram:
+        """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
+        return self._native("scheduled")
 
     def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The values, if all of them hold numbers."""
@@ -355,6 +387,24 @@ def trace(
     if told := ops.host.warning_text(journey.lowered.record):
         warnings.warn(told, HostRoute, stacklevel=2)
     return journey
+
+
+def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+    """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
+    for name in options:
+        if name not in CompileOptions.__annotations__:
+            known = ", ".join(CompileOptions.__annotations__)
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
+    request = Request(
+        _Graph(module),
+        inputs,
+        MappingProxyType(dict[str, object]()),
+        _machine(options.get("machine", "tpu-v3")),
+        on_missing=options.get("on_missing", "host"),
+        mapping=options.get("mapping"),
+        prefer=options.get("prefer"),
+    )
+    return Journey(request, Stages.of(request))
 
 
 def capture(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.ops import compare as compare
     from workbench.ops import execute as execute
     from workbench.ops import host as host
+    from workbench.ops import listing as listing
     from workbench.ops import names as names
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry

@@ -54,18 +54,16 @@ def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tens
         made = executor.value(inputs, attributes)
     except Exception as error:  # whatever the executor's own code raises, it is told with the node it was for
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
-    found = cast("list[object]", made) if isinstance(made, (list, tuple)) else []
+    found = list(cast("list[object]", made)) if isinstance(made, (list, tuple)) else []
     if len(found) != len(node.results) or not all(isinstance(item, torch.Tensor) for item in found):
         raise ExecutorResult(
-            f"{who} returned {_told(made)}; expected a list of {len(node.results)} tensor(s), one for each result"
+            f"{who} returned {_told(found) if found else type(made).__name__}; expected a list of {len(node.results)} tensor(s), one for each result"
         )
     return cast("list[torch.Tensor]", found)
 
 
-def _told(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {[type(item).__name__ for item in cast('list[object]', value)]}"
-    return type(value).__name__
+def _told(items: list[object]) -> str:
+    return f"a list of {', '.join(type(item).__name__ for item in items)}"
 
 
 def execute(

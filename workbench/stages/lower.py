@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
-from workbench.ops.automatic import class_of
+from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
 from workbench.ops.registry import DEFAULT, Registrations
@@ -104,11 +104,14 @@ class _Work:
             kind = class_of(child.op)
             if children and (made := self._registered(child, node, rule)):
                 items += made
-            elif kind is None:
+            elif kind is None or (kind != "view" and not self._computable(child)):
                 return None
             else:
                 items.append(LoweredNode(child, "view" if kind == "view" else "automatic", "", rule, node.name))
         return items
+
+    def _computable(self, node: Node) -> bool:
+        return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
 
     def classes(self) -> dict[str, str]:
         """What the fusion rules take a node for, where its overload alone does not say it."""
