@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import TileProgram
+from simulator.placement import check_fit
 from workbench.ir import (
     KernelGraph,
     KernelModule,
@@ -140,16 +139,10 @@ def _handwritten(
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine)
-    _check_fit(program, machine)
+    check_fit(program, machine.scratchpad_bytes)
     return ScheduledKernel(
         module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
     )
-
-
-def _check_fit(program: TileProgram, machine: Machine) -> None:
-    if program.scratchpad_bytes > machine.scratchpad_bytes:
-        buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
 
 
 def schedule_kernel(
@@ -165,7 +158,7 @@ def schedule_kernel(
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            _check_fit(program, machine)
+            check_fit(program, machine.scratchpad_bytes)
             return scheduled
         mapping = smaller
 
