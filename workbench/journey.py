@@ -108,7 +108,7 @@ class Stages:
         captured = Once("capture", lambda: _capture(request))
         lowered = Once("lower", lambda: _lower(captured().record, request))
         rendered = Once("render", lambda: _render(lowered().record, request.registrations))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache())
+        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
         return Stages._scheduled(request, captured, lowered, rendered, kernels)
 
     def rescheduled(self, request: Request) -> Stages:

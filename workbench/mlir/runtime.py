@@ -19,6 +19,7 @@ from workbench.errors import NativeInputError
 from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.mlir.native_store import NativeStore
 
 _DTYPES: dict[str, torch.dtype] = {
     "f64": torch.float64,
@@ -40,9 +41,12 @@ _DTYPES: dict[str, torch.dtype] = {
 class KernelCache:
     """Native kernels by their text: the same text compiles once, whatever its function is called.
 
-    Whoever runs programs owns one.
+    Whoever runs programs owns one. What `store` holds is not compiled at all.
     """
 
+    store: NativeStore | None = None
+    compiled: int = 0
+    """How many kernels this cache compiled."""
     _kernels: dict[tuple[str, str], NativeKernel] = field(default_factory=dict[tuple[str, str], NativeKernel])
 
     def scheduled(self, text: str, name: str) -> NativeKernel:
@@ -54,12 +58,20 @@ class KernelCache:
     def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest()
         if key not in self._kernels:
-            self._kernels[key] = compiler(text, name)
+            kept = self.store.get(form, text, name) if self.store else None
+            self._kernels[key] = kept or self._compile(form, compiler, text, name)
         return self._kernels[key]
+
+    def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+        made = compiler(text, name)
+        self.compiled += 1
+        if self.store:
+            self.store.put(form, text, made)
+        return made
 
     @property
     def size(self) -> int:
-        """How many kernels have been compiled."""
+        """How many kernels there are."""
         return len(self._kernels)
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping as Dict
-from dataclasses import replace
-from typing import TypedDict
-
-from torch_mlir import ir
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypedDict
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
@@ -27,7 +26,7 @@ from workbench.ir import (
 from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
-from workbench.mlir.identity import module_key, schedule_key, taken_over
+from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
@@ -37,6 +36,9 @@ from workbench.mlir.verify import verify_scheduled
 from workbench.ops import host
 from workbench.ops.planner import plan_launches
 from workbench.progress import counted
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 
 class UserMapping(TypedDict, total=False):
@@ -63,34 +65,49 @@ def schedule(
     wanted = dict(mapping or {})
     _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
-    made: dict[str, ScheduledKernel] = {}
+    kernels = _Kernels(machine, store)
     runs: dict[str, str] = {}
-    context = new_context()
     for module in counted(rendered):
-        leader = first_alike.setdefault(module_key(module), module.kernel)
+        alike = module_key(module)
+        leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
-        key = schedule_key(module, machine, asked)
-        if key not in made:
-            made[key] = _stored_or_made(key, module, machine, asked, store, context)
-        runs[module.kernel] = made[key].kernel
-    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs), host.steps(lowered))
+        runs[module.kernel] = kernels.get(alike, module, asked).kernel
+    return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs), host.steps(lowered))
 
 
-def _stored_or_made(
-    key: str,
-    module: KernelModule,
-    machine: Machine,
-    wanted: UserMapping | None,
-    store: KernelStore | None,
-    context: ir.Context,
-) -> ScheduledKernel:
-    stored = store.get(key) if store else None
-    if stored is not None:
-        return taken_over(stored, module)
-    made = schedule_kernel(module, machine, wanted, context)
-    if store:
-        store.put(key, made)
-    return made
+@dataclass
+class _Kernels:
+    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+
+    machine: Machine
+    store: KernelStore | None
+    by_key: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
+
+    def get(self, alike: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        """The scheduled kernel of a module whose key is `alike`."""
+        key = schedule_key(alike, self._machine_key, wanted)
+        if key not in self.by_key:
+            self.by_key[key] = self._stored(key, module) or self._made(key, module, wanted)
+        return self.by_key[key]
+
+    def _stored(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        kept = self.store.get(key) if self.store else None
+        return taken_over(kept, module) if kept else None
+
+    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        made = schedule_kernel(module, self.machine, wanted, self._context)
+        if self.store:
+            self.store.put(key, made)
+        return made
+
+    @cached_property
+    def _machine_key(self) -> str:
+        return machine_key(self.machine)
+
+    @cached_property
+    def _context(self) -> ir.Context:
+        """One for all: making one takes longer than most passes."""
+        return new_context()
 
 
 def schedule_kernel(
