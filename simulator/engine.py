@@ -2,9 +2,10 @@
 
 Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy
 into the DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that
-would be free first, a vector pass to the vector unit. Issue waits while all queues it could take are full, and while
-an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
-dependences are met and, for a copy, the memory grants it; a matmul's preload may begin while its array still streams.
+would be free first, a vector pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all
+queues it could take are full, and while an instruction `issue_window` places before is not complete. The head of a
+queue starts when its unit is free, its dependences are met and, for what goes to DRAM, the memory grants it; a matmul's
+preload may begin while its array still streams.
 
 Two kinds of events exist, an issue and a start, and the loop always takes the earliest that is possible (an issue
 first, then the oldest instruction). An instruction's whole future is known when it starts, so a start is possible
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator import dram
+from simulator import dram, host
 from simulator.costs import (
     ADDRESS,
     CHAIN,
@@ -29,13 +30,15 @@ from simulator.costs import (
     LAST,
     PRELOAD,
     REQUESTED,
+    WAITING,
     WRITES,
     Work,
     work,
 )
-from simulator.errors import DoesNotFit, LaunchError
+from simulator.errors import LaunchError
 from simulator.jit import compiled
 from simulator.machine import Machine
+from simulator.placement import check_fit
 from simulator.program import I64, TileProgram
 from simulator.spans import (
     BLOCKER,
@@ -50,13 +53,14 @@ from simulator.spans import (
     SPAN_COLUMNS,
     START,
     UNIT,
+    HostCall,
     Launched,
 )
-from simulator.trace import Trace, assemble
+from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import verify_tables
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
-_DMA, _SYSTOLIC = 0, 1
+_DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
 _AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
@@ -72,8 +76,8 @@ _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2,
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
 
-def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
-    """Runs the launches one after another on the machine.
+def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace:
+    """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
     simulate, `ProgramError` or `LaunchError` for what makes no sense.
@@ -87,6 +91,15 @@ def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
     checked = set[int]()
     now = 0
     for index, launched in enumerate(launches):
+        _check_order(index, launched)
+        if isinstance(launched, HostCall):
+            begins.append(now)
+            asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
+            now = int(rows[-1, DONE])
+            works.append(asked)
+            spans.append(rows)
+            met.append(times)
+            continue
         if id(launched.program) not in checked:
             _check_program(launched.program, machine)
             checked.add(id(launched.program))
@@ -104,15 +117,16 @@ def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
     verify_tables(program)
-    if program.scratchpad_bytes > machine.scratchpad_bytes:
-        sizes = sorted(((buffer.name, buffer.bytes) for buffer in program.buffers), key=lambda pair: -pair[1])
-        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, sizes)
+    check_fit(program, machine.scratchpad_bytes)
 
 
 def _check_launch(index: int, launched: Launched) -> None:
     given, expected = len(launched.addresses), len(launched.program.arguments)
     if given != expected:
         raise LaunchError(f"launch {index} of {launched.kernel!r} gives {given} addresses for {expected} arguments")
+
+
+def _check_order(index: int, launched: Launched | HostCall) -> None:
     late = [other for other in launched.after if not 0 <= other < index]
     if late:
         raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")
@@ -123,7 +137,7 @@ def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tupl
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
     met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
-    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 1
+    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 2
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
@@ -240,6 +254,8 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
         if table[row, CHAIN] >= 0:
             first = spans[table[row, CHAIN], UNIT]
             last = first + 1
+    elif table[row, CLASS] == _SCALAR:
+        first, last = last, last + 1
     best, least = -1, _NEVER
     for number in range(first, last):
         if unit[number, _COUNT] == depth:
@@ -347,11 +363,12 @@ def _start(
     elif table[row, REQUESTED] > 0:
         sent = dram.serve(memory, state, at, table[row, ADDRESS], table[row, REQUESTED], table[row, WRITES])
         spans[row, PHASE] = max(sent, at + table[row, CYCLES])
-        spans[row, END] = spans[row, PHASE] + dram.latency(memory)
-        spans[row, DONE] = spans[row, END]
+        answered = spans[row, PHASE] + dram.latency(memory)
+        spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
         stage[_BUS_USER] = row
     else:
-        spans[row, PHASE] = spans[row, END] = spans[row, DONE] = at + table[row, CYCLES]
+        spans[row, PHASE] = at + table[row, CYCLES]
+        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
     unit[number, _FREE], unit[number, _LATEST] = spans[row, END], row
     unit[number, _BACKLOG] -= table[row, CYCLES]
 

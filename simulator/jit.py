@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba  # pyright: ignore[reportMissingTypeStubs]
 
+from simulator.folder import user_cache
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -43,13 +45,7 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    named = os.environ.get("ATEN_WORKBENCH_CACHE")
-    base = Path(named) if named else _user_cache() / "aten-workbench"
-    return base / f"numba-{digest.hexdigest()[:16]}"
-
-
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return user_cache() / f"numba-{digest.hexdigest()[:16]}"
 
 
 @cache

@@ -1,10 +1,11 @@
 """The trace: what every instruction did when, and what it waited for.
 
 A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
-is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named.
-A matmul holds its array until its last row has entered (`end`); its results are complete later (`done`). For all
-others `done` is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; a matmul's
-first streamed row, after what of its preload was not hidden.
+is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named. A matmul
+holds its array until its last row has entered (`end`); its results are complete later (`done`). For all others `done`
+is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; the time a loop of direct
+accesses would take if all were answered at once; a matmul's first streamed row, after what of its preload was not
+hidden.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import invariants, report, trace_file, vector
+from simulator import invariants, report, scalar, trace_file, vector
 from simulator.costs import REQUESTED
 from simulator.errors import InvariantViolation
 from simulator.machine import Machine
@@ -29,6 +30,7 @@ from simulator.spans import (
     CAUSES,
     DONE,
     END,
+    HOST_UNIT,
     ISSUE,
     ISSUE_BLOCKER,
     ISSUE_CAUSE,
@@ -38,6 +40,7 @@ from simulator.spans import (
     TOTALS,
     UNIT,
     Cause,
+    HostCall,
     Launched,
 )
 
@@ -81,7 +84,7 @@ class Trace:
     totals: I64
     """Of each launch: see `TOTALS`."""
 
-    launches: tuple[Launched, ...] = field(default=(), compare=False, repr=False)
+    launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
 
     def __len__(self) -> int:
@@ -134,7 +137,7 @@ class Trace:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-        `finished`, the time before a launch begins is `launch`.
+        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`.
         """
         return report.stalls(self)
 
@@ -182,7 +185,7 @@ _CAUSE_LABELS = [cause.label for cause in Cause]
 
 
 def assemble(
-    launches: Sequence[Launched],
+    launches: Sequence[Launched | HostCall],
     machine: Machine,
     works: Sequence[Work],
     spans: Sequence[I64],
@@ -193,11 +196,12 @@ def assemble(
     rows = np.concatenate([np.zeros((0, SPAN_COLUMNS), np.int64), *spans])
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
+    has_host = any(isinstance(launched, HostCall) for launched in launches)
     origin_counts = [np.zeros(0, np.int64), *(np.diff(program.origin_start) for program in programs)]
     return Trace(
         machine=machine,
         kernels=tuple(launched.kernel for launched in launches),
-        unit_names=unit_names(machine),
+        unit_names=unit_names(machine) + ((HOST_UNIT,) if has_host else ()),
         begins=np.array(begins, np.int64),
         launch=np.repeat(np.arange(len(launches), dtype=np.int32), lengths),
         instr=_joined([np.arange(length) for length in lengths], np.int32),
@@ -223,10 +227,10 @@ def assemble(
 
 
 def unit_names(machine: Machine) -> tuple[str, ...]:
-    """Names of the units that spans number."""
+    """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
     queues = [f"dma{index}" for index in range(machine.dma_queues)]
     arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
-    return (*queues, *arrays, "vpu")
+    return (*queues, *arrays, "vpu", "scalar")
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
@@ -236,10 +240,10 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.N
 def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:
     moved, opcode = asked.moved, program.opcode
     macs = program.extent[opcode == Opcode.MATMUL].prod(1).sum()
-    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0)
+    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0) + scalar.operations(program).sum(0)
     return (
-        int(moved[opcode == Opcode.LOAD].sum()),
-        int(moved[opcode == Opcode.STORE].sum()),
+        int(asked.read.sum()),
+        int(asked.written.sum()),
         int(asked.table[:, REQUESTED].sum()),
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),

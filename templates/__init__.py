@@ -1,0 +1,14 @@
+"""The operators that are shipped beside the automatic route, one family a file."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.ops.registry import Registry
+
+
+def builtin(registry: Registry) -> None:
+    """Registers everything shipped. The journey calls it once, for the default registry."""
+    importlib.import_module("templates.special").register(registry)

@@ -129,7 +129,7 @@ def test_a_wrong_kernel_is_found(product: wb.Journey, monkeypatch: pytest.Monkey
 
 def test_stages_are_lazy_cached_and_timed():
     journey = softmax_journey()
-    assert list(journey.seconds) == ["capture"]
+    assert list(journey.seconds) == ["capture", "lower"]
     first = journey.rendered
     assert list(journey.seconds) == ["capture", "lower", "render"]
     assert journey.rendered is first

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simulator.machine import Machine as Machine
+    from workbench import ops as ops
     from workbench.artefacts import Captured as Captured
     from workbench.artefacts import Lowered as Lowered
     from workbench.artefacts import Rendered as Rendered
     from workbench.artefacts import Scheduled as Scheduled
     from workbench.artefacts import Simulated as Simulated
+    from workbench.backend import last_journeys as last_journeys
     from workbench.check import Check as Check
     from workbench.comparison import Comparison as Comparison
     from workbench.errors import WorkbenchError as WorkbenchError
@@ -56,6 +58,7 @@ _HOMES = {
         "trace",
     ),
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
+    "workbench.backend": ("last_journeys",),
     "workbench.check": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
@@ -64,7 +67,6 @@ _HOMES = {
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NOT_YET = frozenset({"last_journeys"})
 
 __all__ = [
     "Captured",
@@ -82,10 +84,12 @@ __all__ = [
     "WorkbenchError",
     "capture",
     "compare",
+    "last_journeys",
     "load",
     "lower",
     "machine",
     "machines",
+    "ops",
     "render",
     "schedule",
     "simulate",
@@ -97,10 +101,9 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:
         return getattr(importlib.import_module(home), name)
-    if name in _NOT_YET:
-        from workbench.errors import not_yet
-
-        raise not_yet(f"wb.{name}")
+    if name == "ops":
+        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+        return importlib.import_module("workbench.ops")
     raise AttributeError(f"module 'workbench' has no attribute {name!r}")
 
 

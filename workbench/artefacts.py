@@ -236,15 +236,18 @@ class RenderedKernel:
 class Rendered(Handle[tuple[KernelModule, ...]]):
     """Every kernel as verified MLIR, linalg on tensors."""
 
+    hosts: tuple[Kernel, ...] = ()
+    """The steps on the host, of which there is no MLIR."""
+
     def _table(self) -> Table:
-        return views.kernels.rendered_table(self.record)
+        return views.kernels.rendered_table(self.record, self.hosts)
 
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels' MLIR; with a selection, `>` stands before its lines."""
-        return views.kernels.rendered_text(self.record, _rendered_lines(select))
+        return views.kernels.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
     def body_html(self) -> str:
-        return views.stage_html.rendered(self.record)
+        return views.stage_html.rendered(self.record, hosts=self.hosts)
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:

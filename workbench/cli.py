@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ import workbench as wb
 from simulator.errors import SimulatorError
 from workbench import views
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
+from workbench.views.table import Table
 
 if TYPE_CHECKING:
     from workbench.check import Check
@@ -66,8 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
     lab.set_defaults(command=_lab)
 
+    ops = commands.add_parser("ops", help="list the registered operators, or say who makes one")
+    ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
+    ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
+    ops.set_defaults(command=_ops)
+
     for name, text in (
-        ("ops", "list the operators and their routes"),
         ("new-op", "write the files of a new operator"),
         ("doctor", "look the installation over"),
     ):
@@ -95,6 +101,16 @@ def _trace(options: argparse.Namespace) -> int:
 def _machines(_: argparse.Namespace) -> int:
     table = views.machines.machines_table([wb.machine(name) for name in wb.machines()])
     sys.stdout.write(table.text() + "\n")
+    return OK
+
+
+def _ops(options: argparse.Namespace) -> int:
+    listing = wb.ops.listing
+    if options.overload is None:
+        text = Table(listing.COLUMNS, listing.rows(wb.ops.registry.DEFAULT.now())).text(widest=60)
+    else:
+        text = "\n".join(map(str, listing.handlers(options.overload, prefer=options.prefer)))
+    sys.stdout.write(text + "\n")
     return OK
 
 
@@ -175,17 +191,20 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
 
 def summary(journey: Journey, check: Check) -> dict[str, object]:
     """The result of a journey as plain data: what `workbench trace` prints."""
-    lowered, simulated = journey.lowered.record, journey.simulated
+    lowered, scheduled, simulated = journey.lowered.record, journey.scheduled.record, journey.simulated
     cycles = simulated.kernel_cycles()
+    launches = Counter(launch.kernel for launch in scheduled.launches.launches)
     nodes = {item.node.name: item for item in lowered.nodes}
     kernels = [
         {
             "name": kernel.name,
             "ops": [nodes[name].node.op for name in kernel.nodes],
             "route": nodes[kernel.nodes[0]].route,
+            "launches": launches[kernel.name],
             "cycles": cycles[kernel.name],
         }
         for kernel in lowered.kernels
+        if kernel.name in launches  # the others are the same as one of these, and are among its launches
     ]
     routes: dict[str, int] = {}
     for item in lowered.nodes:

@@ -224,3 +224,178 @@ class ScheduleScriptError(WorkbenchError):
     def __init__(self, kernel: str, script: str, what: str, problems: tuple[Problem, ...]) -> None:
         self.kernel, self.script, self.problems = kernel, script, problems
         super().__init__(f"the schedule given for kernel {kernel!r} {what}:\n{_listed(problems, script)}")
+
+
+class DataDecides(WorkbenchError):
+    """A loop bound, an address or a branch of a kernel depends on data, so its tile program cannot be read off."""
+
+    def __init__(self, kernel: str, line: int, op: str) -> None:
+        super().__init__(
+            f"kernel {kernel}, line {line}: a bound, an address or a branch depends on what {op} gives, which is only"
+            f" known when the kernel runs. Loops and addresses must follow from loop variables and constants"
+        )
+        self.kernel, self.line = kernel, line
+
+
+class NotAffine(WorkbenchError):
+    """Unstaged accesses of a loop do not follow one another at a constant distance."""
+
+    def __init__(self, kernel: str, line: int) -> None:
+        super().__init__(
+            f"kernel {kernel}, line {line}: the elements that this loop loads or stores do not lie at a constant"
+            f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
+        )
+        self.kernel, self.line = kernel, line
+
+
+class UnknownOverload(WorkbenchError):
+    """A name that is no overload of any operator."""
+
+
+class BadRegistration(WorkbenchError):
+    """Something was registered in a way that means nothing."""
+
+
+class RegistrationClash(WorkbenchError):
+    """Two owners claim the same overload on the same route."""
+
+
+class TemplateSyntaxError(WorkbenchError):
+    """A template's text cannot be rendered: it is no valid Jinja, or uses a name nobody gave."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place} cannot be rendered: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateOutputError(WorkbenchError):
+    """A template renders something that is no kernel for its node."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place}: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateMlirError(WorkbenchError):
+    """What a template renders is not valid MLIR, or leaves the scheduled form; every line is the template's own."""
+
+    def __init__(self, template: str, what: str, problems: tuple[tuple[str, str, str], ...]) -> None:
+        rows = [f"  {place}: {message}\n      {source}" for place, message, source in problems]
+        super().__init__(f"template {template} {what}:\n" + "\n".join(rows))
+        self.template, self.problems = template, problems
+
+
+class TemplateBoundsError(WorkbenchError):
+    """A template's kernel reaches outside a tensor or a scratchpad buffer."""
+
+    def __init__(self, template: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(
+            f"template {template} reaches outside its memory:\n"
+            + "\n".join(f"  {reason}" for reason in reasons)
+            + "\nOffsets and sizes of every subview, load and store must stay within the extents, those of the last,"
+            " ragged tile included"
+        )
+        self.template, self.reasons = template, reasons
+
+
+class TemplateOutputMissing(WorkbenchError):
+    """A template's kernel leaves part of an output unwritten."""
+
+    def __init__(self, template: str, place: str, output: str, written: int, elements: int) -> None:
+        done = "never writes" if written == 0 else f"writes only {written:,} of the {elements:,} elements of"
+        super().__init__(
+            f"template {template} at {place} {done} its output %{output}. Store every element of it: a linalg.copy from"
+            f" the scratchpad, or memref.store"
+        )
+        self.template, self.output, self.written, self.elements = template, output, written, elements
+
+
+class TemplateSignatureError(WorkbenchError):
+    """A template's function does not take the arguments that the kernel ABI gives it."""
+
+    def __init__(self, template: str, place: str, found: str, expected: str) -> None:
+        super().__init__(
+            f"template {template} at {place}: its function takes ({found}), but the kernel ABI gives it ({expected}):"
+            f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
+        )
+        self.template, self.found, self.expected = template, found, expected
+
+
+class BuilderError(WorkbenchError):
+    """A registered builder did not make the node it was asked for."""
+
+
+class BuilderFailed(BuilderError):
+    """A builder raised an exception."""
+
+
+class BuilderArgument(BuilderError, KeyError):
+    """A builder asked its node for what it does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BuilderResult(BuilderError, TypeError):
+    """A builder returned something that is no MLIR value."""
+
+
+class BuilderResultCount(BuilderError):
+    """A builder returned more or fewer values than its node has results."""
+
+
+class BuilderResultType(BuilderError, TypeError):
+    """A builder returned a value of the wrong shape or element type."""
+
+
+class BuilderInvalidMlir(BuilderError):
+    """A builder made an op that breaks MLIR's rules."""
+
+
+class RegistrationGone(WorkbenchError):
+    """A lowered graph needs a registration that is not there any more."""
+
+
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""
+
+
+class TemplateHookUnused(WorkbenchError):
+    """A template registered as taking pointwise neighbours does not say where on its tiles they go."""
+
+    def __init__(self, template: str, place: str, tensor: str, output: str) -> None:
+        call = "{{ epilogue(tile, type) }}" if tensor == output else f"{{{{ prologue('{tensor}', tile, type) }}}}"
+        super().__init__(
+            f"template {template} at {place} is registered with kind='tile', so pointwise neighbours share its kernel,"
+            f" but its text never calls {call}. Call it after the tile of %{tensor} is"
+            f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
+        )
+        self.template, self.tensor = template, tensor
+
+
+class ExecutorFailed(WorkbenchError):
+    """A registered executor raised an exception."""
+
+
+class ExecutorResult(WorkbenchError, TypeError):
+    """A registered executor did not return a list of tensors, one for each result."""
+
+
+class HostRoute(UserWarning):
+    """Some ops run on the host, because nothing makes a kernel of them."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""
+
+
+class ConversionFailed(WorkbenchError):
+    """A registered conversion raised an exception."""
+
+
+class ConversionResult(WorkbenchError, TypeError):
+    """A registered conversion did not return what stands for its node."""

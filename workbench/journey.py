@@ -10,34 +10,40 @@ import contextlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypedDict, TypeVar, cast, final
 
+import templates
 from simulator import Machine, load_machine, machine_names
 from workbench import __version__, ir, mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
 from workbench.comparison import Comparison
-from workbench.errors import BadOption, MissingExtra, NoFunction, not_yet
-from workbench.ir import AtenGraph, KernelGraph, KernelModule, ScheduledProgram
+from workbench.errors import BadOption, HostRoute, MissingExtra, NoData, NoFunction, not_yet
+from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
 
 if TYPE_CHECKING:
     import torch
 
     from simulator import Trace
+    from workbench.ir import Kernel
     from workbench.ir.archive import Archive
     from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.choices import UserFusion
     from workbench.ops.compare import Pair
+    from workbench.ops.registry import Registrations
     from workbench.stages.capture import CapturedProgram
-    from workbench.stages.schedule import UserMapping
     from workbench.views.origins import OriginIndex
     from workbench.views.selection import Selection
 
 T = TypeVar("T")
+
+ops.registry.DEFAULT.fill_from(templates.builtin)
 
 
 @final
@@ -75,6 +81,16 @@ class Once(Generic[T]):
 
 
 @dataclass(frozen=True)
+class _Graph:
+    """A graph that Dynamo has made, as the callable of a journey."""
+
+    module: torch.fx.GraphModule
+
+    def __call__(self, *inputs: object) -> object:
+        return cast("object", self.module(*inputs))
+
+
+@dataclass(frozen=True)
 class Request:
     """What a journey was asked for."""
 
@@ -90,6 +106,9 @@ class Request:
     schedule: Mapping[str, str] | None = None
     """Transform scripts by kernel."""
     prefer: str | None = None
+    registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
+    """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
+    what is registered when a stage runs: what was registered once is code, which a file does not hold."""
     path: str = ""
 
 
@@ -112,7 +131,7 @@ class Stages:
     @staticmethod
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache())
+        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
         sources = Once("read the sources", lambda: views.sources.source_lines(captured().record))
         return Stages._lowered(request, captured, kernels, sources)
 
@@ -129,7 +148,7 @@ class Stages:
         request: Request, captured: Once[Captured], kernels: Once[KernelCache], sources: Once[dict[str, str]]
     ) -> Stages:
         lowered = Once("lower", lambda: _lower(captured().record, request))
-        rendered = Once("render", lambda: _render(lowered().record))
+        rendered = Once("render", lambda: _render(lowered().record, request.registrations))
         return Stages._scheduled(request, captured, lowered, rendered, kernels, sources)
 
     @staticmethod
@@ -167,10 +186,10 @@ class Stages:
         return Stages(
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
-            Once("render", lambda: Rendered(found.rendered)).keep(took("render")),
+            Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered))).keep(took("render")),
             Once("schedule", lambda: Scheduled(found.scheduled, found.rendered)).keep(took("schedule")),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
-            Once("compile", lambda: mlir.runtime.KernelCache()),
+            Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
             Once("read the sources", lambda: found.sources).keep(None),
             Once(
                 "follow the origins",
@@ -198,26 +217,47 @@ def _compiler(what: str) -> Generator[None]:
 
 def _capture(request: Request) -> Captured:
     assert request.target is not None, "a loaded journey is captured already"
-    program = stages.capture.capture(request.target, request.inputs, request.kwargs, mode=request.capture)
+    if isinstance(request.target, _Graph):
+        program = stages.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        return Captured(program.graph, program)
+    program = stages.capture.capture(
+        request.target,
+        request.inputs,
+        request.kwargs,
+        mode=request.capture,
+        registrations=request.registrations,
+    )
     return Captured(program.graph, program)
 
 
 def _lower(graph: AtenGraph, request: Request) -> Lowered:
     with _compiler("lowering"):
         verb = stages.lower.lower
-    return Lowered(verb(graph, on_missing=request.on_missing, fusion=request.fusion, prefer=request.prefer))
+    made = verb(
+        graph,
+        on_missing=request.on_missing,
+        fusion=request.fusion,
+        prefer=request.prefer,
+        registrations=request.registrations,
+    )
+    return Lowered(made)
 
 
-def _render(lowered: KernelGraph) -> Rendered:
+def _render(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
     with _compiler("rendering"):
         verb = stages.render.render
-    return Rendered(verb(lowered))
+    return Rendered(verb(lowered, registrations), _hosts(lowered))
+
+
+def _hosts(lowered: KernelGraph) -> tuple[Kernel, ...]:
+    return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
 
 
 def _schedule(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
-        verb = stages.schedule.schedule
-    return Scheduled(verb(lowered, rendered, request.machine, request.mapping, request.schedule), rendered)
+        verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
+    made = verb(lowered, rendered, request.machine, request.mapping, store, request.registrations, request.schedule)
+    return Scheduled(made, rendered)
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
@@ -232,6 +272,15 @@ def _origins(
     sources: dict[str, str],
 ) -> OriginIndex:
     return views.origins.OriginIndex(lowered, rendered, scheduled, trace, sources)
+
+
+class CompileOptions(TypedDict, total=False):
+    """What `torch.compile(backend="npu", options=...)` takes: the options of `wb.trace` that mean something there."""
+
+    machine: str | Machine
+    on_missing: str
+    mapping: Mapping[str, UserMapping] | None
+    prefer: str | None
 
 
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
@@ -284,7 +333,7 @@ class Journey:
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
         program = self._program("run")
-        values = program.flatten(inputs, kwargs or {}) + program.live()
+        values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
         return program.rebuild(self._native("scheduled").run(values))
 
     def check(
@@ -306,9 +355,27 @@ class Journey:
         if not inputs and kwargs is None:
             inputs, kwargs = self._request.inputs, self._request.kwargs
         user, held = program.flatten(inputs, kwargs or {}), program.live()
+        self._with_data("check", [*user, *held])
         with waiting("check"):
             pairs = self._pairs(stage, user, held)
         return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+
+    def compiled(self) -> NativeProgram:
+        """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
+        return self._native("scheduled")
+
+    def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The values, if all of them hold numbers."""
+        slots = self.captured.record.inputs
+        empty = [slot.path for slot, value in zip(slots, values, strict=True) if value.is_meta]
+        if empty:
+            shown = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
+            raise NoData(
+                f"{self.captured.record.name} cannot {asked}: {shown} lie on the meta device, which has shapes and no "
+                f"numbers. Everything but run and check works without them; for these, trace again with the model "
+                f"and its inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
+            )
+        return values
 
     def _pairs(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> list[Pair]:
         """Outputs and mutated inputs, each as this stage makes it beside what PyTorch makes."""
@@ -321,7 +388,7 @@ class Journey:
         assert self._request.target is not None
         expected = ops.reference.reference(self._request.target, graph, user, held)
         if stage == "captured":
-            got = ops.execute.execute(graph, values)
+            got = ops.execute.execute(graph, values, self._registered())
         else:
             outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
@@ -337,9 +404,13 @@ class Journey:
 
     def _native(self, stage: str) -> NativeProgram:
         program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
+        hosts = ops.host.functions(self.lowered.record, self._registered())
         if stage == "rendered":
-            return program.from_rendered(self.lowered.record, self.rendered.record, cache)
-        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache)
+            return program.from_rendered(self.lowered.record, self.rendered.record, cache, hosts)
+        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache, hosts)
+
+    def _registered(self) -> Registrations:
+        return self._request.registrations or ops.registry.DEFAULT.now()
 
     def _program(self, what: str) -> CapturedProgram:
         program = self.captured.program
@@ -453,9 +524,10 @@ def trace(
 
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`) or a `wb.machine(name, figure=value)`. `mapping` tiles by hand:
-    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` is as in
-    `Journey.with_`. `on_missing` says what becomes of
-    ops that no route makes.
+    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
+    `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
+    warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
+    where an op has several.
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -467,7 +539,10 @@ def trace(
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
-    return Journey(request, made)
+    journey = Journey(request, made)
+    if told := ops.host.warning_text(journey.lowered.record):
+        warnings.warn(told, HostRoute, stacklevel=2)
+    return journey
 
 
 def load(path: str | os.PathLike[str]) -> Journey:
@@ -480,11 +555,37 @@ def load(path: str | os.PathLike[str]) -> Journey:
     found = ir.archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
     request = Request(
-        None, (), none, found.machine, asked.capture, asked.on_missing, prefer=asked.prefer, path=str(path)
+        None,
+        (),
+        none,
+        found.machine,
+        asked.capture,
+        asked.on_missing,
+        prefer=asked.prefer,
+        registrations=None,
+        path=str(path),
     )
     mapping, fusion, schedule = map(json.loads, (asked.mapping, asked.fusion, asked.schedule))
     request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule)
     return Journey(request, Stages.loaded(found))
+
+
+def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+    """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
+    for name in options:
+        if name not in CompileOptions.__annotations__:
+            known = ", ".join(CompileOptions.__annotations__)
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
+    request = Request(
+        _Graph(module),
+        inputs,
+        MappingProxyType(dict[str, object]()),
+        _machine(options.get("machine", "tpu-v3")),
+        on_missing=options.get("on_missing", "host"),
+        mapping=options.get("mapping"),
+        prefer=options.get("prefer"),
+    )
+    return Journey(request, Stages.of(request))
 
 
 def capture(
@@ -509,7 +610,7 @@ def lower(
 
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    return Rendered(stages.render.render(lowered.record if isinstance(lowered, Lowered) else lowered))
+    return _render(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 def schedule(

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ir.kernels import (
+    HOST,
     Absorbed,
     Folded,
     Fusion,
+    Hook,
+    HostStep,
     Kernel,
     KernelGraph,
     KernelModule,
@@ -18,6 +21,7 @@ from workbench.ir.kernels import (
     ScheduledKernel,
     ScheduledProgram,
     Snapshot,
+    Storage,
     View,
 )
 from workbench.lazy import submodules
@@ -26,11 +30,14 @@ if TYPE_CHECKING:
     from workbench.ir import archive as archive
 
 __all__ = [
+    "HOST",
     "Absorbed",
     "Arg",
     "AtenGraph",
     "Folded",
     "Fusion",
+    "Hook",
+    "HostStep",
     "Input",
     "Kernel",
     "KernelGraph",
@@ -49,6 +56,7 @@ __all__ = [
     "ScheduledProgram",
     "Sequence",
     "Snapshot",
+    "Storage",
     "TensorType",
     "Tree",
     "View",

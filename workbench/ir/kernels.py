@@ -9,7 +9,10 @@ from simulator.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.graph import AtenGraph, Node, TensorType
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 1
+FORMAT, VERSION = "aten-workbench/kernel-graph", 2
+
+HOST = "host"
+"""The kind of a kernel that PyTorch computes on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class LoweredNode:
     """The decomposition that made it, or the fusion rule that put it into its kernel; empty when it stands alone."""
     parent: str
     """The captured node it was decomposed from; its own name when it was not."""
+    dialect: str = ""
+    """What its builder builds with; empty on other routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Kernel:
 
     name: str
     kind: str
-    """elementwise, reduction or contraction: what its anchor is."""
+    """elementwise, reduction, contraction or opaque: what its anchor is. Or host: no kernel, but a step on the host."""
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -104,6 +109,18 @@ class Absorbed:
 
 
 @dataclass(frozen=True, slots=True)
+class Hook:
+    """A run of pointwise nodes as the body of one linalg op, which a template puts on its own tile."""
+
+    place: int
+    """Which input's tile it works on, -1 for the output's."""
+    body: str
+    """Its block, from the label to the yield, every SSA name with a prefix of its own."""
+    origin: int
+    """Kernel-local origin id of its last node."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelModule:
     """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs."""
 
@@ -116,6 +133,10 @@ class KernelModule:
     origins: tuple[str, ...]
     """Kernel-local origin id -> lowered node name."""
     absorbed: tuple[Absorbed, ...]
+    handwritten: bool = False
+    """It comes from a template: in the scheduled form already, rendered for a nominal machine."""
+    hooks: tuple[Hook, ...] = ()
+    """The pointwise neighbours that share a template's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +180,41 @@ class Launch:
     """One run of a kernel: which tensors it takes, and which launches it waits for."""
 
     kernel: str
+    """Name of the scheduled kernel it runs; identical kernels of the graph share one."""
+    name: str
+    """Name of the graph's kernel that it is the run of."""
     arguments: tuple[str, ...]
     """Values, in ABI order."""
     addresses: tuple[int, ...]
     """DRAM byte address of each argument's storage."""
     after: tuple[int, ...]
-    """Indices of the launches whose results it reads."""
+    """Indices of the launches it waits for: those whose results it reads, and those that still use the bytes it
+    writes, unless another wait implies them."""
     origins: tuple[str, ...]
     """Kernel-local origin id -> captured node name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Bytes of DRAM that a value and its views lie in, from launch `first` to launch `last`, both included.
+
+    What stays for the whole journey is there from -1 to the number of launches. Storages whose lifetimes do not meet
+    may share bytes.
+    """
+
+    value: str
+    address: int
+    bytes: int
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.bytes
+
+    def overlaps(self, other: Storage) -> bool:
+        """Whether some byte belongs to both, at whatever time."""
+        return self.address < other.end and other.address < self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +223,9 @@ class Launches:
 
     launches: tuple[Launch, ...]
     dram_bytes: int
+    """Bytes that must be there: the highest that any storage takes."""
+    storages: tuple[Storage, ...]
+    """Every value that is no view, those that stay for the whole journey first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +250,32 @@ class ScheduledKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class HostStep:
+    """What a launch that PyTorch computes on the host costs: its tensors go over the host link and back."""
+
+    kernel: str
+    op: str
+    bytes_in: int
+    bytes_out: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledProgram:
-    """Every kernel scheduled, and the order in which they are launched."""
+    """Every distinct kernel scheduled, and the order in which they are launched.
+
+    Kernels of the graph with the same MLIR, arguments and mapping are one here, under the name of the first of them;
+    each keeps a launch of its own, with its own addresses and origins.
+    """
 
     kernels: tuple[ScheduledKernel, ...]
+    """In the order of their first launches."""
     launches: Launches
+    hosts: tuple[HostStep, ...] = ()
+    """The kernels of kind host, which are launched like the others but have no program."""
+
+    def kernel(self, name: str) -> ScheduledKernel:
+        for kernel in self.kernels:
+            if kernel.kernel == name:
+                return kernel
+        raise KeyError(name)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.mlir import kernel_store as kernel_store
+    from workbench.mlir import native_store as native_store
     from workbench.mlir import runtime as runtime
 
-__getattr__ = submodules(__name__, "runtime")
+__getattr__ = submodules(__name__, "kernel_store", "native_store", "runtime")

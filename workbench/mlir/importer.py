@@ -12,21 +12,83 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, func, memref, tensor
+from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
 from workbench.mlir.bindings import Value, copy, function_of, maker
+from workbench.mlir.context import new_context, run_passes
 
 if TYPE_CHECKING:
     import torch
+
+_PLACE = re.compile(r'File "(aten:\d+)"')
+
+
+class Part(Protocol):
+    """A piece of a kernel's function: adds its ops to the end of a block, and says which values they make."""
+
+    def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]: ...
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Nodes that torch-mlir imports: a graph from `inputs` to `outputs`."""
+
+    module: torch.fx.GraphModule
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
+        """Moves the imported function's ops over: both modules are of one context."""
+        imported = _import(self.module, "part", block.owner.context)
+        source = function_of(imported).regions[0].blocks[0]
+        for argument, name in zip(list(source.arguments), self.inputs, strict=True):
+            argument.replace_all_uses_with(values[name])
+        *ops, ret = list(source.operations)
+        for op in ops:
+            block.append(op.operation)
+        return dict(zip(self.outputs, list(ret.operation.operands), strict=True))
+
+
+def assemble_kernel(
+    name: str,
+    inputs: Mapping[str, TensorType],
+    outputs: Mapping[str, TensorType],
+    parts: Sequence[Part],
+    makers: Mapping[str, int],
+) -> ir.Module:
+    """The verified MLIR module of a kernel made of several parts, each reading what those before it make.
+
+    `makers` gives the origin id of the node that makes each output.
+    """
+    with new_context(torch_dialect=True), ir.Location.unknown():
+        module = ir.Module.create()
+        takes = [tensor_type(kind) for kind in inputs.values()]
+        gives = [tensor_type(kind) for kind in outputs.values()]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp(name, ir.FunctionType.get(takes, gives))
+        block = function.add_entry_block()
+        values: dict[str, Value] = dict(zip(inputs, block.arguments, strict=True))
+        for part in parts:
+            values |= part.add(values, block)
+        with ir.InsertionPoint(block):
+            func.ReturnOp([values[each] for each in outputs])
+        run_passes(module, "func.func(cse)")
+        places = [ir.Location.file(f"aten:{makers[each]}", 1, 0) for each in outputs]
+        _take_memrefs(function.operation, (*inputs.values(), *outputs.values()), places)
+        module.operation.verify()
+    return module
 
 
 def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[TensorType]) -> ir.Module:
@@ -34,15 +96,23 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
         function = function_of(imported)
-        _take_memrefs(function, arguments)
+        _take_memrefs(function, arguments, _makers(module))
         imported.operation.verify()
     return imported
 
 
-def _import(module: torch.fx.GraphModule, name: str) -> ir.Module:
+def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
+    """For each output the location of the node that makes it."""
+    nodes = cast("tuple[torch.fx.Node, ...]", module.graph.output_node().args[0])
+    places = [_PLACE.search(str(node.meta.get("stack_trace", ""))) for node in nodes]
+    return [ir.Location.file(place.group(1), 1, 0) if place else ir.Location.unknown() for place in places]
+
+
+def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
+    importer = FxImporter(context=context) if context is not None else None
     with _native_stderr() as said:
         try:
-            return stateless_fx_import(module, output_type="linalg-on-tensors", model_name=name)
+            return stateless_fx_import(module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name)
         except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
             reason = said() or str(error)
     raise ImportFailed(name, reason)
@@ -68,14 +138,19 @@ def _native_stderr() -> Generator[Callable[[], str]]:
 
 
 def memref_type(kind: TensorType) -> ir.Type:
-    """The argument's memref: static strides and offset. A stride over an extent of one says nothing and is 0-free."""
+    """The argument's memref type: static strides and offset."""
+    return ir.Type.parse(memref_type_text(kind))
+
+
+def memref_type_text(kind: TensorType) -> str:
+    """The argument's memref as text. The stride of an extent of one says nothing, and is that of what lies inside."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
             strides[axis] = strides[axis + 1] * kind.shape[axis + 1] if axis + 1 < len(strides) else 1
     dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
     offset = f", offset: {kind.offset}" if kind.offset else ""
-    return ir.Type.parse(f"memref<{dims}, strided<{strides}{offset}>>")
+    return f"memref<{dims}, strided<{strides}{offset}>>"
 
 
 _ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {
@@ -88,8 +163,17 @@ def element_type(dtype: str) -> str:
     return _ELEMENTS[dtype]
 
 
-def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> None:
-    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place."""
+def tensor_type(kind: TensorType) -> ir.RankedTensorType:
+    """The tensor's type as a value: its shape and elements, without strides."""
+    return ir.RankedTensorType.get(list(kind.shape), ir.Type.parse(element_type(kind.dtype)))
+
+
+def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], makers: Sequence[ir.Location] = ()) -> None:
+    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place.
+
+    An output that is an input as it stands is copied. No op of it is left to say why, so `makers` do.
+    """
+    places = [*makers] or [ir.Location.unknown()] * (len(arguments) - len(function.regions[0].blocks[0].arguments))
     block = function.regions[0].blocks[0]
     taken = len(block.arguments)
     inputs, outputs = arguments[:taken], arguments[taken:]
@@ -105,13 +189,14 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> No
             keep.append(value.owner.operation)
         argument.replace_all_uses_except(value, keep)
     ret = block.operations[len(block.operations) - 1]
-    for value, kind in zip(list(ret.operands), outputs, strict=True):
+    for value, kind, place in zip(list(ret.operands), outputs, places, strict=True):
         out = block.add_argument(memref_type(kind), ir.Location.unknown())
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
             source = _argument_behind(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
-                copy(source, squeezed)
+                with place:
+                    copy(source, squeezed)
             else:
                 result = _collapse(value, kind)
                 bufferization.materialize_in_destination(None, result, squeezed, restrict=True, writable=True)

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping, Sequence
+
 from workbench.errors import MlirSyntaxError, Problem, ScheduleScriptError
+from workbench.ir import KernelModule
 from workbench.mlir.context import parse
 from workbench.mlir.passes import script_module
 
@@ -12,7 +16,7 @@ _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
 
 
-def check(kernel: str, script: str) -> None:
+def check_script(kernel: str, script: str) -> None:
     """Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls."""
     try:
         module = parse(script_module(script), name="the schedule")
@@ -25,6 +29,20 @@ def check(kernel: str, script: str) -> None:
         found = ", ".join(op.name for op in ops) or "nothing"
         expected = f"it holds {found}; expected `{_SEQUENCE} @{_MAIN}(%root: !transform.any_op ...) {{ ... }}`"
         raise ScheduleScriptError(kernel, script, "is no transform script", (Problem(expected, 1),))
+
+
+def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:
+    """Raises when a script is for a kernel that is not there, or for one that a template wrote."""
+    handwritten = {module.kernel: module.handwritten for module in rendered}
+    for name, script in given.items():
+        if name not in handwritten:
+            close = difflib.get_close_matches(name, list(handwritten), n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            kernels = (Problem(f"{hint}Kernels: {', '.join(handwritten)}"),)
+            raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
+        if handwritten[name]:
+            told = Problem("A template writes its loops itself: change the template, or its mapping")
+            raise ScheduleScriptError(name, script, "is for a template's kernel, which takes no script", (told,))
 
 
 def in_script(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:

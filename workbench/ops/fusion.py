@@ -1,21 +1,30 @@
 """Which nodes share a kernel: rules as data, a legality check for whole groups, and the grouping itself.
 
-A kernel makes exactly one value. Three kinds exist, by what anchors them:
+A kernel makes exactly one value, unless it is opaque. Five kinds exist, by what anchors them:
 
 elementwise   pointwise ops over one iteration space
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product, followed by pointwise ops on its result
+tile          one template, with pointwise ops on the tiles it loads and stores
+opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
+
+What an op is follows from its overload; for a node that somebody registered for, from the kind it was registered with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from workbench.ir import Fusion, Literal, Node, Sequence, TensorType
 from workbench.ops.automatic import class_of
 
 Shape = tuple[int, ...]
+Classes = Mapping[str, str]
+"""Node name -> class, for the nodes whose overload does not say it."""
+
+NO_CLASSES: Classes = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,10 @@ class Candidate:
 
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
+    classes: Classes
 
     def of(self, kind: str) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if node_class(node) == kind)
+        return tuple(node for node in self.nodes if node_class(node, self.classes) == kind)
 
     def shape(self, node: Node) -> Shape:
         return self.types[node.results[0]].shape
@@ -47,16 +57,17 @@ class Candidate:
         return self.types[node.operands[0]].shape
 
 
-def node_class(node: Node) -> str:
-    """A copy fuses as any pointwise op does."""
-    found = class_of(node.op) or ""
+def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
+    """pointwise, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
+    found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
 
 def reduced_dims(node: Node, rank: int) -> tuple[int, ...]:
-    """The dims a reduction node reduces, sorted and counted from the front."""
+    """The dims a reduction node reduces, sorted and counted from the front: its second argument, all without one."""
     given = node.args[1] if len(node.args) > 1 else Literal("none", None)
-    dims = [item.value for item in given.items if isinstance(item, Literal)] if isinstance(given, Sequence) else []
+    items = given.items if isinstance(given, Sequence) else (given,) if given != Literal("none", None) else ()
+    dims = [item.value for item in items if isinstance(item, Literal)]
     return tuple(sorted(int(dim or 0) % rank for dim in dims)) if dims else tuple(range(rank))
 
 
@@ -114,6 +125,24 @@ def _epilogue(group: Candidate) -> str:
     return ""
 
 
+def _hooks(group: Candidate) -> str:
+    """One template; before and after it, pointwise ops of one tensor each, of its shape and element type."""
+    templates = group.of("tile")
+    if len(templates) != 1:
+        return "one kernel holds one template"
+    (template,) = templates
+    made = {value for node in group.nodes for value in node.results}
+    for node in group.nodes:
+        tensors = {group.types[value] for value in (*node.operands, *node.results)}
+        if node is not template and len({(kind.shape, kind.dtype) for kind in tensors}) != 1:
+            return "a template's hooks work on tiles in place: shape and element type must stay"
+        after = template.results[0] in node.operands or any(value in made for value in node.operands)
+        outside = [value for value in node.operands if value not in made]
+        if node is not template and outside and (after or len(outside) > 1):
+            return "a template's hooks have its own tiles at hand, and no tile of another tensor"
+    return ""
+
+
 def _shapes(shapes: Iterable[Shape]) -> str:
     return " and ".join("x".join(map(str, shape)) or "a single number" for shape in sorted(shapes))
 
@@ -127,7 +156,10 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
-ANY = POINTWISE | REDUCTION | CONTRACTION
+OPAQUE, TILE = frozenset({"opaque"}), frozenset({"tile"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE
+
+ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
     Rule("elementwise chain", POINTWISE, POINTWISE, _one_space, "pointwise ops over one shape run in one pass"),
@@ -169,26 +201,55 @@ RULES: tuple[Rule, ...] = (
         ),
         "one kernel holds one product",
     ),
+    Rule(
+        "template prologue", POINTWISE, TILE, _hooks,
+        "a pointwise op runs on the tile that the template has loaded",
+    ),
+    Rule(
+        "template epilogue", TILE, POINTWISE, _hooks,
+        "a pointwise op runs on the template's tile before it is stored",
+    ),
+    Rule(
+        "beside a template", TILE, REDUCTION | CONTRACTION | TILE,
+        _never("a template's hooks take pointwise ops only"),
+        "a template has a kernel of its own",
+    ),
+    Rule(
+        "before a template", REDUCTION | CONTRACTION, TILE,
+        _never("a template's hooks take pointwise ops only"),
+        "a template has a kernel of its own",
+    ),
+    Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
+    Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
 
 
-def rule_for(producer: Node, consumer: Node) -> Rule:
-    kinds = node_class(producer), node_class(consumer)
+def rule_for(producer: Node, consumer: Node, classes: Classes = NO_CLASSES) -> Rule:
+    kinds = node_class(producer, classes), node_class(consumer, classes)
     return next(rule for rule in RULES if kinds[0] in rule.producers and kinds[1] in rule.consumers)
 
 
-def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType]) -> str:
+def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Classes = NO_CLASSES) -> str:
     """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
-    group = Candidate(tuple(nodes), types)
-    if group.of("contraction"):
+    group = Candidate(tuple(nodes), types, classes)
+    if group.of("opaque") and len(group.nodes) > 1:
+        return ALONE
+    if group.of("tile"):
+        return (
+            _hooks(group)
+            if len(group.of("pointwise")) == len(group.nodes) - 1
+            else "a template takes pointwise ops only"
+        )
+    if products := group.of("contraction"):
         reductions = group.of("reduction")
-        return rule_for(group.of("contraction")[0], reductions[0]).condition(group) if reductions else _epilogue(group)
+        return rule_for(products[0], reductions[0], classes).condition(group) if reductions else _epilogue(group)
     return _reduction_space(group) if group.of("reduction") else _one_space(group)
 
 
-def kind_of(nodes: Iterable[Node]) -> str:
-    classes = {node_class(node) for node in nodes}
-    return "contraction" if "contraction" in classes else "reduction" if "reduction" in classes else "elementwise"
+def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
+    """The kind of a kernel of these nodes: what anchors it."""
+    found = {node_class(node, classes) for node in nodes}
+    return next((kind for kind in ("opaque", "tile", "contraction", "reduction") if kind in found), "elementwise")
 
 
 @dataclass(frozen=True)
@@ -200,7 +261,7 @@ class Choice:
     apart: frozenset[frozenset[str]] = frozenset()
     """Pairs of nodes, after decomposition."""
 
-    def refuses(self, nodes: Iterable[Node]) -> str:
+    def refuses(self, nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
         """Why these nodes shall not be one kernel, empty when they may."""
         group = tuple(nodes)
         names = {node.name for node in group}
@@ -210,7 +271,7 @@ class Choice:
         maker = {value: node for node in group for value in node.results} if self.off else {}
         for consumer in group:
             for producer in (maker[value] for value in consumer.operands if value in maker):
-                rule = rule_for(producer, consumer).name
+                rule = rule_for(producer, consumer, classes).name
                 if rule in self.off:
                     return f"the rule {rule!r} is turned off"
         return ""
@@ -225,6 +286,7 @@ class Grouping:
     types: Mapping[str, TensorType]
     kept: frozenset[str]
     """Values that must exist in memory: results, and whatever a view reads."""
+    classes: Classes = field(default_factory=dict[str, str])
     choice: Choice = Choice()
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -239,9 +301,9 @@ class Grouping:
                     self._users[self._maker[value].name].append(node)
         self.group_of = dict(self._place)
         self._members: dict[int, tuple[Node, ...]] = {index: (node,) for index, node in enumerate(self.nodes)}
-        for anchor in ("contraction", "reduction"):
+        for anchor in ("tile", "contraction", "reduction"):
             for node in self.nodes:
-                if node_class(node) == anchor:
+                if node_class(node, self.classes) == anchor:
                     self._grow(node)
         for node in reversed(self.nodes):
             self._join_users(node)
@@ -302,14 +364,18 @@ class Grouping:
         if len(users) != 1 or self._leaves_memory(node) or own in users:
             return
         (target,) = users
-        readers = [user for user in self._users[node.name] if node_class(user) == "contraction"]
-        refused = any(rule_for(node, user).condition(Candidate((node, user), self.types)) for user in readers)
+        products = [user for user in self._users[node.name] if node_class(user, self.classes) == "contraction"]
+        refused = any(self._refused(node, user) for user in products)
         if not refused and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
 
     def _illegal(self, nodes: tuple[Node, ...]) -> str:
         """Why these nodes cannot, or on request shall not, be one kernel."""
-        return illegal(nodes, self.types) or self.choice.refuses(nodes)
+        return illegal(nodes, self.types, self.classes) or self.choice.refuses(nodes, self.classes)
+
+    def _refused(self, producer: Node, consumer: Node) -> str:
+        rule = rule_for(producer, consumer, self.classes)
+        return rule.condition(Candidate((producer, consumer), self.types, self.classes))
 
     def _joined(self, first: int, second: int) -> tuple[Node, ...]:
         return self._sorted((*self.members(first), *self.members(second)))
@@ -320,18 +386,18 @@ class Grouping:
         for consumer in self.nodes:
             makers = dict.fromkeys(self._maker[v].name for v in consumer.operands if v in self._maker)
             for producer in (self._by_name[name] for name in makers):
-                rule = rule_for(producer, consumer)
-                reason = self._reason(producer, consumer, rule)
+                rule = rule_for(producer, consumer, self.classes)
+                reason = self._reason(producer, consumer)
                 found.append(Fusion(producer.name, consumer.name, not reason, rule.name, reason or rule.text))
         return tuple(found)
 
-    def _reason(self, producer: Node, consumer: Node, rule: Rule) -> str:
+    def _reason(self, producer: Node, consumer: Node) -> str:
         own, other = self.group_of[producer.name], self.group_of[consumer.name]
         if own == other:
             return ""
-        if reason := rule.condition(Candidate((producer, consumer), self.types)):
+        if reason := self._refused(producer, consumer):
             return reason
-        if reason := self.choice.refuses((producer, consumer)):
+        if reason := self.choice.refuses((producer, consumer), self.classes):
             return reason
         if self._leaves_memory(producer):
             return "the result is also needed outside: a kernel makes one value"

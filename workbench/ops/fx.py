@@ -15,11 +15,11 @@ from workbench.ir import Kernel, KernelGraph, Node, TensorType
 from workbench.ops.literals import from_arg, to_dtype, to_overload
 
 
-def kernel_graph_module(lowered: KernelGraph, kernel: Kernel) -> torch.fx.GraphModule:
+def kernel_graph_module(lowered: KernelGraph, kernel: Kernel, first: int = 0) -> torch.fx.GraphModule:
     """The graph of `kernel`: placeholders are its inputs, the output tuple its outputs, both in ABI order.
 
-    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place in `kernel.nodes`; the importer turns
-    that into a location, so that an op of the imported module can be traced back to its node.
+    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place in `kernel.nodes`, counted from `first`;
+    the importer turns that into a location, so that an op of the imported module can be traced back to its node.
     """
     graph = torch.fx.Graph()
     values: dict[str, torch.fx.Node] = {}
@@ -27,7 +27,7 @@ def kernel_graph_module(lowered: KernelGraph, kernel: Kernel) -> torch.fx.GraphM
         for index, value in enumerate(kernel.inputs):
             values[value] = graph.placeholder(f"in{index}")
             values[value].meta["val"] = _fake(lowered.types[value])
-        for index, name in enumerate(kernel.nodes):
+        for index, name in enumerate(kernel.nodes, first):
             _add(graph, lowered.node(name).node, index, values, lowered.types)
     graph.output(tuple(values[value] for value in kernel.outputs))
     return torch.fx.GraphModule(torch.nn.Module(), graph, class_name=kernel.name)

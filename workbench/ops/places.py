@@ -18,11 +18,11 @@ def place_of(stack_trace: str | None) -> tuple[str | None, int | None]:
     """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
     for file, line in reversed(_FRAME.findall(stack_trace or "")):
         if not file.startswith((_TORCH, _HERE)):
-            return _cell(file), int(line)
+            return cell_name(file), int(line)
     return None, None
 
 
-def _cell(file: str) -> str:
+def cell_name(file: str) -> str:
     """`In[3]` for the temporary file that a notebook kernel keeps cell 3 in, any other file as it is."""
     if "ipykernel_" not in file or (ipython := sys.modules.get("IPython")) is None:
         return file

@@ -1,4 +1,8 @@
-"""The record to kernels: routes, decompositions, views, and which nodes share a kernel."""
+"""The record to kernels: routes, decompositions, views, and which nodes share a kernel.
+
+A node takes the first route it has: a registered template, a registered builder, the automatic one (torch-mlir, perhaps
+after a decomposition), and else the host, where PyTorch computes it from the record.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,46 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from workbench import errors
-from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
-from workbench.ops.automatic import class_of
+from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
+from workbench.ops.registry import DEFAULT, Registrations
 
 _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 """Their second result, the indices, has no formula: without it they are plain reductions."""
 
 
 def lower(
-    graph: AtenGraph, *, on_missing: str = "host", fusion: object = None, prefer: str | None = None
+    graph: AtenGraph,
+    *,
+    on_missing: str = "host",
+    fusion: object = None,
+    prefer: str | None = None,
+    registrations: Registrations | None = None,
 ) -> KernelGraph:
     """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order.
 
-    `fusion` turns fusion rules off or keeps nodes apart: see `workbench.ops.choices`.
+    `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
+    rules off or keeps nodes apart: see `workbench.ops.choices`.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
-    if prefer is not None:
-        raise errors.not_yet(f"Choosing among builders (prefer={prefer!r})", "Leave it at None.")
-    work = _Work.begin(graph)
-    work.route()
+    known = registrations if registrations is not None else DEFAULT.now()
+    if prefer is not None and prefer not in known.dialects:
+        listed = ", ".join(map(repr, known.dialects)) or "none"
+        raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
+    work = _Work(graph, dict(graph.types), known, prefer)
+    work.route(on_missing)
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
-    grouping = Grouping(compute, work.types, frozenset(work.kept()), choice)
-    kernels = _kernels(grouping)
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
+    kernels = _kernels(grouping, frozenset(item.node.name for item in work.items if item.route == "host"))
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
 
@@ -46,35 +61,81 @@ class _Work:
 
     graph: AtenGraph
     types: dict[str, TensorType]
+    registrations: Registrations
+    prefer: str | None
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     views: list[View] = field(default_factory=list[View])
-
-    @staticmethod
-    def begin(graph: AtenGraph) -> _Work:
-        return _Work(graph, dict(graph.types))
 
     def results(self) -> set[str]:
         return {*self.graph.outputs, *(mutation.value for mutation in self.graph.mutations)}
 
-    def route(self) -> None:
-        """Decomposes, and finds each node's route or says which have none."""
+    def route(self, on_missing: str) -> None:
+        """Decomposes, and finds each node's route; nodes without one go to the host, or are all named in one error."""
         used = {value for node in self.graph.nodes for value in node.operands} | self.results()
         taken = set(self.types)
         missing: list[Node] = []
         for node in self.graph.nodes:
-            children = None
-            if not (node.op in _TWO_RESULTS and node.results[1] in used):
-                children = expand(node, self.types, taken)
-            for child in children or (node,):
-                kind = class_of(child.op)
-                if kind is None:
-                    missing.append(node)
-                    break
-                route, rule = ("view" if kind == "view" else "automatic"), (node.op if children else "")
-                self.items.append(LoweredNode(child, route, "", rule, node.name))
-        if missing:
+            items = self._registered(node, node, "") or self._automatic(node, used, taken)
+            if items is None:
+                missing.append(node)
+                items = [LoweredNode(node, "host", "", "no other route", node.name)]
+                self._lay_out(node)
+            self.items += items
+        if missing and on_missing == "error":
             raise missing_routes(self.graph, missing)
         self._drop_dead()
+
+    def _lay_out(self, node: Node) -> None:
+        """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
+        for value in node.results:
+            kind = self.types[value]
+            if kind.offset or 0 in kind.strides:
+                dense = tuple(torch.empty(kind.shape, device="meta").stride())
+                self.types[value] = replace(kind, strides=dense, offset=0)
+
+    def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
+        """The node on the route somebody registered for it. A builder with several results is called for each."""
+        for route in ("template", "builder"):
+            found = self.registrations.find(node.op, route, self.prefer)
+            if found is None:
+                continue
+            if route == "template" or len(node.results) == 1:
+                return [LoweredNode(node, route, "", rule, parent.name, found.dialect)]
+            each = (replace(node, name=value, results=(value,)) for value in node.results)
+            return [LoweredNode(one, route, "", "a kernel for each result", parent.name, found.dialect) for one in each]
+        return []
+
+    def _automatic(self, node: Node, used: set[str], taken: set[str]) -> list[LoweredNode] | None:
+        """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
+        children = None
+        if not (node.op in _TWO_RESULTS and node.results[1] in used):
+            children = expand(node, self.types, taken)
+        items: list[LoweredNode] = []
+        for child in children or (node,):
+            rule = node.op if children else ""
+            kind = class_of(child.op)
+            if children and (made := self._registered(child, node, rule)):
+                items += made
+            elif kind is None or (kind != "view" and not self._computable(child)):
+                return None
+            else:
+                items.append(LoweredNode(child, "view" if kind == "view" else "automatic", "", rule, node.name))
+        return items
+
+    def _computable(self, node: Node) -> bool:
+        return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
+
+    def classes(self) -> dict[str, str]:
+        """What the fusion rules take a node for, where its overload alone does not say it."""
+        found: dict[str, str] = {}
+        for item in self.items:
+            if item.route == "host":
+                found[item.node.name] = "opaque"
+            elif item.route in ("template", "builder"):
+                owner = self.registrations.find(item.node.op, item.route, item.dialect)
+                kind = owner.kind if owner else "opaque"
+                found[item.node.name] = "pointwise" if kind == "elementwise" else kind
+        return found
 
     def _drop_dead(self) -> None:
         wanted, kept = self.results(), list[LoweredNode]()
@@ -153,16 +214,16 @@ def _reading(node: Node, names: Mapping[str, str]) -> Node:
     return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
 
 
-def _kernels(grouping: Grouping) -> tuple[Kernel, ...]:
-    """One kernel a group, in an order in which each comes after those it reads."""
+def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
+    """One kernel a group, in an order in which each comes after those it reads; what is hosted is a step of its own."""
     kernels: list[Kernel] = []
     for index, members in enumerate(grouping.groups()):
         made = {value for node in members for value in node.results}
         inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
         names = tuple(node.name for node in members)
-        kernels.append(
-            Kernel(_kernel_name(index, members), kind_of(members), names, tuple(inputs), members[-1].results)
-        )
+        kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
+        name = _kernel_name(index, members, hosted=kind == HOST)
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results))
     _check_order(kernels)
     return tuple(kernels)
 
@@ -177,13 +238,16 @@ def _check_order(kernels: list[Kernel]) -> None:
         made.update(kernel.outputs)
 
 
-def _kernel_name(index: int, members: tuple[Node, ...]) -> str:
-    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy."""
+def _kernel_name(index: int, members: tuple[Node, ...], *, hosted: bool) -> str:
+    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy.
+
+    `host2_cumsum` for a step on the host, so that whatever names it says so.
+    """
     ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
     if all(class_of(node.op) == "copy" for node in members):
         ops = ["copy"]
     shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]
-    return f"k{index}_{'_'.join(shown)}"
+    return f"{'host' if hosted else 'k'}{index}_{'_'.join(shown)}"
 
 
 def _with_kernels(
@@ -224,17 +288,22 @@ def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoute
     for op, count in sorted(counts.items()):
         places = sorted({node.origin.place for node in missing if node.op == op})
         lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
-    lines.append("Give each a formula over ops that have one, in workbench/ops/decompose.py:")
-    lines += [line for node in {node.op: node for node in missing}.values() for line in _stub(node)]
+    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host':")
+    lines += [line for node in {node.op: node for node in missing}.values() for line in _stubs(node)]
     return errors.MissingRoutes("\n".join(lines))
 
 
-def _stub(node: Node) -> list[str]:
+def _stubs(node: Node) -> list[str]:
+    """What to fill in for an op, as a builder and as a template."""
     name = node.op.split(".")[1].strip("_")
-    tensors = [f"x{index}" for index, _ in enumerate(node.operands)]
+    scalars = ", ".join(f"x{index}" for index, _ in enumerate(node.operands)) or "*operands"
     return [
         "",
-        f"    def {name}(b: Builder, {', '.join([*tensors, '*options'])}) -> Ref:",
-        '        return b("aten....", ...)',
-        f'    FORMULAS["{node.op}"] = {name}',
+        f'    @wb.ops.builder("{node.op}", dialect="math", kind="elementwise")',
+        f"    def {name}(op):",
+        f"        return op.elementwise(lambda {scalars}: ..., *op.operands)    # arith and math ops on single numbers",
+        "",
+        f'    @wb.ops.template("{node.op}")',
+        f"    class {name.title().replace('_', '')}:    # or the whole kernel, with its own loops and tiles",
+        "        ...",
     ]

@@ -6,44 +6,47 @@ transform script, let MLIR tile, fuse and bufferize, move every tile through the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
-from typing import TypedDict
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import MAX_RANK, TileProgram
-from workbench.errors import MappingError, PassError, Problem, ScheduledFormError, ScheduleScriptError
+from simulator.placement import check_fit
+from simulator.program import TileProgram
+from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
 from workbench.ir import (
     Folded,
     KernelGraph,
     KernelModule,
-    Launch,
-    Launches,
     Mapping,
+    Node,
     ScheduledKernel,
     ScheduledProgram,
 )
 from workbench.ir.kernels import USER_SCRIPT
-from workbench.mlir import heuristic, scripts
-from workbench.mlir.context import parse, print_module
+from workbench.mlir import heuristic
+from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.handwritten import written_kernel
+from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
+from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.scripts import check_script, check_scripted, in_script, without_lines
+from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops import host
+from workbench.ops.planner import plan_launches
+from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
 
-
-class UserMapping(TypedDict, total=False):
-    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
-
-    tile: dict[str, int]
-    order: list[str]
-    buffers: int
-    cores: dict[str, int]
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 
 def schedule(
@@ -51,89 +54,200 @@ def schedule(
     rendered: tuple[KernelModule, ...],
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
+    store: KernelStore | None = None,
+    registrations: Registrations | None = None,
     scripts: Dict[str, str] | None = None,
 ) -> ScheduledProgram:
-    """Every kernel in the scheduled form for `machine`, and the order of the launches.
+    """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
-    `scripts` are transform scripts by kernel: each replaces the one that the kernel's mapping would be written as.
+    Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
+    is for all of them; one of another's name is for that one alone. `scripts` are transform scripts by kernel, told
+    apart like mappings: each takes the place of the one that the kernel's mapping would be written as. What `store`
+    holds is not made again.
     """
     wanted, given = dict(mapping or {}), dict(scripts or {})
-    for kernel in given:
-        _check_scripted(kernel, [each.name for each in lowered.kernels])
-    _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    kernels = tuple(
-        schedule_kernel(module, machine, wanted.get(module.kernel, wanted.get("*")), given.get(module.kernel))
-        for module in counted(rendered)
+    check_scripted(given, rendered)
+    check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
+    first_alike: dict[str, str] = {}
+    known = registrations if registrations is not None else DEFAULT.now()
+    kernels = _Kernels(lowered, machine, store, known)
+    runs: dict[str, str] = {}
+    for module in counted(rendered):
+        alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
+        leader = first_alike.setdefault(alike, module.kernel)
+        asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
+        script = next((given[name] for name in (module.kernel, leader) if name in given), None)
+        runs[module.kernel] = kernels.get(alike, module, asked, script).kernel
+    return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs), host.steps(lowered))
+
+
+@dataclass
+class _Kernels:
+    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+
+    lowered: KernelGraph
+    machine: Machine
+    store: KernelStore | None
+    registrations: Registrations
+    by_key: dict[tuple[str, str | None], ScheduledKernel] = field(
+        default_factory=dict[tuple[str, str | None], ScheduledKernel]
     )
-    return ScheduledProgram(kernels, _launches(lowered))
+    """What is asked for, by key and script, in the order of the first launches."""
+    unscripted: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
+
+    def get(
+        self, alike: str, module: KernelModule, wanted: UserMapping | None, script: str | None = None
+    ) -> ScheduledKernel:
+        """The scheduled kernel of a module whose key is `alike`. What a script makes is not kept on disk."""
+        key = schedule_key(alike, self._machine_key, wanted)
+        if (key, script) not in self.by_key:
+            made = self._unscripted(key, module, wanted)
+            if script is not None:
+                made = _scripted(module, self.machine, made.mapping, script, self._context)
+            self.by_key[key, script] = made
+        return self.by_key[key, script]
+
+    def _unscripted(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        if key not in self.unscripted and module.handwritten:
+            self.unscripted[key] = _handwritten(self.lowered, module, self.machine, wanted, self.registrations)
+        elif key not in self.unscripted:
+            self.unscripted[key] = self._stored(key, module) or self._made(key, module, wanted)
+        return self.unscripted[key]
+
+    def _stored(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        kept = self.store.get(key) if self.store else None
+        return taken_over(kept, module) if kept else None
+
+    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        made = schedule_kernel(module, self.machine, wanted, self._context)
+        if self.store:
+            self.store.put(key, made)
+        return made
+
+    @cached_property
+    def _machine_key(self) -> str:
+        return machine_key(self.machine)
+
+    @cached_property
+    def _context(self) -> ir.Context:
+        """One for all: making one takes longer than most passes."""
+        return new_context()
+
+
+def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
+    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
+    node = _template_node(lowered, module)
+    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
+
+
+def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    return node
+
+
+def _handwritten(
+    lowered: KernelGraph,
+    module: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    registrations: Registrations,
+) -> ScheduledKernel:
+    """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
+    node = _template_node(lowered, module)
+    count = len(lowered.kernel(module.kernel).inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(
+        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
+    )
+    mapping = template.mapping(machine)
+    if wanted is not None:
+        mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
+        mapping = with_users(module.kernel, template.dims(), mapping, wanted)
+    rendering, program = written_kernel(template, module.origins, mapping, machine)
+    check_fit(program, machine.scratchpad_bytes)
+    return ScheduledKernel(
+        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+    )
 
 
 def schedule_kernel(
-    rendered: KernelModule, machine: Machine, wanted: UserMapping | None, script: str | None = None
+    rendered: KernelModule, machine: Machine, wanted: UserMapping | None, context: ir.Context | None = None
 ) -> ScheduledKernel:
-    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller.
-
-    A script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`) are
-    those in the script which that mapping is written as, so that this one can be edited.
-    """
-    if script is not None:
-        mapping = schedule_kernel(rendered, machine, wanted).mapping
-        return _scripted(rendered, machine, mapping, script)
-    payload, mapping = _plan(rendered, machine, wanted)
+    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
+    ready = _Ready(rendered, context or new_context())
+    payload, mapping = _plan(ready, machine, wanted)
     while True:
-        scheduled = _lower(rendered, machine, mapping, splits_reduction(payload, mapping))
+        scheduled = _lower(rendered, ready.take(splits_reduction(payload, mapping)), machine, mapping)
         program = scheduled.program
         if program.scratchpad_bytes <= machine.scratchpad_bytes:
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            raise _too_large(program, machine)
+            check_fit(program, machine.scratchpad_bytes)
+            return scheduled
         mapping = smaller
 
 
-def _scripted(rendered: KernelModule, machine: Machine, mapping: Mapping, script: str) -> ScheduledKernel:
-    """The kernel tiled by a user's script, with as many buffer slots as the mapping has."""
-    scripts.check(rendered.kernel, script)
-    ready = _prepare(rendered, split=False)
-    with ready.module.context:
-        split = splits_reduction(analyse(ready.module), mapping)
+def _scripted(
+    rendered: KernelModule, machine: Machine, mapping: Mapping, script: str, context: ir.Context
+) -> ScheduledKernel:
+    """The kernel tiled by a user's script, with as many buffer slots as the mapping has.
+
+    The script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`)
+    are those in the script which that mapping is written as, so that this one can be edited.
+    """
+    check_script(rendered.kernel, script)
+    ready = _Ready(rendered, context)
+    split = splits_reduction(ready.payload(split=False), mapping)
+    said_by_script = replace(mapping, tile={}, order=(), reason=USER_SCRIPT)
     try:
-        scheduled = _lower(rendered, machine, replace(mapping, tile={}, order=(), reason=USER_SCRIPT), split, script)
+        scheduled = _lower(rendered, ready.take(split), machine, said_by_script, script)
     except PassError as error:
-        raise ScheduleScriptError(rendered.kernel, script, "fails", scripts.in_script(error.problems)) from None
+        raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
     except ScheduledFormError as error:
         what = "leaves ops that are not in the scheduled form"
-        raise ScheduleScriptError(rendered.kernel, script, what, scripts.without_lines(error.problems)) from None
-    if scheduled.program.scratchpad_bytes > machine.scratchpad_bytes:
-        raise _too_large(scheduled.program, machine)
+        raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
+    check_fit(scheduled.program, machine.scratchpad_bytes)
     return scheduled
 
 
-def _too_large(program: TileProgram, machine: Machine) -> DoesNotFit:
-    buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-    return DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
-
-
-def _plan(rendered: KernelModule, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
+def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
     """The kernel's named dims, and the mapping: the user's over the heuristic's."""
-    trace = _prepare(rendered, split=False)
-    with trace.module.context:
-        payload = analyse(trace.module)
-    buffers = _checked_buffers(rendered.kernel, wanted)
+    kernel = ready.rendered.kernel
+    payload = ready.payload(split=False)
+    buffers = checked_buffers(kernel, wanted, heuristic.SLOTS)
     if not heuristic.rows_fit(payload, machine, buffers):
-        trace = _prepare(rendered, split=True)
-        with trace.module.context:
-            payload = analyse(trace.module)
+        payload = ready.payload(split=True)
     mapping = heuristic.choose(payload, machine, buffers)
     if wanted is not None:
-        mapping = _with_users(rendered.kernel, payload, mapping, wanted)
-    check_order(rendered.kernel, payload, mapping)
+        mapping = with_users(kernel, payload.dims, mapping, wanted)
+    check_order(kernel, payload, mapping)
     return payload, mapping
 
 
-def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
+class _Ready:
+    """A kernel brought into the shape that tiling wants, in the two forms there are of it, each made when needed."""
+
+    def __init__(self, rendered: KernelModule, context: ir.Context) -> None:
+        self.rendered, self._context = rendered, context
+        self._traces: dict[bool, PassTrace] = {}
+
+    def payload(self, *, split: bool) -> Payload:
+        """The kernel's ops over its named dims."""
+        trace = self._traces[split] = self.take(split)
+        with trace.module.context:
+            return analyse(trace.module)
+
+    def take(self, split: bool) -> PassTrace:
+        """The form for good: what is done to it next is the taker's."""
+        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, split=split)
+
+
+def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
-    trace = PassTrace(parse(rendered.located))
+    trace = PassTrace(parse(rendered.located, context))
+    if holds_tosa(trace.module):
+        trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
@@ -146,9 +260,8 @@ def _prepare(rendered: KernelModule, *, split: bool) -> PassTrace:
 
 
 def _lower(
-    rendered: KernelModule, machine: Machine, mapping: Mapping, split: bool, script: str | None = None
+    rendered: KernelModule, trace: PassTrace, machine: Machine, mapping: Mapping, script: str | None = None
 ) -> ScheduledKernel:
-    trace = _prepare(rendered, split=split)
     with trace.module.context:
         payload = analyse(trace.module)
     if script is None:
@@ -168,7 +281,7 @@ def _lower(
     trace.run("promote to scratchpad", f"npu-promote{{buffers={mapping.buffers}}}")
     trace.run("clean up", "canonicalize,cse")
     text = print_module(trace.module)
-    verify_scheduled(text, rendered.kernel)
+    verify_scheduled(text, rendered.kernel, trace.module.context)
     program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
     return ScheduledKernel(
         rendered.kernel,
@@ -197,99 +310,3 @@ def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> t
                 reason = f"scheduling folded its arithmetic away; what is left of it is no work ({left})"
             found.append(Folded(origin, reason))
     return tuple(found)
-
-
-def _check_scripted(name: str, names: list[str]) -> None:
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        kernels = (Problem(f"{hint}Kernels: {', '.join(names)}"),)
-        raise ScheduleScriptError(name, "", "is for a kernel that is not there", kernels)
-
-
-def _check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
-    for name in wanted:
-        if name != "*" and name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise MappingError(name, f"there is no such kernel{hint} Kernels: {', '.join(names)}, or '*' for all")
-
-
-def _checked_buffers(kernel: str, wanted: UserMapping | None) -> int:
-    buffers = (wanted or {}).get("buffers", 2)
-    if isinstance(buffers, bool) or not isinstance(buffers, int) or buffers < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(kernel, f"buffers = {buffers!r}: expected a whole number of slots, 1 or more")
-    return buffers
-
-
-def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapping) -> Mapping:
-    """The heuristic's mapping with the user's tile and order in its place, checked."""
-    unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
-    if unknown:
-        raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
-    tile = dict(wanted.get("tile", {}))
-    for dim, size in tile.items():
-        if dim not in payload.dims:
-            raise MappingError(kernel, f"tile names {dim!r}, but its dims are {_extents(payload)}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
-        tile[dim] = min(size, payload.dims[dim])
-    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
-    if len(wide) > MAX_RANK:
-        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
-    order = tuple(wanted.get("order", chosen.order))
-    if sorted(order) != sorted(payload.dims):
-        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(payload)}")
-    cores = dict(wanted.get("cores", {}))
-    if any(count != 1 for count in cores.values()):
-        raise MappingError(kernel, "cores: splitting a kernel over several cores is not supported yet; leave it out")
-    return replace(chosen, tile=chosen.tile | tile, order=order, cores=cores, reason="user")
-
-
-def _extents(payload: Payload) -> str:
-    return ", ".join(f"{dim} ({extent})" for dim, extent in payload.dims.items())
-
-
-_ALIGNMENT = 4096
-"""Tensors start at DRAM pages, as an allocator would place them."""
-
-
-@dataclass
-class _Planner:
-    """Places every tensor's storage in DRAM, one after the other."""
-
-    addresses: dict[str, int]
-    used: int = 0
-
-    def place(self, value: str, size: int) -> int:
-        if value not in self.addresses:
-            self.addresses[value] = self.used
-            self.used += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return self.addresses[value]
-
-
-def _launches(lowered: KernelGraph) -> Launches:
-    base = {view.value: view.base for view in lowered.views}
-    planner = _Planner({})
-    maker: dict[str, int] = {}
-    launches: list[Launch] = []
-    for number, kernel in enumerate(lowered.kernels):
-        arguments = (*kernel.inputs, *kernel.outputs)
-        bases = [base.get(value, value) for value in arguments]
-        addresses = tuple(planner.place(each, _storage_bytes(lowered, each)) for each in bases)
-        after = sorted({maker[each] for each in bases if each in maker})
-        origins = tuple(lowered.node(name).parent for name in kernel.nodes)
-        launches.append(Launch(kernel.name, arguments, addresses, tuple(after), origins))
-        maker.update({base.get(value, value): number for value in kernel.outputs})
-    return Launches(tuple(launches), planner.used)
-
-
-def _storage_bytes(lowered: KernelGraph, value: str) -> int:
-    kind = lowered.types[value]
-    if kind.numel == 0:
-        return 0
-    last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-    return (last + 1) * ELEMENT_BYTES[kind.dtype]
-
-
-ELEMENT_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1, "bool": 1}

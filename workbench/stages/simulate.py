@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulator import Launched, Machine, Trace
+from simulator import HostCall, Launched, Machine, Trace
 from simulator import simulate as run_launches
-from workbench.ir import ScheduledProgram
+from workbench.ir import Launch, ScheduledProgram
 
 
 def simulate(scheduled: ScheduledProgram, machine: Machine) -> Trace:
@@ -12,10 +12,15 @@ def simulate(scheduled: ScheduledProgram, machine: Machine) -> Trace:
     return run_launches(launched(scheduled), machine)
 
 
-def launched(scheduled: ScheduledProgram) -> tuple[Launched, ...]:
-    """What the simulator is given: a program with its addresses for each launch."""
+def launched(scheduled: ScheduledProgram) -> tuple[Launched | HostCall, ...]:
+    """What the simulator is given: a program with its addresses, or a call of the host, for each launch."""
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
-    return tuple(
-        Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after)
-        for launch in scheduled.launches.launches
-    )
+    hosts = {step.kernel: step for step in scheduled.hosts}
+
+    def given(launch: Launch) -> Launched | HostCall:
+        if launch.kernel in hosts:
+            step = hosts[launch.kernel]
+            return HostCall(launch.kernel, step.bytes_in, step.bytes_out, step.flops, launch.after)
+        return Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after)
+
+    return tuple(map(given, scheduled.launches.launches))

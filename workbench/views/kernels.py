@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
 from simulator.program import Access, Opcode, Space, TileProgram
-from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram
+from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.views.table import Table
 
@@ -17,8 +18,8 @@ Selected: TypeAlias = Callable[[str], tuple[int, ...]]
 """The selected lines of a kernel's text, by the kernel's name."""
 
 
-def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
-    """One row a kernel as MLIR."""
+def rendered_table(modules: tuple[KernelModule, ...], hosts: tuple[Kernel, ...] = ()) -> Table:
+    """One row a kernel as MLIR, then one for each step on the host."""
     rows = tuple(
         (
             module.kernel,
@@ -29,13 +30,16 @@ def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
         )
         for module in modules
     )
-    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), rows)
+    hosted = tuple((step.name, (), 0, step.nodes, ("no MLIR: PyTorch computes it on the host",)) for step in hosts)
+    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), (*rows, *hosted))
 
 
-def rendered_text(modules: tuple[KernelModule, ...], selected: Selected | None = None) -> str:
-    return "\n\n".join(
-        f"// kernel {module.kernel}\n{marked(module.mlir.strip(), module.kernel, selected)}" for module in modules
-    )
+def rendered_text(
+    modules: tuple[KernelModule, ...], hosts: tuple[Kernel, ...] = (), selected: Selected | None = None
+) -> str:
+    parts = [f"// kernel {module.kernel}\n{marked(module.mlir.strip(), module.kernel, selected)}" for module in modules]
+    parts += [f"// {step.name}: no MLIR, PyTorch computes {', '.join(step.nodes)} on the host" for step in hosts]
+    return "\n\n".join(parts)
 
 
 def marked(text: str, kernel: str, selected: Selected | None) -> str:
@@ -49,10 +53,12 @@ def marked(text: str, kernel: str, selected: Selected | None) -> str:
 
 
 def scheduled_table(program: ScheduledProgram) -> Table:
-    """One row a kernel: how it is tiled, what it moves, and how much of the scratchpad it takes."""
+    """One row a kernel: how often it is launched, how it is tiled, what it moves and how much scratchpad it takes."""
+    launches = Counter(launch.kernel for launch in program.launches.launches)
     rows = tuple(
         (
             kernel.kernel,
+            launches[kernel.kernel],
             tuple(f"{dim}={extent}" for dim, extent in kernel.dims.items()),
             tuple(f"{dim}={size}" for dim, size in kernel.mapping.tile.items()),
             kernel.mapping.order,
@@ -65,9 +71,13 @@ def scheduled_table(program: ScheduledProgram) -> Table:
         )
         for kernel in program.kernels
     )
+    rows += tuple(
+        (step.kernel, launches[step.kernel], (), (), (), 0, 0, 0, 0, 0, host_text(step)) for step in program.hosts
+    )
     return Table(
         (
             "kernel",
+            "launches",
             "dims",
             "tile",
             "order",
@@ -100,7 +110,16 @@ def passes_table(kernel: ScheduledKernel) -> Table:
 
 
 def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:
-    return "\n\n".join(scheduled_kernel_text(kernel, selected) for kernel in program.kernels)
+    parts = [scheduled_kernel_text(kernel, selected) for kernel in program.kernels]
+    return "\n\n".join([*parts, *(f"// {step.kernel}: {host_text(step)}" for step in program.hosts)])
+
+
+def host_text(step: HostStep) -> str:
+    """What a step on the host does and costs, in words."""
+    return (
+        f"host: PyTorch computes {step.op}; {step.bytes_in:,} bytes over the host link, {step.bytes_out:,} back, "
+        f"{step.flops:,} operations"
+    )
 
 
 def scheduled_kernel_text(kernel: ScheduledKernel, selected: Selected | None = None) -> str:

@@ -93,7 +93,7 @@ class OriginIndex:
 
     def named(self, launch: int) -> str:
         """Name of the graph's kernel that a launch runs."""
-        return self.launches[launch].kernel
+        return self.launches[launch].name
 
     def lowered_of_launch(self, launch: int) -> tuple[str, ...]:
         """The lowered nodes behind the kernel-local origin ids of a launch."""
@@ -141,8 +141,8 @@ class OriginIndex:
     def instructions_of_rows(self, rows: Rows) -> tuple[InstructionAt, ...]:
         owners: list[int] = self.trace.launch[rows].tolist()
         numbers: list[int] = self.trace.instr[rows].tolist()
-        pairs = zip(owners, numbers, strict=True)
-        return tuple(dict.fromkeys(InstructionAt(self.launches[launch].kernel, index) for launch, index in pairs))
+        pairs = ((self.launches[launch].kernel, number) for launch, number in zip(owners, numbers, strict=True))
+        return tuple(dict.fromkeys(InstructionAt(*pair) for pair in pairs if pair[0] in self.programs))
 
     # From lines to instructions, and back
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from simulator import Trace
 from simulator.program import Access
-from workbench.ir import AtenGraph, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views import graph as graphs
 from workbench.views import kernels, markup, timeline
 from workbench.views.gantt import Gantt
@@ -74,18 +74,16 @@ def lowered(graph: KernelGraph) -> str:
     )
 
 
-def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES) -> str:
-    """Each kernel's MLIR with the origins of its lines."""
+def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES, hosts: tuple[Kernel, ...] = ()) -> str:
+    """Each kernel's MLIR with the origins of its lines; of steps on the host there is none."""
     few = len(modules) <= 2
-    return "".join(
-        markup.details(
-            module.kernel,
-            rendered_kernel(module, selected),
-            note=_lines_of(module.mlir),
-            opened=few or bool(selected(module.kernel)),
-        )
-        for module in modules
-    )
+    parts: list[str] = []
+    for module in modules:
+        body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
+        parts.append(markup.details(module.kernel, body, note=_lines_of(module.mlir), opened=opened))
+    for step in hosts:
+        parts.append(f"<p>{markup.escape(step.name)}: no MLIR, PyTorch computes it on the host</p>")
+    return "".join(parts)
 
 
 def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> str:
@@ -117,6 +115,8 @@ def scheduled(
         body = scheduled_kernel(kernel, before.get(kernel.kernel), selected, diffs=not many)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         parts.append(markup.details(kernel.kernel, body, note=note, opened=few or bool(selected(kernel.kernel))))
+    for step in program.hosts:
+        parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
     return "".join(parts)
 
 

@@ -37,6 +37,7 @@ _LIGHT_KINDS = {
     "DIRECT": "#CC79A7",
     "BARRIER": "#555555",
     "OTHER": "#DADDE2",
+    "HOST": "#7A4A9E",
 }
 _LIGHT_CAUSES = {
     "launch": "#D5D9DE",
@@ -74,6 +75,7 @@ _DARK_KINDS = {
     "DIRECT": "#E29DC4",
     "BARRIER": "#AAAAAA",
     "OTHER": "#343A44",
+    "HOST": "#B795D6",
 }
 
 LIGHT: Final = Style(

@@ -1,0 +1,109 @@
+"""Scheduled kernels kept on disk from one process to the next.
+
+An entry is the scheduled kernel's record as JSON and its tile program in the program's own file format; no pickle. Its
+key covers what scheduling reads (`identity.schedule_key`) and what scheduling is: the sources of the workbench and
+the simulator, and the versions of the wheels below them. Change any of them and old entries are not found any more;
+they go when room is needed.
+
+`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_KERNEL_CACHE=off` does without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import typing
+import zlib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import simulator
+from simulator.errors import FileFormatError
+from simulator.program import TileProgram
+from workbench.ir import RecordFormatError, ScheduledKernel, codec
+from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
+
+_SOURCES = ("ir", "mlir", "stages")
+_WHEELS = ("torch-mlir", "numpy")
+_LENGTH_BYTES = 8
+
+
+class KernelStore:
+    """Scheduled kernels by the key of what they are made from."""
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.store = Store(folder, limit_bytes)
+
+    def get(self, key: str) -> ScheduledKernel | None:
+        """The kernel kept under `key`, under the name and with the nodes it was made for."""
+        data = self.store.get(versioned(key))
+        return None if data is None else unpack(data)
+
+    def put(self, key: str, kernel: ScheduledKernel) -> None:
+        self.store.put(versioned(key), pack(kernel))
+
+    def clear(self) -> None:
+        """Removes every kernel kept."""
+        self.store.clear()
+
+    def __repr__(self) -> str:
+        return f"KernelStore({str(self.store.folder)!r}, {self.store.entries} kernels, {self.store.bytes:,} bytes)"
+
+
+def default_store() -> KernelStore | None:
+    """The user's store; None when the environment switches it off."""
+    folder = user_folder("kernels")
+    return _store_in(folder) if folder else None
+
+
+@cache
+def _store_in(folder: Path) -> KernelStore:
+    """One store a folder and process, so that it warns once and counts everything."""
+    return KernelStore(folder)
+
+
+def pack(kernel: ScheduledKernel) -> bytes:
+    """A scheduled kernel as bytes."""
+    record = {name: codec.encode(getattr(kernel, name)) for name in _fields()}
+    text = zlib.compress(json.dumps(record, allow_nan=False).encode(), level=1)
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + kernel.program.to_bytes()
+
+
+def unpack(data: bytes) -> ScheduledKernel | None:
+    """The kernel that `pack` made; None for anything else."""
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    try:
+        record = json.loads(zlib.decompress(data[_LENGTH_BYTES:end]))
+        values = {name: codec.decode(kind, record[name], name) for name, kind in _fields().items()}
+        return ScheduledKernel(**values, program=TileProgram.load(io.BytesIO(data[end:])))
+    except (zlib.error, ValueError, KeyError, TypeError, RecordFormatError, FileFormatError):
+        return None
+
+
+@cache
+def _fields() -> dict[str, Any]:
+    """Annotation of every field of a scheduled kernel but the program, which has a format of its own."""
+    hints = typing.get_type_hints(ScheduledKernel)
+    return {field.name: hints[field.name] for field in dataclasses.fields(ScheduledKernel) if field.name != "program"}
+
+
+def versioned(key: str) -> str:
+    """The key under which this version of the workbench keeps it."""
+    return f"{key} {made_by()}"
+
+
+@cache
+def made_by() -> str:
+    """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
+    digest = hashlib.sha256()
+    library = Path(__file__).parents[1]
+    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.py"))):
+        digest.update(f"{path.parent.name}/{path.name}\0".encode() + path.read_bytes())
+    for wheel in _WHEELS:
+        digest.update(f"{wheel} {metadata.version(wheel)}\0".encode())
+    return digest.hexdigest()

@@ -1,0 +1,73 @@
+"""What the registry holds, as a table, and who would make an overload, as a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from workbench.ops import names
+from workbench.ops.automatic import class_of
+from workbench.ops.decompose import FORMULAS
+from workbench.ops.registry import DEFAULT, Owner, Registration, Registrations
+
+COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who makes nodes of an overload, and why it is them."""
+
+    overload: str
+    route: str
+    """template, builder, automatic, view or host."""
+    why: str
+    owner: Owner | None = None
+
+    def __str__(self) -> str:
+        return f"{self.overload}: {self.route}, {self.why}"
+
+
+def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
+    """One row a registration, by overload and in the order in which routes are tried."""
+    return tuple(_row(item) for item in sorted(registrations, key=lambda item: item.overload))
+
+
+def _row(item: Registration) -> tuple[str | int, ...]:
+    owner = item.owner
+    return item.overload, item.route, f"{owner.module}.{owner.name}", owner.file, owner.line, item.dialect, item.kind
+
+
+def table() -> pd.DataFrame:
+    """One row for every registration, shipped ones and yours."""
+    return pd.DataFrame(list(rows(DEFAULT.now())), columns=list(COLUMNS))
+
+
+def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
+    """Who makes nodes of an overload: one answer, or one for each overload when the name leaves the overload out."""
+    found = handlers(overload, prefer=prefer)
+    return found[0] if len(found) == 1 else found
+
+
+def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
+    """Who makes nodes of each overload that a name stands for."""
+    registrations = DEFAULT.now()
+    return tuple(handler(name, registrations, prefer) for name in names.overloads(overload))
+
+
+def handler(overload: str, registrations: Registrations, prefer: str | None = None) -> Who:
+    """The route that nodes of an overload take."""
+    for route in ("template", "builder"):
+        item = registrations.find(overload, route, prefer)
+        if item is not None:
+            what = f" in {item.dialect}" if item.dialect else ""
+            why = f"registered{what} by {item.owner.name} of {item.owner.module} at {item.owner.place}"
+            return Who(overload, route, why, item.owner)
+    kind = class_of(overload)
+    if kind == "view":
+        return Who(overload, "view", "other strides over its operand: no kernel, no bytes")
+    if overload in FORMULAS:
+        return Who(overload, "automatic", "written out by its formula in workbench/ops/decompose.py")
+    if kind is not None:
+        return Who(overload, "automatic", f"torch-mlir imports it ({kind})")
+    return Who(overload, "host", "nothing here makes it: PyTorch computes it on the host, over the host link")

@@ -1,0 +1,172 @@
+"""Where every tensor lies in DRAM, and which launch must wait for which.
+
+What a caller gives, holds or gets back has its place for the whole journey. Everything between is there from the
+launch that makes it to the last launch that reads it; then its bytes are free for another. All lifetimes are known
+before anything runs, so the plan is made offline: the largest intermediate takes the lowest place at which nothing
+lies that is alive together with it, then the next largest, and so on. Few large tensors are what a peak is made of,
+and smaller ones fit into the gaps that larger ones leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.ir import KernelGraph, Launch, Launches, Storage, TensorType
+
+ALIGNMENT = 4096
+"""Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
+a page is a multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
+
+ELEMENT_BYTES = {
+    "c128": 16, "c64": 8, "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1,
+    "bool": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A storage that wants a place, from launch `first` to launch `last`, both included."""
+
+    value: str
+    bytes: int
+    first: int
+    last: int
+
+    def meets(self, other: Lifetime) -> bool:
+        """Whether both are alive at some launch."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
+    """The launches of a graph, one for each of its kernels, in order.
+
+    `kernels` says for each kernel of the graph which scheduled kernel it runs: identical ones share one. A step on the
+    host is not in it and runs under its own name.
+    """
+    storages = place(lifetimes(lowered), whole=len(lowered.kernels))
+    address = {storage.value: storage.address for storage in storages}
+    base = _bases(lowered)
+    parents = {item.node.name: item.parent for item in lowered.nodes}
+    waits = _Waits(storages)
+    launches: list[Launch] = []
+    for kernel in lowered.kernels:
+        arguments = (*kernel.inputs, *kernel.outputs)
+        reads, writes = ({base.get(value, value) for value in values} for values in (kernel.inputs, kernel.outputs))
+        launches.append(
+            Launch(
+                kernel=kernels.get(kernel.name, kernel.name),
+                name=kernel.name,
+                arguments=arguments,
+                addresses=tuple(address[base.get(value, value)] for value in arguments),
+                after=waits.add(reads, writes),
+                origins=tuple(parents[name] for name in kernel.nodes),
+            )
+        )
+    return Launches(tuple(launches), max((storage.end for storage in storages), default=0), storages)
+
+
+def lifetimes(lowered: KernelGraph) -> list[Lifetime]:
+    """Every storage of a graph: a view is part of its base's. Those that stay for the whole journey come first."""
+    base = _bases(lowered)
+    count = len(lowered.kernels)
+    kept = [item.value for item in lowered.captured.inputs]
+    results = (*lowered.captured.outputs, *(mutation.value for mutation in lowered.captured.mutations))
+    kept = list(dict.fromkeys([*kept, *(base.get(value, value) for value in results)]))
+    made: dict[str, int] = {}
+    used: dict[str, int] = {}
+    for number, kernel in enumerate(lowered.kernels):
+        for value in (*kernel.inputs, *kernel.outputs):
+            made.setdefault(base.get(value, value), number)
+            used[base.get(value, value)] = number
+    whole = [Lifetime(value, storage_bytes(lowered.types[value]), -1, count) for value in kept]
+    between = [value for value in made if value not in kept]
+    return whole + [Lifetime(value, storage_bytes(lowered.types[value]), made[value], used[value]) for value in between]
+
+
+def place(wanted: Sequence[Lifetime], whole: int) -> tuple[Storage, ...]:
+    """A place for every lifetime such that no two that meet overlap. `whole` is how many launches there are.
+
+    What lives throughout lies at the bottom, in the order given, one after the other: nothing could share with it.
+    """
+    bottom = 0
+    found: dict[str, int] = {}
+    rest: list[Lifetime] = []
+    for lifetime in wanted:
+        if lifetime.first < 0 and lifetime.last >= whole:
+            found[lifetime.value] = bottom
+            bottom += _padded(lifetime.bytes)
+        else:
+            rest.append(lifetime)
+    placed: list[tuple[int, Lifetime]] = []
+    for lifetime in sorted(rest, key=lambda item: (-item.bytes, item.first)):
+        start = _lowest_gap(lifetime, bottom, [item for item in placed if item[1].meets(lifetime)])
+        placed.append((start, lifetime))
+        found[lifetime.value] = start
+    return tuple(Storage(item.value, found[item.value], item.bytes, item.first, item.last) for item in wanted)
+
+
+def _lowest_gap(wanted: Lifetime, bottom: int, taken: Iterable[tuple[int, Lifetime]]) -> int:
+    start, size = bottom, _padded(wanted.bytes)
+    for address, other in sorted(taken, key=lambda item: item[0]):
+        if start + size <= address:
+            break
+        start = max(start, address + _padded(other.bytes))
+    return start
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def storage_bytes(kind: TensorType) -> int:
+    """Bytes from the base of a tensor's storage to its last element."""
+    if kind.numel == 0:
+        return 0
+    last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
+    return (last + 1) * ELEMENT_BYTES[kind.dtype]
+
+
+def _bases(lowered: KernelGraph) -> dict[str, str]:
+    return {view.value: view.base for view in lowered.views}
+
+
+class _Waits:
+    """Derives what each launch waits for, fed with the storages that launches read and write, in order.
+
+    A launch waits for those whose results it reads. It must also not write where an earlier one still reads or
+    writes: with addresses used again these are launches it otherwise has nothing to do with. The launches run one
+    after the other today, which keeps both; a simulator that lets them overlap needs both said. The second kind is
+    left out where a chain of waits brings it about already.
+    """
+
+    def __init__(self, storages: Sequence[Storage]) -> None:
+        self._storages = {storage.value: storage for storage in storages}
+        self._maker: dict[str, int] = {}
+        self._touched: dict[str, list[int]] = {}
+        self._before: list[int] = []
+        """For each launch all it comes after, directly or not, as a bit mask."""
+
+    def add(self, reads: set[str], writes: set[str]) -> tuple[int, ...]:
+        """What the next launch waits for, as ascending indices."""
+        after = {self._maker[value] for value in reads if value in self._maker}
+        before = 0
+        for launch in after:
+            before |= self._before[launch] | 1 << launch
+        for launch in sorted(set(self._in_the_way(writes)) - after, reverse=True):
+            if not before >> launch & 1:
+                after.add(launch)
+                before |= self._before[launch] | 1 << launch
+        number = len(self._before)
+        self._before.append(before)
+        self._maker |= dict.fromkeys(writes, number)
+        for value in reads | writes:
+            self._touched.setdefault(value, []).append(number)
+        return tuple(sorted(after))
+
+    def _in_the_way(self, writes: set[str]) -> Iterator[int]:
+        """Earlier launches that touch bytes which this one writes."""
+        for written in map(self._storages.__getitem__, writes):
+            for value, launches in self._touched.items():
+                if self._storages[value].overlaps(written):
+                    yield from launches

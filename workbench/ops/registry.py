@@ -1,0 +1,237 @@
+"""Who makes which operator: one table of registrations, by overload, route and dialect.
+
+A registration says that a value (a template class, a builder function, ...) takes part in one overload on one route. A
+node then takes the first route it has: template, builder, automatic, host (see `stages.lower`). Names are exact:
+`aten.add.Tensor` never stands for `aten.add.Scalar`, and `aten.add` without an overload is written out, when it is
+registered, as every overload over tensors that the op has at that moment. The namespace is part of the name.
+
+A journey keeps the `Registrations` that were in force when it was traced, so what is registered later, or undone by a
+scope that ends, does not change it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import types
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from workbench import errors, ops
+from workbench.ir import Node
+
+V = TypeVar("V", bound=Callable[..., object])
+
+ROUTES: Final = ("template", "builder", "conversion", "executor")
+"""What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
+
+KINDS: Final = ("elementwise", "reduction", "contraction", "tile", "opaque")
+"""What an op is to the fusion rules. An opaque op gets a kernel of its own. A tile op is a template that takes
+pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who registered: the Python object and where it is written."""
+
+    module: str
+    name: str
+    file: str
+    line: int
+
+    @staticmethod
+    def of(value: object) -> Owner:
+        """The owner of a function or a class: where its own code stands."""
+        code = _code_of(value)
+        module = str(getattr(value, "__module__", None) or "builtins")
+        name = str(getattr(value, "__qualname__", type(value).__qualname__))
+        if code is None:
+            return Owner(module, name, "<unknown>", 0)
+        return Owner(module, name, ops.places.cell_name(code.co_filename), code.co_firstlineno)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it was typed into a notebook or a prompt: such code has no file."""
+        return not os.path.exists(self.file)
+
+    def replaces(self, other: Owner) -> bool:
+        """Whether this is the same thing defined again: the same object of a module, or any two cells of one."""
+        if self.module != other.module:
+            return False
+        return (self.file == other.file and self.name == other.name) or (self.is_cell and other.is_cell)
+
+
+def _code_of(value: object) -> types.CodeType | None:
+    """The code of a function, or of the first method of a class."""
+    code = getattr(value, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return code
+    if not isinstance(value, type):
+        return _code_of(type(value)) if type(value).__module__ != "builtins" else None
+    methods = (_code_of(member) for member in vars(value).values() if isinstance(member, types.FunctionType))
+    return next((code for code in methods if code is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One value taking part in one overload."""
+
+    overload: str
+    """`aten.add.Tensor`: namespace, op and overload."""
+    route: str
+    """template, builder, conversion or executor."""
+    owner: Owner
+    value: Callable[..., object]
+    kind: str = ""
+    """One of `KINDS` for templates and builders, empty for the others."""
+    dialect: str = ""
+    """What a builder builds with; empty for the others."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.overload, self.route, self.dialect
+
+
+@dataclass(frozen=True)
+class Registrations:
+    """Registrations as they were at one moment."""
+
+    by_key: Mapping[tuple[str, str, str], Registration] = field(
+        default_factory=dict[tuple[str, str, str], Registration]
+    )
+
+    def __iter__(self) -> Iterator[Registration]:
+        return iter(self.by_key.values())
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
+        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered."""
+        found = [item for item in self if item.overload == overload and item.route == route]
+        preferred = [item for item in found if item.dialect == prefer]
+        return next(iter([*preferred, *found]), None)
+
+    def of(self, overload: str) -> tuple[Registration, ...]:
+        """Every registration of the overload."""
+        return tuple(item for item in self if item.overload == overload)
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects that builders are registered in."""
+        return tuple(sorted({item.dialect for item in self if item.dialect}))
+
+
+class Registry:
+    """Registrations that can be added to, replaced and, with a scope, undone."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str, str], Registration] = {}
+        self._fill: Callable[[Registry], None] | None = None
+
+    def fill_from(self, fill: Callable[[Registry], None]) -> None:
+        """`fill` registers what is shipped, once, before the registry is first used."""
+        self._fill = fill
+
+    def _filled(self) -> dict[tuple[str, str, str], Registration]:
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        return self._by_key
+
+    def now(self) -> Registrations:
+        """The registrations as they are now; later changes do not reach them."""
+        return Registrations(dict(self._filled()))
+
+    def template(self, *overloads: object, kind: str = "opaque") -> Callable[[V], V]:
+        """Decorates a template class: it renders the kernel of these overloads itself."""
+        return self._decorator("template", overloads, kind=kind)
+
+    def builder(self, *overloads: object, dialect: str, kind: str = "opaque") -> Callable[[V], V]:
+        """Decorates a builder: it makes the MLIR of one node of these overloads, in `dialect`, from its operands."""
+        return self._decorator("builder", overloads, kind=kind, dialect=dialect)
+
+    def conversion(self, *overloads: object) -> Callable[[V], V]:
+        """Decorates a conversion: from what was captured of a node to the node, or nodes, that are recorded."""
+        return self._decorator("conversion", overloads)
+
+    def executor(self, *overloads: object) -> Callable[[V], V]:
+        """Decorates an executor: `(inputs, attributes) -> list of tensors`, in place of calling the overload."""
+        return self._decorator("executor", overloads)
+
+    def _decorator(
+        self, route: str, overloads: tuple[object, ...], *, kind: str = "", dialect: str = ""
+    ) -> Callable[[V], V]:
+        if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
+            raise errors.BadRegistration(
+                f"@wb.ops.{route} was given no overload; write the exact name of what it takes part in, as in "
+                f'@wb.ops.{route}("aten.hypot.default"{", dialect=..." if route == "builder" else ""})'
+            )
+
+        def decorate(value: V) -> V:
+            for overload in overloads:
+                for name in ops.names.overloads(overload):
+                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect))
+            return value
+
+        return decorate
+
+    def add(self, new: Registration) -> None:
+        """Adds a registration, in the place of an older one of the same owner; refuses another owner's."""
+        if not callable(new.value):
+            raise errors.BadRegistration(
+                f"the {new.route} of {new.overload} is {new.value!r}; expected a function or a class"
+            )
+        if new.kind and new.kind not in KINDS:
+            raise errors.BadRegistration(
+                f"kind={new.kind!r} of the {new.route} of {new.overload} at {new.owner.place} is unknown; "
+                f"expected one of {', '.join(KINDS)}"
+            )
+        old = self._filled().get(new.key)
+        if old is not None and not new.owner.replaces(old.owner):
+            raise errors.RegistrationClash(
+                f"{new.overload} has a {new.route}{f' in {new.dialect}' if new.dialect else ''} already: "
+                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of {new.owner.module}, "
+                f"{new.owner.place}, claims it too. Keep one of them, or take the old one away first: "
+                f"wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
+            )
+        self._by_key[new.key] = new
+
+    def drop(self, overload: object, route: str | None = None) -> None:
+        """Takes away all registrations of an overload, or those on one route."""
+        wanted = set(ops.names.overloads(overload))
+        gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
+        if not gone:
+            raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
+        for key in gone:
+            del self._by_key[key]
+
+    @contextlib.contextmanager
+    def scope(self) -> Generator[None]:
+        """Undoes, at its end, whatever was registered, replaced or dropped inside."""
+        before = dict(self._filled())
+        try:
+            yield
+        finally:
+            self._by_key.clear()
+            self._by_key.update(before)
+
+
+DEFAULT: Final = Registry()
+"""The registry that `wb.ops` writes to and journeys read: the one thing here that changes while a process runs."""
+
+
+def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:
+    """What makes the template of a node that was lowered for one."""
+    found = registrations.find(node.op, "template")
+    if found is None:
+        raise errors.RegistrationGone(
+            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    return found.value
