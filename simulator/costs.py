@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator import dma, systolic, vector
+from simulator import dma, scalar, systolic, vector
 from simulator.errors import NotYetSupported
 from simulator.machine import Machine
 from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
@@ -15,7 +15,7 @@ from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram,
 # Columns of the instruction table
 CLASS = 0
 CYCLES = 1
-"""Of the unit: a matmul's stream, a vector pass, a copy at its queue's rate."""
+"""Of the unit: a matmul's stream, a vector pass, a copy at its queue's rate, a loop of accesses answered at once."""
 PRELOAD = 2
 LAST = 3
 DRAIN = 4
@@ -25,7 +25,9 @@ ADDRESS = 6
 WRITES = 7
 CHAIN = 8
 """The matmul it accumulates onto without a drain between, -1 for none."""
-COLUMNS = 9
+WAITING = 9
+"""Cycles more that a loop of accesses takes because answers take time."""
+COLUMNS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,11 @@ class Work:
     dependence: I64
     dependence_kind: I64
     moved: I64
-    """Bytes each instruction moves."""
+    """Bytes each instruction moves: from or to DRAM, and within the scratchpad those of a copy."""
+    read: I64
+    """Bytes each instruction reads from DRAM."""
+    written: I64
+    """Bytes each instruction writes to DRAM."""
 
 
 def work(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Work:
@@ -47,22 +53,27 @@ def work(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Wo
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine)
+    direct = scalar.loops(program, addresses, machine)
     matmul = systolic.matmul_cost(program.extent, program.stationary, machine)
-    is_dma, is_matmul = table[:, CLASS] == UnitClass.DMA, table[:, CLASS] == UnitClass.SYSTOLIC
-    vectors = np.where(is_dma | is_matmul, 0, vector.vector_cycles(program, machine))
-    table[:, CYCLES] = np.where(is_dma, copies.cycles, np.where(is_matmul, matmul.stream, vectors))
+    is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
+    table[:, CYCLES] = copies.cycles + direct.work  # each 0 where it is none of its own
+    table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
+    table[:, CYCLES] += np.where(is_vector, vector.vector_cycles(program, machine), 0)
     for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
         table[:, column] = np.where(is_matmul, values, 0)
-    table[:, REQUESTED] = copies.request_bytes
-    table[:, ADDRESS] = copies.address
-    table[:, WRITES] = copies.writes
+    table[:, REQUESTED] = copies.request_bytes + direct.request_bytes
+    table[:, ADDRESS] = np.maximum(copies.address, direct.address)
+    table[:, WRITES] = copies.writes + direct.writes
     table[:, CHAIN] = _chains(program, machine)
+    table[:, WAITING] = direct.waiting
     return Work(
         table,
         program.dependence_start.astype(np.int64),
         program.dependence.astype(np.int64),
         program.dependence_kind.astype(np.int64),
-        copies.bytes,
+        copies.bytes + direct.bytes,
+        np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes),
+        np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes),
     )
 
 
@@ -71,7 +82,7 @@ def check_supported(program: TileProgram, machine: Machine) -> None:
     where = f"kernel {program.kernel!r} on {machine.name!r}"
     if machine.cores > 1 or np.any(program.core > 0):
         raise NotYetSupported("more than one core", where)
-    for opcode in (Opcode.GATHER, Opcode.SCATTER, Opcode.DIRECT, Opcode.BARRIER):
+    for opcode in (Opcode.GATHER, Opcode.SCATTER, Opcode.BARRIER):
         if np.any(program.opcode == opcode):
             raise NotYetSupported(f"the opcode {opcode.name}", where)
 

@@ -2,9 +2,10 @@
 
 Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy
 into the DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that
-would be free first, a vector pass to the vector unit. Issue waits while all queues it could take are full, and while
-an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
-dependences are met and, for a copy, the memory grants it; a matmul's preload may begin while its array still streams.
+would be free first, a vector pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all
+queues it could take are full, and while an instruction `issue_window` places before is not complete. The head of a
+queue starts when its unit is free, its dependences are met and, for what goes to DRAM, the memory grants it; a matmul's
+preload may begin while its array still streams.
 
 Two kinds of events exist, an issue and a start, and the loop always takes the earliest that is possible (an issue
 first, then the oldest instruction). An instruction's whole future is known when it starts, so a start is possible
@@ -29,13 +30,15 @@ from simulator.costs import (
     LAST,
     PRELOAD,
     REQUESTED,
+    WAITING,
     WRITES,
     Work,
     work,
 )
-from simulator.errors import DoesNotFit, LaunchError
+from simulator.errors import LaunchError
 from simulator.jit import compiled
 from simulator.machine import Machine
+from simulator.placement import check_fit
 from simulator.program import I64, TileProgram
 from simulator.spans import (
     BLOCKER,
@@ -57,7 +60,7 @@ from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import verify_tables
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
-_DMA, _SYSTOLIC = 0, 1
+_DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
 _AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
@@ -114,9 +117,7 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
     verify_tables(program)
-    if program.scratchpad_bytes > machine.scratchpad_bytes:
-        sizes = sorted(((buffer.name, buffer.bytes) for buffer in program.buffers), key=lambda pair: -pair[1])
-        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, sizes)
+    check_fit(program, machine.scratchpad_bytes)
 
 
 def _check_launch(index: int, launched: Launched) -> None:
@@ -136,7 +137,7 @@ def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tupl
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
     met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
-    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 1
+    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 2
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
@@ -253,6 +254,8 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
         if table[row, CHAIN] >= 0:
             first = spans[table[row, CHAIN], UNIT]
             last = first + 1
+    elif table[row, CLASS] == _SCALAR:
+        first, last = last, last + 1
     best, least = -1, _NEVER
     for number in range(first, last):
         if unit[number, _COUNT] == depth:
@@ -360,11 +363,12 @@ def _start(
     elif table[row, REQUESTED] > 0:
         sent = dram.serve(memory, state, at, table[row, ADDRESS], table[row, REQUESTED], table[row, WRITES])
         spans[row, PHASE] = max(sent, at + table[row, CYCLES])
-        spans[row, END] = spans[row, PHASE] + dram.latency(memory)
-        spans[row, DONE] = spans[row, END]
+        answered = spans[row, PHASE] + dram.latency(memory)
+        spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
         stage[_BUS_USER] = row
     else:
-        spans[row, PHASE] = spans[row, END] = spans[row, DONE] = at + table[row, CYCLES]
+        spans[row, PHASE] = at + table[row, CYCLES]
+        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
     unit[number, _FREE], unit[number, _LATEST] = spans[row, END], row
     unit[number, _BACKLOG] -= table[row, CYCLES]
 

@@ -11,7 +11,8 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
-from simulator.program import I64, OpClass, Opcode, TileProgram
+from simulator.placement import clashes
+from simulator.program import I64, OpClass, Opcode, Space, TileProgram
 from simulator.spans import Cause, HostCall
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ def violations(trace: Trace) -> list[str]:
     - a span starts when the last of its constraints was met, and its cause is that one
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
-    - buffers lie apart and inside the scratchpad
+    - buffers that are in use at once lie apart, and all inside the scratchpad
     - spans move the bytes their boxes hold
-    - no launch is faster than its bytes at full bandwidth, its products and its element operations at peak rate
+    - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
+      direct accesses at peak rate
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
     """
@@ -115,10 +117,10 @@ def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Itera
 
 
 def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
-    capacity, end = trace.machine.scratchpad_bytes, 0
-    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
-        if buffer.offset < end:
-            yield f"buffer {buffer.name!r} of {program.kernel!r} lies on another"
+    capacity = trace.machine.scratchpad_bytes
+    for low, high in clashes(program):
+        yield f"buffer {high.name!r} of {program.kernel!r} lies on {low.name!r}, which is in use with it"
+    for buffer in program.buffers:
         end = buffer.offset + buffer.bytes
         if end > capacity:
             yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
@@ -133,6 +135,8 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
             asked = row.operands[0].element_bytes
             for extent in row.operands[0].shape:
                 asked *= extent
+        elif row.opcode == Opcode.DIRECT:
+            asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
         if moved[index] != asked:
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
 
@@ -153,7 +157,7 @@ def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]
 def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
-    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE])
+    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT])
     offset = int(np.searchsorted(trace.launch, index))
     moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
     macs = int(program.extent[program.opcode == Opcode.MATMUL].prod(1).sum())
@@ -161,6 +165,7 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
         ("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle),
         ("products", Fraction(macs) / machine.macs_per_cycle),
         ("element operations", _vector_floor(trace, program)),
+        ("direct accesses", _scalar_floor(trace, program)),
     ):
         if end - begin < least:
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
@@ -179,3 +184,15 @@ def _vector_floor(trace: Trace, program: TileProgram) -> Fraction:
         alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector_alus
         special += vectors * int(body[OpClass.SPECIAL]) * machine.special_interval_cycles
     return max(alu, special)
+
+
+def _scalar_floor(trace: Trace, program: TileProgram) -> Fraction:
+    """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
+    machine = trace.machine
+    sent, unanswered = 0, 0
+    for index in np.flatnonzero(program.opcode == Opcode.DIRECT).tolist():
+        for operand in program.instruction(index).operands:
+            far = operand.space == Space.DRAM
+            sent += operand.shape[0]
+            unanswered += operand.shape[0] * (machine.dram_latency_cycles if far else machine.scratchpad_latency_cycles)
+    return max(Fraction(sent, machine.scalar_accesses_per_cycle), Fraction(unanswered, machine.scalar_outstanding))

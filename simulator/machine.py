@@ -65,6 +65,13 @@ class Machine:
     """One step of a reduction tree over the lanes."""
     transpose_cycles_per_vector: int
 
+    scalar_accesses_per_cycle: int
+    """Single elements the scalar unit asks for in a cycle, in DRAM or scratchpad."""
+    scalar_outstanding: int
+    """Its accesses that may be on their way at once."""
+    scratchpad_latency_cycles: int
+    """From a scalar access to the scratchpad to its answer."""
+
     scratchpad_bytes_per_lane: int
     common_memory_bytes: int
     """Memory that all cores share, beyond the scratchpads; 0 is none."""

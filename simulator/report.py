@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.program import Opcode, Space
+from simulator.program import Access, Opcode, Space
 from simulator.spans import CAUSES, HOST_UNIT, Cause
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def critical_path(trace: Trace) -> Iterator[tuple[str, int]]:
     """(label, cycles), backward from the last completion of each launch to its begin, launches in reverse.
 
     A span is on the path until the moment its successor no longer needed it; what it was doing in that time is told
-    apart (a copy's transfer from its latency, a matmul's preload from its stream and drain). Where an instruction
-    was only late because it was issued late, the path goes on through issue.
+    apart (a copy's transfer or a loop of accesses from its latency, a matmul's preload from its stream and drain).
+    Where an instruction was only late because it was issued late, the path goes on through issue.
     """
     intervals = trace.kernel_spans
     first = np.searchsorted(trace.launch, np.arange(len(intervals))).tolist()
@@ -94,6 +94,8 @@ def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
     now = int(trace.start[span])
     if opcode == Opcode.MATMUL:
         parts = [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+    elif opcode == Opcode.DIRECT:
+        parts = [("scalar accesses", phase), ("scalar latency", end)]
     elif opcode == Opcode.HOST:
         parts = [("host link" if trace.instr[span] != 1 else "host compute", end)]
     elif opcode == Opcode.VECTOR or opcode == Opcode.COPY:
@@ -116,13 +118,16 @@ def traffic(trace: Trace) -> list[dict[str, str | int]]:
         for number, argument in enumerate(program.arguments):
             here = (program.space == Space.DRAM) & (program.target == number)
             opcode = program.opcode[owner]
+            direct = opcode == Opcode.DIRECT
+            reads = (opcode == Opcode.LOAD) | (direct & (program.access == Access.READ))
+            writes = (opcode == Opcode.STORE) | (direct & (program.access == Access.WRITE))
             rows.append(
                 {
                     "launch": index,
                     "kernel": launched.kernel,
                     "argument": argument.name,
-                    "read": int(size[here & (opcode == Opcode.LOAD)].sum()),
-                    "written": int(size[here & (opcode == Opcode.STORE)].sum()),
+                    "read": int(size[here & reads].sum()),
+                    "written": int(size[here & writes].sum()),
                 }
             )
     return rows

@@ -87,4 +87,4 @@ HOST_UNIT = "host"
 
 TOTALS = ("dram_read_bytes", "dram_write_bytes", "dram_request_bytes", "copied_bytes", "macs", "alu", "special")
 """Bytes asked of the DRAM and what it moved in whole requests, bytes copied within the scratchpad,
-multiply-accumulates, element operations of the vector unit's ALUs and of its special function unit."""
+multiply-accumulates, element operations of the ALUs and of the special function units, vector and scalar."""

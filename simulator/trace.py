@@ -1,10 +1,11 @@
 """The trace: what every instruction did when, and what it waited for.
 
 A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
-is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named.
-A matmul holds its array until its last row has entered (`end`); its results are complete later (`done`). For all
-others `done` is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; a matmul's
-first streamed row, after what of its preload was not hidden.
+is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named. A matmul
+holds its array until its last row has entered (`end`); its results are complete later (`done`). For all others `done`
+is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; the time a loop of direct
+accesses would take if all were answered at once; a matmul's first streamed row, after what of its preload was not
+hidden.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator import invariants, report, trace_file, vector
+from simulator import invariants, report, scalar, trace_file, vector
 from simulator.costs import REQUESTED
 from simulator.errors import InvariantViolation
 from simulator.machine import Machine
@@ -224,7 +225,7 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
     """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
     queues = [f"dma{index}" for index in range(machine.dma_queues)]
     arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
-    return (*queues, *arrays, "vpu")
+    return (*queues, *arrays, "vpu", "scalar")
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
@@ -234,10 +235,10 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.N
 def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:
     moved, opcode = asked.moved, program.opcode
     macs = program.extent[opcode == Opcode.MATMUL].prod(1).sum()
-    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0)
+    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0) + scalar.operations(program).sum(0)
     return (
-        int(moved[opcode == Opcode.LOAD].sum()),
-        int(moved[opcode == Opcode.STORE].sum()),
+        int(asked.read.sum()),
+        int(asked.written.sum()),
         int(asked.table[:, REQUESTED].sum()),
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),

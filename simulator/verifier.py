@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR, conflicts, unordered
+from simulator.placement import clashes
 from simulator.program import (
     I32,
     I64,
@@ -31,9 +32,9 @@ def verify(program: TileProgram) -> None:
     """Raises `ProgramError` unless the program is well formed and orders all its conflicts.
 
     A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
-    dependences, in which the step from one vector instruction of a core to its next comes for free: a core's vector
-    unit is in order. No other queue promises anything. Conflicts are found from the operands' boxes alone
-    (`hazards.conflicts`).
+    dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
+    from one loop of direct accesses to the next: these units are in order. No other queue promises anything. Conflicts
+    are found from the operands' boxes alone (`hazards.conflicts`).
     """
     verify_structure(program)
     found = [
@@ -58,6 +59,12 @@ def verify_tables(program: TileProgram) -> None:
     found = list(_table_violations(program))
     if not found:
         found = [*_buffer_violations(program), *_operand_violations(program), *_dependence_violations(program)]
+    if not found:
+        found = [
+            f"buffers {low.name!r} and {high.name!r} share scratchpad bytes from {high.offset} on, "
+            "and are in use at the same time"
+            for low, high in islice(clashes(program), MOST)
+        ]
     if found:
         raise ProgramError(program.kernel, found)
 
@@ -103,13 +110,9 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _buffer_violations(program: TileProgram) -> Iterator[str]:
-    end, before = 0, ""
-    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
+    for buffer in program.buffers:
         if buffer.slots < 1 or buffer.slot_bytes < 1 or buffer.offset < 0:
             yield f"buffer {buffer.name!r} has {buffer.slots} slots of {buffer.slot_bytes} bytes at {buffer.offset}"
-        if buffer.offset < end:
-            yield f"buffers {before!r} and {buffer.name!r} share scratchpad bytes from {buffer.offset} on"
-        end, before = max(end, buffer.offset + buffer.bytes), buffer.name
 
 
 def _operand_violations(program: TileProgram) -> Iterator[str]:
@@ -209,10 +212,25 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
             yield f"{_label(program, index)} computes on DRAM"
         if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
             yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
+    elif row.opcode == Opcode.DIRECT:
+        yield from _direct_violations(program, index, row)
     for operand in row.operands:
         written = operand.space == Space.DRAM and operand.access & Access.WRITE
         if written and not program.arguments[operand.target].written:
             yield f"{_label(program, index)} writes argument {program.arguments[operand.target].name!r}, an input"
+
+
+def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations."""
+    label = _label(program, index)
+    if len(row.extent) != 1 or not row.operands:
+        yield f"{label} is no loop of accesses: extent {row.extent}, {len(row.operands)} operands"
+        return
+    for operand in row.operands:
+        if len(operand.shape) != 1 or operand.access == Access.READ_WRITE:
+            yield f"{label} has an operand that is not one load or store of an element per iteration"
+        elif operand.shape[0] > row.extent[0]:
+            yield f"{label} accesses {operand.shape[0]} elements in {row.extent[0]} iterations"
 
 
 def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:

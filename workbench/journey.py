@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.compare import Pair
     from workbench.ops.registry import Registrations
     from workbench.stages.capture import CapturedProgram
-    from workbench.stages.schedule import UserMapping
 
 T = TypeVar("T")
 

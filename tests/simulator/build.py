@@ -89,6 +89,11 @@ class Made:
         shape = extent or write.shape
         return self.add(Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts)
 
+    def direct(self, *accesses: Operand, points: int = 0, counts: tuple[int, int, int, int] = (0, 0, 0, 1)) -> int:
+        """A loop of loads and stores, as many iterations as the longest of them."""
+        extent = (points or max(operand.shape[0] for operand in accesses),)
+        return self.add(Instruction(Opcode.DIRECT, 0, (), accesses, extent), counts)
+
     def build(self) -> TileProgram:
         return self.builder.build()
 
@@ -129,4 +134,36 @@ def matmul_chain(m: int, n: int, k: int, tile: int, slots: int = 2) -> TileProgr
                 step += 1
             made.store(acc, made.dram("out", square, i * n + j))
             block += 1
+    return made.build()
+
+
+def elements(operand: Operand, access: Access = Access.READ, *, stride: int = 1, count: int | None = None) -> Operand:
+    """One load or store of a loop: elements from the operand's first one on."""
+    shape = (operand.shape[0] if count is None else count,)
+    return replace(operand, shape=shape, strides=(stride,), access=access)
+
+
+def direct_copy(rows: int, columns: int) -> TileProgram:
+    """`out = x`, element by element: one instruction a row."""
+    made = Made()
+    made.argument("x", (rows, columns))
+    made.argument("out", (rows, columns), written=True)
+    for row in range(rows):
+        source, target = (made.dram(name, (columns,), row * columns) for name in ("x", "out"))
+        made.direct(elements(source), elements(target, Access.WRITE))
+    return made.build()
+
+
+def tiled_copy(rows: int, columns: int, tile: int, slots: int) -> TileProgram:
+    """`out = x` through the scratchpad, `tile` rows at a time: loaded, passed through the vector unit, stored."""
+    made = Made()
+    made.argument("x", (rows, columns))
+    made.argument("out", (rows, columns), written=True)
+    made.buffer("in", tile * columns, slots)
+    made.buffer("result", tile * columns, slots)
+    for number in range(rows // tile):
+        at, slot, shape = number * tile * columns, number % slots, (tile, columns)
+        made.load(made.dram("x", shape, at), made.pad("in", shape, slot))
+        made.vector([made.pad("in", shape, slot)], made.pad("result", shape, slot), (0, 0, 0, 1))
+        made.store(made.pad("result", shape, slot), made.dram("out", shape, at))
     return made.build()

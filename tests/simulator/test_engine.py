@@ -178,7 +178,7 @@ def test_a_program_larger_than_the_scratchpad_does_not_fit() -> None:
     assert caught.value.buffers == (("big", 240_000), ("small", 40_000))
 
 
-@pytest.mark.parametrize("opcode", [Opcode.GATHER, Opcode.SCATTER, Opcode.DIRECT, Opcode.BARRIER])
+@pytest.mark.parametrize("opcode", [Opcode.GATHER, Opcode.SCATTER, Opcode.BARRIER])
 def test_opcodes_of_later_versions_say_so(opcode: Opcode) -> None:
     made = Made()
     made.add(Instruction(opcode, 0, (), (), ()))
@@ -199,11 +199,12 @@ def test_launches_must_make_sense() -> None:
 
 
 SCRIPT = """
-from tests.simulator.build import elementwise, matmul_chain
+from tests.simulator.build import direct_copy, elementwise, matmul_chain
 from simulator import Launched, load_machine, simulate
 for name in ("tpu-v3", "edge-8x8"):
     machine = load_machine(name, queue_depth=3, issue_window=9)
     launches = [Launched("a", elementwise(9, 3), (0, 64)), Launched("b", matmul_chain(48, 32, 64, 16), (0, 8, 4096))]
+    launches.append(Launched("c", direct_copy(5, 9), (0, 4)))
     print(simulate(launches, machine).digest())
 """
 

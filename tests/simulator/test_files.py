@@ -153,5 +153,5 @@ def test_a_trace_with_an_unknown_unit_is_refused(tmp_path: Path) -> None:
     arrays = arrays_of(path)
     arrays["unit"] = arrays["unit"] + 100
     np.savez(path, **arrays)  # type: ignore[arg-type]
-    with pytest.raises(FileFormatError, match="unit holds values that are not between 0 and 10"):
+    with pytest.raises(FileFormatError, match="unit holds values that are not between 0 and 11"):
         Trace.load(path)

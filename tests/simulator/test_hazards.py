@@ -14,7 +14,7 @@ from simulator import Launched, load_machine, simulate, verify
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.mutants import drop_edge, implied, remove_slot, slot_implied
 from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain
+from tests.simulator.build import Made, elements, elementwise, matmul_chain
 
 RAW, WAR, WAW = (
     DependenceKind.READ_AFTER_WRITE,
@@ -199,14 +199,26 @@ def _square(draw: st.DrawFn, made: Made, access: Access = Access.READ) -> Operan
     return dataclasses.replace(slot, strides=(16, 1))
 
 
+def _row(draw: st.DrawFn, made: Made) -> Operand:
+    """Up to 16 elements of a row, a column or one place, in a tensor or a slot."""
+    place = made.dram(draw(st.sampled_from("xy")), (1,)) if draw(st.booleans()) else _square(draw, made)
+    stride, count = draw(st.sampled_from([0, 1, 2, 15])), draw(st.integers(1, 8))
+    access = draw(st.sampled_from([Access.READ, Access.WRITE]))
+    return elements(place, access, stride=stride, count=count)
+
+
 @st.composite
 def programs(draw: st.DrawFn, most: int = 24) -> TileProgram:
-    """Loads, stores, copies, vector passes and matmuls on often overlapping squares of three slots and two tensors."""
+    """Loads, stores, copies, vector passes, matmuls and loops of single accesses on often overlapping squares and rows
+    of three slots and two tensors.
+    """
     made = Made()
     made.argument("x", (16, 16), written=True)
     made.argument("y", (16, 16), written=True)
     made.buffer("t", 256, 3)
-    kinds = st.sampled_from(["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain"])
+    kinds = st.sampled_from(
+        ["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain", "direct", "direct"]
+    )
     accumulator = _square(draw, made)
     for kind in draw(st.lists(kinds, min_size=1, max_size=most)):
         outside = made.dram(draw(st.sampled_from("xy")), (8, 8), draw(st.sampled_from([0, 8, 64, 128])))
@@ -219,6 +231,9 @@ def programs(draw: st.DrawFn, most: int = 24) -> TileProgram:
             made.move(Opcode.COPY, here, there)
         elif kind == "vector":
             made.vector([here], there, (1, draw(st.integers(0, 1)), 0, 0))
+        elif kind == "direct":
+            accesses = [_row(draw, made) for _ in range(draw(st.integers(1, 3)))]
+            made.direct(*accesses, points=16, counts=(draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0))
         else:
             target = accumulator if kind == "chain" else _square(draw, made)
             made.matmul(here, there, target, accumulates=kind == "chain" or draw(st.booleans()))

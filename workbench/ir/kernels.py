@@ -108,6 +108,18 @@ class Absorbed:
 
 
 @dataclass(frozen=True, slots=True)
+class Hook:
+    """A run of pointwise nodes as the body of one linalg op, which a template puts on its own tile."""
+
+    place: int
+    """Which input's tile it works on, -1 for the output's."""
+    body: str
+    """Its block, from the label to the yield, every SSA name with a prefix of its own."""
+    origin: int
+    """Kernel-local origin id of its last node."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelModule:
     """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs."""
 
@@ -120,6 +132,10 @@ class KernelModule:
     origins: tuple[str, ...]
     """Kernel-local origin id -> lowered node name."""
     absorbed: tuple[Absorbed, ...]
+    handwritten: bool = False
+    """It comes from a template: in the scheduled form already, rendered for a nominal machine."""
+    hooks: tuple[Hook, ...] = ()
+    """The pointwise neighbours that share a template's kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,23 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Reading the tile program off the scheduled form.
 
-The module is first compiled to closures, one per op, then run: loops count, index arithmetic is evaluated,
-subviews become boxes, and every linalg op of every iteration becomes one instruction. What an instruction costs
-and waits for follows from its operands and its body alone; no name of an ATen op is looked at.
+Every linalg op of every iteration becomes one instruction, and so does every innermost loop of unstaged accesses.
+What an instruction costs and waits for follows from its operands and its body alone; no name of an ATen op is
+looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 from torch_mlir import ir
 
 from simulator.hazards import DependenceTracker
 from simulator.machine import Machine
+from simulator.placement import placed
 from simulator.program import (
     MAX_RANK,
     Access,
@@ -29,54 +32,13 @@ from simulator.program import (
     Space,
     TileProgram,
 )
-from workbench.mlir.affine import affine_map, compile_expr, constant_of, loop_bounds
-from workbench.mlir.bindings import (
-    Index,
-    Value,
-    element_bytes,
-    function_of,
-    integer,
-    integers,
-    shape_of,
-    space_of,
-    subview_groups,
-)
+from workbench.mlir import direct
+from workbench.mlir.bindings import Value, element_bytes, function_of, integer, space_of
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
-from workbench.mlir.instructions import Description, describe, lane_of
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A memref's concrete place: where it starts, its extents and its strides, in elements."""
-
-    space: Space
-    target: int
-    slot: int
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    element_bytes: int
-
-    def operand(self, access: Access) -> Operand:
-        shape, strides = self.shape, self.strides
-        if len(shape) > MAX_RANK:
-            kept = [axis for axis, extent in enumerate(shape) if extent != 1]
-            shape, strides = tuple(shape[a] for a in kept), tuple(strides[a] for a in kept)
-        return Operand(self.space, self.target, self.slot, self.offset, shape, strides, self.element_bytes, access)
-
-
-@dataclass
-class _State:
-    """What is known while the closures run: values of index values, boxes of memrefs."""
-
-    indices: list[int]
-    boxes: list[Box]
-    counters: list[int]
-    """Iteration number of each loop around, outermost first."""
-
-
-_Step = Callable[[_State], None]
+from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
+from workbench.mlir.instructions import Description, class_counts, describe, lane_of
+from workbench.mlir.origins import origins_of
 
 
 def extract(
@@ -85,199 +47,146 @@ def extract(
     kernel: str,
     origins: Sequence[str],
     machine: Machine,
+    anchor: int = 0,
 ) -> TileProgram:
-    """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it."""
+    """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it.
+
+    An op that names no origin, as in hand-written text, comes from the node `anchor`.
+    """
     with located.context:
-        return _Extractor(located, text, kernel, origins, machine).run()
+        lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
+        return _Extractor(kernel, lines, origins, machine, anchor).run(located)
 
 
-@dataclass
-class _Extractor:
-    located: ir.Module
-    text: str
-    kernel: str
-    origins: Sequence[str]
-    machine: Machine
-    index_of: dict[Value, int] = field(default_factory=dict)
-    box_of: dict[Value, int] = field(default_factory=dict)
+@dataclass(frozen=True, slots=True)
+class _Zeroed:
+    """A fill with zero that waits for what comes next: a matmul can start from zero by itself.
 
-    def run(self) -> TileProgram:
-        self.lines = dict(zip(operations(self.located.operation), self._lines(), strict=True))
-        self.builder = ProgramBuilder(self.kernel, origin_names=list(self.origins))
+    An array that begins a K chain overwrites its accumulators, so such a fill is no work of its own.
+    """
+
+    description: Description
+    op: int
+    iteration: tuple[int, ...]
+    operand: Operand
+    extent: tuple[int, ...]
+
+
+class _Extractor(Evaluator):
+    """Runs the module and collects what its ops do."""
+
+    def __init__(
+        self, kernel: str, lines: dict[ir.Operation, int], origins: Sequence[str], machine: Machine, anchor: int
+    ) -> None:
+        super().__init__(kernel, lines)
+        self.machine, self.anchor = machine, anchor
+        self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
-        self.loops: list[str] = []
         self.bytes_used = 0
-        entry = function_of(self.located).regions[0].blocks[0]
-        self.boxes: list[Box] = []
-        for number, argument in enumerate(entry.arguments):
-            self._argument(number, argument, _is_written(argument))
-        steps = self._block(entry)
-        state = _State([0] * len(self.index_of), self.boxes + [_NOWHERE] * (len(self.box_of) - len(self.boxes)), [])
+
+    def run(self, module: ir.Module) -> TileProgram:
+        entry = function_of(module).regions[0].blocks[0]
+        boxes = [argument_box(number, argument) for number, argument in enumerate(entry.arguments)]
+        for number, (argument, box) in enumerate(zip(entry.arguments, boxes, strict=True)):
+            self.box_of[argument] = number
+            written = _is_written(argument)
+            self.builder.arguments.append(
+                Argument(f"arg{number}", box.shape, box.strides, box.offset, box.element_bytes, written)
+            )
+        steps = self.block(entry)
+        state = self.state(boxes)
         for step in steps:
             step(state)
         for zeroed in list(self.zeroed.values()):
             self._flush((zeroed.operand,))
-        return self.builder.build()
+        return placed(self.builder.build(), self.machine.scratchpad_bytes)
 
-    def _lines(self) -> list[int]:
-        """The line of each op, in the order of the text."""
-        module = parse(self.text, self.located.context)  # named: an op does not keep its module alive
-        return [line_of(op.location) or 0 for op in operations(module.operation)]
-
-    def _argument(self, number: int, argument: Value, written: bool) -> None:
-        memref = ir.MemRefType(argument.type)
-        strides, offset = memref.get_strides_and_offset()
-        size = element_bytes(memref)
-        shape = tuple(memref.shape)
-        self.builder.arguments.append(Argument(f"arg{number}", shape, tuple(strides), offset, size, written))
-        self.box_of[argument] = len(self.box_of)
-        self.boxes.append(Box(Space.DRAM, number, 0, offset, shape, tuple(strides), size))
-
-    def _block(self, block: ir.Block) -> list[_Step]:
-        steps: list[_Step] = []
-        for op in block.operations:
-            step = self._op(op.operation)
-            if step is not None:
-                steps.append(step)
-        return steps
-
-    def _op(self, op: ir.Operation) -> _Step | None:
-        name = op.name
-        if name == "scf.for":
-            return self._loop(op)
-        if name in ("affine.min", "affine.max", "affine.apply"):
-            return self._index(op)
-        if name == "memref.alloc":
-            return self._alloc(op)
-        if name == "memref.subview":
-            return self._subview(op)
-        if name in ("memref.expand_shape", "memref.collapse_shape", "memref.cast", "memref.reinterpret_cast"):
-            return self._reshape(op)
-        if name.startswith("linalg."):
-            return self._instruction(op)
-        return None  # constants are read where they are used; deallocations cost nothing
-
-    def _loop(self, op: ir.Operation) -> _Step:
-        low, high, stride = loop_bounds(op)
-        body = op.regions[0].blocks[0]
-        variable = self._new_index(body.arguments[0])
-        self.loops.append(f"i{len(self.loops)}")
-        steps = self._block(body)
-        self.loops.pop()
-
-        def run(state: _State) -> None:
-            state.counters.append(0)
-            for number, value in enumerate(range(low, high, stride)):
-                state.indices[variable] = value
-                state.counters[-1] = number
-                for step in steps:
-                    step(state)
-            state.counters.pop()
-
-        return run
-
-    def _new_index(self, value: Value) -> int:
-        return self.index_of.setdefault(value, len(self.index_of))
-
-    def _read(self, value: Index) -> Callable[[_State], int]:
-        """How to get an index operand's value while running."""
-        constant = value if isinstance(value, int) else constant_of(value)
-        if constant is not None:
-            return lambda state: constant
-        assert not isinstance(value, int)
-        position = self._new_index(value)
-        return lambda state: state.indices[position]
-
-    def _index(self, op: ir.Operation) -> _Step:
-        target = self._new_index(op.results[0])
-        operands = [self._read(operand) for operand in op.operands]
-        results = [compile_expr(expr) for expr in affine_map(op).results]
-        choose = max if op.name == "affine.max" else min
-
-        def run(state: _State) -> None:
-            dims = [read(state) for read in operands]
-            state.indices[target] = choose(result(dims) for result in results)
-
-        return run
-
-    def _alloc(self, op: ir.Operation) -> _Step:
-        kind = ir.MemRefType(op.results[0].type)
+    def place_buffer(self, op: ir.Operation) -> Box:
         assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
+        kind = ir.MemRefType(op.results[0].type)
         slots = integer(op, SLOTS) if SLOTS in op.attributes else 1
-        shape = tuple(kind.shape)
-        size = element_bytes(kind)
-        tile = shape[1:] if slots > 1 else shape
-        elements = 1
-        for extent in tile:
-            elements *= extent
-        slot_bytes = self.machine.pad_to_lanes(elements * size)
+        shape, size = tuple(kind.shape), element_bytes(kind)
+        slot_bytes = self.machine.pad_to_lanes(math.prod(shape[1:] if slots > 1 else shape) * size)
         number = len(self.builder.buffers)
         self.builder.buffers.append(Buffer(f"buf{number}", slot_bytes, slots, self.bytes_used, size))
         self.bytes_used += slot_bytes * slots
-        box = Box(Space.SCRATCHPAD, number, -slots if slots > 1 else 0, 0, shape, _row_major(shape), size)
-        place = self.box_of.setdefault(op.results[0], len(self.box_of))
+        return Box(Space.SCRATCHPAD, number, -slots if slots > 1 else 0, 0, shape, row_major(shape), size)
 
-        def run(state: _State) -> None:
-            state.boxes[place] = box
-
-        return run
-
-    def _subview(self, op: ir.Operation) -> _Step:
-        source = self.box_of[op.operands[0]]
-        place = self.box_of.setdefault(op.results[0], len(self.box_of))
-        offsets, sizes, steps = ([self._read(each) for each in group] for group in subview_groups(op))
-        kept = _kept_axes(op)
-
-        def run(state: _State) -> None:
-            base = state.boxes[source]
-            starts = [read(state) for read in offsets]
-            slot, strides, first = base.slot, base.strides, 0
-            if slot < 0:  # the whole multi-slot buffer: its leading axis chooses the slot
-                slot, first = starts[0], 1
-            moved = sum(a * b for a, b in zip(starts[first:], strides[first:], strict=True))
-            extents = [read(state) for read in sizes]
-            scaled = [stride * read(state) for stride, read in zip(strides, steps, strict=True)]
-            state.boxes[place] = Box(
-                base.space,
-                base.target,
-                slot,
-                base.offset + moved,
-                tuple(extents[axis] for axis in kept),
-                tuple(scaled[axis] for axis in kept),
-                base.element_bytes,
-            )
-
-        return run
-
-    def _reshape(self, op: ir.Operation) -> _Step:
-        """A reshape of static extents: the same first element, the strides its type says."""
-        source = self.box_of[op.operands[0]]
-        place = self.box_of.setdefault(op.results[0], len(self.box_of))
-        kind = ir.MemRefType(op.results[0].type)
-        shape, strides = tuple(kind.shape), tuple(kind.get_strides_and_offset()[0])
-
-        def run(state: _State) -> None:
-            base = state.boxes[source]
-            state.boxes[place] = Box(
-                base.space, base.target, base.slot, base.offset, shape, strides, base.element_bytes
-            )
-
-        return run
-
-    def _instruction(self, op: ir.Operation) -> _Step:
+    def linalg(self, op: ir.Operation) -> Step:
         description = describe(op)
+        if not description.origins:
+            description = replace(description, origins=self._origins(op))
         places = [self.box_of[value] for value in description.memrefs]
-        number = len(self.builder.ops)
-        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), description.class_counts))
+        number = self._op_info(op, description.class_counts)
         accesses = description.accesses
 
-        def run(state: _State) -> None:
+        def run(state: State) -> None:
             boxes = [state.boxes[place] for place in places]
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
             self._emit(description, number, tuple(state.counters), boxes, operands)
 
         return run
+
+    def access(self, op: ir.Operation) -> Step:
+        """One element: noted when a whole loop is evaluated, an instruction of its own otherwise."""
+        place = self.box_of[op.operands[direct.element_of(op)]]
+        positions = [self.read(value) for value in list(op.operands)[direct.element_of(op) + 1 :]]
+        access = Access.READ if op.name == "memref.load" else Access.WRITE
+        line, origins = self.lines[op], self._origins(op)
+        number = -1 if self._inside_loop else self._op_info(op, class_counts([]))
+
+        def run(state: State) -> None:
+            count = len(state.mask) if np.ndim(state.mask) else 1
+            where = [read(state) for read in positions]
+            touched = direct.touch(state.boxes[place], where, state.mask, count, access)
+            if number < 0:
+                state.touched.append(touched)
+            else:
+                self._emit_direct([touched], number, line, tuple(state.counters), origins)
+
+        return run
+
+    _inside_loop = False
+
+    def access_loop(self, op: ir.Operation) -> Step:
+        low, high, stride = self.bounds(op)
+        assert stride is not None, "a step that is computed"
+        body = op.regions[0].blocks[0]
+        variable = self.new_index(body.arguments[0])
+        number = self._op_info(op, class_counts(list(body.operations)))
+        line, origins = self.lines[op], self._origins(op)
+        self._inside_loop = True
+        steps = self.block(body)
+        self._inside_loop = False
+
+        def run(state: State) -> None:
+            values = np.arange(low(state), high(state), stride, dtype=np.int64)
+            if not len(values):
+                return
+            state.indices[variable], state.mask, state.touched = values, np.ones(len(values), bool), []
+            for step in steps:
+                step(state)
+            self._emit_direct(state.touched, number, line, tuple(state.counters), origins)
+            state.mask = True
+
+        return run
+
+    def _op_info(self, op: ir.Operation, counts: tuple[int, ...]) -> int:
+        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts))
+        return len(self.builder.ops) - 1
+
+    def _origins(self, op: ir.Operation) -> tuple[int, ...]:
+        return origins_of(op) or (self.anchor,)
+
+    def _emit_direct(
+        self, touches: list[direct.Touch], number: int, line: int, iteration: tuple[int, ...], origins: tuple[int, ...]
+    ) -> None:
+        operands = direct.operands(touches, self.kernel, line)
+        if operands:
+            self._flush(operands)
+            extent = (direct.points(operands),)
+            self._add(Instruction(Opcode.DIRECT, number, iteration, operands, extent, origins=origins))
 
     def _emit(
         self,
@@ -342,25 +251,8 @@ class _Extractor:
         self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Zeroed:
-    """A fill with zero that waits for what comes next: a matmul can start from zero by itself.
-
-    An array that begins a K chain overwrites its accumulators, so such a fill is no work of its own.
-    """
-
-    description: Description
-    op: int
-    iteration: tuple[int, ...]
-    operand: Operand
-    extent: tuple[int, ...]
-
-
 def _place(operand: Operand) -> tuple[int, int, int]:
     return operand.space, operand.target, operand.slot
-
-
-_NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)
 
 
 def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ...], int]:
@@ -372,31 +264,17 @@ def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ..
     return tuple(extent[dim] for dim in kept), mask
 
 
+def _lines(text: str, context: ir.Context) -> list[int]:
+    module = parse(text, context)  # named: an op does not keep its module alive
+    return [line_of(op.location) or 0 for op in operations(module.operation)]
+
+
 def _is_written(argument: Value) -> bool:
-    """Whether some copy stores to an argument."""
+    """Whether some copy or store writes an argument."""
     for use in argument.uses:
         op = use.owner.operation
-        if op.name == "linalg.copy" and use.operand_number == 1:
+        if op.name in ("linalg.copy", "memref.store") and use.operand_number == 1:
             return True
-        if not op.name.startswith("linalg.") and any(_is_written(result) for result in op.results):
+        if op.name.startswith("memref.") and any(_is_written(result) for result in op.results):
             return True
     return False
-
-
-def _kept_axes(op: ir.Operation) -> list[int]:
-    """Axes of a subview that its result keeps: unit extents may be dropped."""
-    shape, sizes = shape_of(op.results[0]), integers(op, "static_sizes")
-    kept: list[int] = []
-    for axis, size in enumerate(sizes):
-        left, wanted = len(sizes) - axis, len(shape) - len(kept)
-        if wanted and (left == wanted or size != 1 or shape[len(kept)] == 1):
-            kept.append(axis)
-    assert len(kept) == len(shape), "a subview drops unit extents only"
-    return kept
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [1] * len(shape)
-    for axis in reversed(range(len(shape) - 1)):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)

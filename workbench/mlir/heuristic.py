@@ -20,6 +20,9 @@ from workbench.mlir.payload import Payload, PayloadOp
 STEPS = 8
 """Tiles aimed at: the first load and the last store are then an eighth of the transfer time each."""
 
+SLOTS = 2
+"""Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
+
 TOLERANCE = 0.02
 """Of contraction tilings estimated this close to the fastest, the one with the fewest and largest tiles is taken."""
 

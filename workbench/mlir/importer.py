@@ -138,14 +138,19 @@ def _native_stderr() -> Generator[Callable[[], str]]:
 
 
 def memref_type(kind: TensorType) -> ir.Type:
-    """The argument's memref: static strides and offset. A stride over an extent of one says nothing and is 0-free."""
+    """The argument's memref type: static strides and offset."""
+    return ir.Type.parse(memref_type_text(kind))
+
+
+def memref_type_text(kind: TensorType) -> str:
+    """The argument's memref as text. The stride of an extent of one says nothing, and is that of what lies inside."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
             strides[axis] = strides[axis + 1] * kind.shape[axis + 1] if axis + 1 < len(strides) else 1
     dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
     offset = f", offset: {kind.offset}" if kind.offset else ""
-    return ir.Type.parse(f"memref<{dims}, strided<{strides}{offset}>>")
+    return f"memref<{dims}, strided<{strides}{offset}>>"
 
 
 _ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -68,7 +68,9 @@ def describe(op: ir.Operation) -> Description:
         role,
         tuple(memrefs),
         tuple(accesses),
-        _class_counts(op) if role not in ("contraction", "copy") else (0,) * len(OpClass),
+        class_counts(op.regions[0].blocks[0].operations)
+        if role not in ("contraction", "copy")
+        else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
         tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order),
         origins_of(op),
@@ -105,12 +107,13 @@ _SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite",
 _FREE = {"linalg.yield", "linalg.index", "arith.constant"}
 
 
-def _class_counts(op: ir.Operation) -> tuple[int, ...]:
+def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
+    """Operations on data by `OpClass` in a body; one that only passes values on counts as a move."""
     counts = [0] * len(OpClass)
-    for inner in op.regions[0].blocks[0].operations:
+    for inner in body:
         full = inner.operation.name
         dialect, _, name = full.partition(".")
-        if full in _FREE:
+        if full in _FREE or dialect not in ("arith", "math") or _only_indices(inner.operation):
             continue
         if (dialect == "math" and name not in _SIMPLE_MATH) or name in _SLOW:
             counts[OpClass.SPECIAL] += 1
@@ -121,6 +124,11 @@ def _class_counts(op: ir.Operation) -> tuple[int, ...]:
     if not any(counts):
         counts[OpClass.MOVE] = 1
     return tuple(counts)
+
+
+def _only_indices(op: ir.Operation) -> bool:
+    """Address arithmetic, which runs beside the data."""
+    return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))
 
 
 def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine) -> int:

@@ -139,8 +139,9 @@ class NativeProgram:
         cache: KernelCache,
         hosts: Mapping[str, HostFunction] = NO_HOSTS,
     ) -> NativeProgram:
-        """Runs the rendered modules, untiled."""
-        native = {item.kernel: partial(cache.rendered, item.mlir, item.kernel) for item in modules}
+        """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
+        compilers = {item.kernel: cache.scheduled if item.handwritten else cache.rendered for item in modules}
+        native = {item.kernel: partial(compilers[item.kernel], item.mlir, item.kernel) for item in modules}
         return cls(lowered, {**native, **_hosted(hosts)})
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:

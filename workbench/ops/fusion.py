@@ -1,10 +1,11 @@
 """Which nodes share a kernel: rules as data, a legality check for whole groups, and the grouping itself.
 
-A kernel makes exactly one value, unless it is opaque. Four kinds exist, by what anchors them:
+A kernel makes exactly one value, unless it is opaque. Five kinds exist, by what anchors them:
 
 elementwise   pointwise ops over one iteration space
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product, followed by pointwise ops on its result
+tile          one template, with pointwise ops on the tiles it loads and stores
 opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
 
 What an op is follows from its overload; for a node that somebody registered for, from the kind it was registered with.
@@ -124,6 +125,24 @@ def _epilogue(group: Candidate) -> str:
     return ""
 
 
+def _hooks(group: Candidate) -> str:
+    """One template; before and after it, pointwise ops of one tensor each, of its shape and element type."""
+    templates = group.of("tile")
+    if len(templates) != 1:
+        return "one kernel holds one template"
+    (template,) = templates
+    made = {value for node in group.nodes for value in node.results}
+    for node in group.nodes:
+        tensors = {group.types[value] for value in (*node.operands, *node.results)}
+        if node is not template and len({(kind.shape, kind.dtype) for kind in tensors}) != 1:
+            return "a template's hooks work on tiles in place: shape and element type must stay"
+        after = template.results[0] in node.operands or any(value in made for value in node.operands)
+        outside = [value for value in node.operands if value not in made]
+        if node is not template and outside and (after or len(outside) > 1):
+            return "a template's hooks have its own tiles at hand, and no tile of another tensor"
+    return ""
+
+
 def _shapes(shapes: Iterable[Shape]) -> str:
     return " and ".join("x".join(map(str, shape)) or "a single number" for shape in sorted(shapes))
 
@@ -137,8 +156,8 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
-OPAQUE = frozenset({"opaque"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE
+OPAQUE, TILE = frozenset({"opaque"}), frozenset({"tile"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE
 
 ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
@@ -182,6 +201,24 @@ RULES: tuple[Rule, ...] = (
         ),
         "one kernel holds one product",
     ),
+    Rule(
+        "template prologue", POINTWISE, TILE, _hooks,
+        "a pointwise op runs on the tile that the template has loaded",
+    ),
+    Rule(
+        "template epilogue", TILE, POINTWISE, _hooks,
+        "a pointwise op runs on the template's tile before it is stored",
+    ),
+    Rule(
+        "beside a template", TILE, REDUCTION | CONTRACTION | TILE,
+        _never("a template's hooks take pointwise ops only"),
+        "a template has a kernel of its own",
+    ),
+    Rule(
+        "before a template", REDUCTION | CONTRACTION, TILE,
+        _never("a template's hooks take pointwise ops only"),
+        "a template has a kernel of its own",
+    ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
@@ -197,6 +234,12 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     group = Candidate(tuple(nodes), types, classes)
     if group.of("opaque") and len(group.nodes) > 1:
         return ALONE
+    if group.of("tile"):
+        return (
+            _hooks(group)
+            if len(group.of("pointwise")) == len(group.nodes) - 1
+            else "a template takes pointwise ops only"
+        )
     if products := group.of("contraction"):
         reductions = group.of("reduction")
         return rule_for(products[0], reductions[0], classes).condition(group) if reductions else _epilogue(group)
@@ -206,7 +249,7 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
 def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
     """The kind of a kernel of these nodes: what anchors it."""
     found = {node_class(node, classes) for node in nodes}
-    return next((kind for kind in ("opaque", "contraction", "reduction") if kind in found), "elementwise")
+    return next((kind for kind in ("opaque", "tile", "contraction", "reduction") if kind in found), "elementwise")
 
 
 @dataclass
@@ -232,7 +275,7 @@ class Grouping:
                     self._users[self._maker[value].name].append(node)
         self.group_of = dict(self._place)
         self._members: dict[int, tuple[Node, ...]] = {index: (node,) for index, node in enumerate(self.nodes)}
-        for anchor in ("contraction", "reduction"):
+        for anchor in ("tile", "contraction", "reduction"):
             for node in self.nodes:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)

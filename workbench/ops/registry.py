@@ -19,14 +19,16 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from workbench import errors, ops
+from workbench.ir import Node
 
 V = TypeVar("V", bound=Callable[..., object])
 
 ROUTES: Final = ("template", "builder", "conversion", "executor")
 """What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
 
-KINDS: Final = ("elementwise", "reduction", "contraction", "opaque")
-"""What an op is to the fusion rules. An opaque op gets a kernel of its own."""
+KINDS: Final = ("elementwise", "reduction", "contraction", "tile", "opaque")
+"""What an op is to the fusion rules. An opaque op gets a kernel of its own. A tile op is a template that takes
+pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +224,14 @@ class Registry:
 
 DEFAULT: Final = Registry()
 """The registry that `wb.ops` writes to and journeys read: the one thing here that changes while a process runs."""
+
+
+def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:
+    """What makes the template of a node that was lowered for one."""
+    found = registrations.find(node.op, "template")
+    if found is None:
+        raise errors.RegistrationGone(
+            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    return found.value

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from simulator.machine import load_machine
 from workbench.errors import RegistrationGone
-from workbench.ir import HOST, Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, Sequence, codec
+from workbench.ir import (
+    HOST,
+    Absorbed,
+    Hook,
+    Kernel,
+    KernelGraph,
+    KernelModule,
+    LoweredNode,
+    Node,
+    Ref,
+    TensorType,
+    codec,
+)
+from workbench.ir import Sequence as SequenceArg
 from workbench.ir.graph import Arg
 from workbench.mlir.building import Build
 from workbench.mlir.context import print_module
+from workbench.mlir.handwritten import written_kernel
+from workbench.mlir.hooks import pointwise_hook
 from workbench.mlir.identity import renamed
 from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kernel
 from workbench.mlir.origins import origins_in
+from workbench.mlir.template import instantiate
 from workbench.ops.fx import kernel_graph_module
-from workbench.ops.registry import DEFAULT, Registrations
+from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.ops.schema import arguments, tensor_arguments
 from workbench.progress import counted
+
+NOMINAL = "tpu-v3"
 
 
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none.
 
-    The record is all it reads, beside the registered builders for nodes on that route. Kernels of the same structure
-    differ in names only, so the first of them is imported and lends its text.
+    It reads nothing but the record and, for nodes that builders or templates make, those. Kernels of the same structure
+    differ in names only, so the first of them is made and lends its text.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     nodes = {item.node.name: item for item in lowered.nodes}
@@ -58,8 +77,8 @@ def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNod
 def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
     if isinstance(arg, Ref):
         return Ref(numbers[arg.value])
-    if isinstance(arg, Sequence):
-        return Sequence(tuple(_numbered(item, numbers) for item in arg.items))
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
     return arg
 
 
@@ -78,6 +97,8 @@ def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
     arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
+    if any(lowered.node(name).route == "template" for name in kernel.nodes):
+        return _from_template(lowered, kernel, arguments, registrations)
     if any(lowered.node(name).route == "builder" for name in kernel.nodes):
         inputs = {value: lowered.types[value] for value in kernel.inputs}
         outputs = {value: lowered.types[value] for value in kernel.outputs}
@@ -95,6 +116,61 @@ def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) 
         if number not in present
     )
     return KernelModule(kernel.name, print_module(module), located, arguments, kernel.nodes, absorbed)
+
+
+def _from_template(
+    lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
+) -> KernelModule:
+    """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
+    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
+    node = lowered.node(kernel.nodes[anchor]).node
+    hooks = tuple(_hooks(lowered, kernel, anchor))
+    count = len(kernel.inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(registered, node, arguments[:count], arguments[count:], kernel.name, hooks)
+    machine = load_machine(NOMINAL)
+    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
+    return KernelModule(kernel.name, made.text, made.located, arguments, kernel.nodes, (), True, hooks)
+
+
+def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int) -> Iterator[Hook]:
+    """The pointwise nodes before each input of a template, and those after it."""
+    nodes = [lowered.node(name).node for name in kernel.nodes]
+    maker = {value: place for place, node in enumerate(nodes) for value in node.results}
+    for value in nodes[anchor].operands:
+        chain: list[int] = []
+        while value in maker:
+            chain.insert(0, maker[value])
+            value = nodes[maker[value]].operands[0]
+        if chain:
+            yield _hook(lowered, kernel, chain, value, kernel.inputs.index(value))
+    after = [place for place in range(anchor + 1, len(nodes)) if place not in _before(nodes, maker, anchor)]
+    if after:
+        yield _hook(lowered, kernel, after, nodes[anchor].results[0], -1)
+
+
+def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[int]:
+    found: set[int] = set()
+    ahead = [maker[value] for value in nodes[anchor].operands if value in maker]
+    while ahead:
+        place = ahead.pop()
+        found.add(place)
+        ahead += [maker[value] for value in nodes[place].operands if value in maker]
+    return found
+
+
+def _hook(lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int) -> Hook:
+    """Some nodes of a kernel as one body. Pointwise ops are the same for every shape, so one dim is enough."""
+    names = tuple(kernel.nodes[each] for each in places)
+    result = lowered.node(names[-1]).node.results[0]
+    flat = {
+        value: TensorType((7,), lowered.types[value].dtype, (1,))
+        for name in names
+        for value in (*lowered.node(name).node.operands, *lowered.node(name).node.results)
+    }
+    part = replace(kernel, nodes=names, inputs=(source,), outputs=(result,))
+    module = kernel_graph_module(replace(lowered, types={**lowered.types, **flat}), part)
+    return pointwise_hook(import_kernel(module, kernel.name, [flat[source], flat[result]]), place, places[-1])
 
 
 def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> Iterator[Part]:

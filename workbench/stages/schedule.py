@@ -6,48 +6,41 @@ transform script, let MLIR tile, fuse and bufferize, move every tile through the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
-from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import MAX_RANK
-from workbench.errors import MappingError
+from simulator.placement import check_fit
 from workbench.ir import (
     KernelGraph,
     KernelModule,
     Mapping,
+    Node,
     ScheduledKernel,
     ScheduledProgram,
 )
 from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.handwritten import written_kernel
 from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.verify import verify_scheduled
 from workbench.ops import host
 from workbench.ops.planner import plan_launches
+from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
 
 if TYPE_CHECKING:
     from torch_mlir import ir
-
-
-class UserMapping(TypedDict, total=False):
-    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
-
-    tile: dict[str, int]
-    order: list[str]
-    buffers: int
-    cores: dict[str, int]
 
 
 def schedule(
@@ -56,6 +49,7 @@ def schedule(
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
     store: KernelStore | None = None,
+    registrations: Registrations | None = None,
 ) -> ScheduledProgram:
     """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
@@ -63,12 +57,13 @@ def schedule(
     is for all of them; one of another's name is for that one alone. What `store` holds is not made again.
     """
     wanted = dict(mapping or {})
-    _check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
+    check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
-    kernels = _Kernels(machine, store)
+    known = registrations if registrations is not None else DEFAULT.now()
+    kernels = _Kernels(lowered, machine, store, known)
     runs: dict[str, str] = {}
     for module in counted(rendered):
-        alike = module_key(module)
+        alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
         leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
         runs[module.kernel] = kernels.get(alike, module, asked).kernel
@@ -79,14 +74,18 @@ def schedule(
 class _Kernels:
     """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
 
+    lowered: KernelGraph
     machine: Machine
     store: KernelStore | None
+    registrations: Registrations
     by_key: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
 
     def get(self, alike: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
         """The scheduled kernel of a module whose key is `alike`."""
         key = schedule_key(alike, self._machine_key, wanted)
-        if key not in self.by_key:
+        if key not in self.by_key and module.handwritten:
+            self.by_key[key] = _handwritten(self.lowered, module, self.machine, wanted, self.registrations)
+        elif key not in self.by_key:
             self.by_key[key] = self._stored(key, module) or self._made(key, module, wanted)
         return self.by_key[key]
 
@@ -110,6 +109,42 @@ class _Kernels:
         return new_context()
 
 
+def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
+    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
+    node = _template_node(lowered, module)
+    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
+
+
+def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    return node
+
+
+def _handwritten(
+    lowered: KernelGraph,
+    module: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    registrations: Registrations,
+) -> ScheduledKernel:
+    """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
+    node = _template_node(lowered, module)
+    count = len(lowered.kernel(module.kernel).inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(
+        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
+    )
+    mapping = template.mapping(machine)
+    if wanted is not None:
+        mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
+        mapping = with_users(module.kernel, template.dims(), mapping, wanted)
+    rendering, program = written_kernel(template, module.origins, mapping, machine)
+    check_fit(program, machine.scratchpad_bytes)
+    return ScheduledKernel(
+        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+    )
+
+
 def schedule_kernel(
     rendered: KernelModule, machine: Machine, wanted: UserMapping | None, context: ir.Context | None = None
 ) -> ScheduledKernel:
@@ -123,8 +158,8 @@ def schedule_kernel(
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-            raise DoesNotFit(rendered.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
+            check_fit(program, machine.scratchpad_bytes)
+            return scheduled
         mapping = smaller
 
 
@@ -132,12 +167,12 @@ def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[
     """The kernel's named dims, and the mapping: the user's over the heuristic's."""
     kernel = ready.rendered.kernel
     payload = ready.payload(split=False)
-    buffers = _checked_buffers(kernel, wanted)
+    buffers = checked_buffers(kernel, wanted, heuristic.SLOTS)
     if not heuristic.rows_fit(payload, machine, buffers):
         payload = ready.payload(split=True)
     mapping = heuristic.choose(payload, machine, buffers)
     if wanted is not None:
-        mapping = _with_users(kernel, payload, mapping, wanted)
+        mapping = with_users(kernel, payload.dims, mapping, wanted)
     check_order(kernel, payload, mapping)
     return payload, mapping
 
@@ -205,46 +240,3 @@ def _lower(rendered: KernelModule, trace: PassTrace, machine: Machine, mapping: 
         program,
         rendered.arguments,
     )
-
-
-def _check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
-    for name in wanted:
-        if name != "*" and name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise MappingError(name, f"there is no such kernel{hint} Kernels: {', '.join(names)}, or '*' for all")
-
-
-def _checked_buffers(kernel: str, wanted: UserMapping | None) -> int:
-    buffers = (wanted or {}).get("buffers", 2)
-    if isinstance(buffers, bool) or not isinstance(buffers, int) or buffers < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(kernel, f"buffers = {buffers!r}: expected a whole number of slots, 1 or more")
-    return buffers
-
-
-def _with_users(kernel: str, payload: Payload, chosen: Mapping, wanted: UserMapping) -> Mapping:
-    """The heuristic's mapping with the user's tile and order in its place, checked."""
-    unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
-    if unknown:
-        raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
-    tile = dict(wanted.get("tile", {}))
-    for dim, size in tile.items():
-        if dim not in payload.dims:
-            raise MappingError(kernel, f"tile names {dim!r}, but its dims are {_extents(payload)}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
-        tile[dim] = min(size, payload.dims[dim])
-    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
-    if len(wide) > MAX_RANK:
-        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
-    order = tuple(wanted.get("order", chosen.order))
-    if sorted(order) != sorted(payload.dims):
-        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(payload)}")
-    cores = dict(wanted.get("cores", {}))
-    if any(count != 1 for count in cores.values()):
-        raise MappingError(kernel, "cores: splitting a kernel over several cores is not supported yet; leave it out")
-    return replace(chosen, tile=chosen.tile | tile, order=order, cores=cores, reason="user")
-
-
-def _extents(payload: Payload) -> str:
-    return ", ".join(f"{dim} ({extent})" for dim, extent in payload.dims.items())

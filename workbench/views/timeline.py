@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator import Cause, Trace
 from simulator.program import Opcode
+from simulator.spans import TOTALS
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
@@ -27,7 +28,7 @@ EVENT_COLUMNS = (
     "origins",
 )
 
-_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "host": "host"}
+_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
 _GLYPHS = {
     "LOAD": "L",
     "STORE": "S",
@@ -78,18 +79,18 @@ def by_kernel(trace: Trace) -> Table:
     cycles = kernel_cycles(trace)
     kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
     of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
-    read, written = (trace.bytes * (trace.kind == kind) for kind in (Opcode.LOAD, Opcode.STORE))
+    read, written = (trace.totals[:, TOTALS.index(name)] for name in ("dram_read_bytes", "dram_write_bytes"))
     rows: list[tuple[Cell, ...]] = []
     for index, (kernel, taken) in enumerate(cycles.items()):
-        mine = of_span == index
+        mine, launches = of_span == index, kernel_of_launch == index
         busy = busy_by_group(trace, mine)
         rows.append(
             (
                 kernel,
-                int((kernel_of_launch == index).sum()),
+                int(launches.sum()),
                 taken,
-                int(read[mine].sum()),
-                int(written[mine].sum()),
+                int(read[launches].sum()),
+                int(written[launches].sum()),
                 *(busy.get(group, 0) for group in _GROUPS.values()),
             )
         )
@@ -170,7 +171,8 @@ def stats(trace: Trace) -> dict[str, int | float]:
 
 
 def group_of(unit: str) -> str:
-    """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit."""
+    """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit,
+    `scalar` the scalar unit."""
     for prefix, group in _GROUPS.items():
         if unit.startswith(prefix):
             return group

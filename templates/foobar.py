@@ -1,0 +1,69 @@
+"""`aten._foobar`, an op that copies its input: the smallest kernel that has everything a kernel can have.
+
+The same op three times, from the simplest text to a good one. None of them is registered by default: registering
+one is the first thing to do with them.
+
+    with wb.ops.scope():
+        wb.ops.template("aten._foobar.default")(FoobarTiled)
+        j = wb.trace(lambda x: torch.ops.aten._foobar(x), torch.randn(512, 768))
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from simulator.machine import Machine
+from workbench.ir import Mapping
+from workbench.mlir.template import Template, Tile
+
+STEPS = 8
+"""Tiles aimed at, so that moving and copying can overlap."""
+
+ELEMENT_BYTES = 4
+"""What a tile is sized for."""
+
+
+class FoobarDirect(Template):
+    """Element by element, straight from DRAM to DRAM: nothing to get wrong, and nothing that could hide the latency."""
+
+    source = "foobar_direct.mlir.j2"
+
+
+class FoobarTiled(Template):
+    """Tile by tile through the scratchpad: load, copy with the vector unit, store."""
+
+    source = "foobar_tiled.mlir.j2"
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        """Innermost dims first, to an eighth of the tensor: at least a vector, at most an eighth of the scratchpad."""
+        room = machine.scratchpad_bytes // 8 // ELEMENT_BYTES
+        least = machine.vector_elements(ELEMENT_BYTES)
+        goal = min(room, max(least, math.prod(self.dims().values()) // STEPS))
+        tile: dict[str, int] = {}
+        for dim, extent in reversed(self.dims().items()):
+            tile[dim] = min(extent, max(1, goal // math.prod(tile.values())))
+        return {dim: tile[dim] for dim in self.dims()}
+
+    def tiles(self, mapping: Mapping) -> dict[str, Tile]:
+        shape = tuple(mapping.tile[dim] for dim in self.dims())
+        dtype = self.outputs[0].type.dtype
+        return {name: Tile(shape, dtype, mapping.buffers) for name in ("X_tile", "Y_tile")}
+
+
+class FoobarDoubleBuffered(FoobarTiled):
+    """The same text with two slots a buffer: the next tile arrives while this one is copied."""
+
+    def buffers(self) -> int:
+        return 2
+
+
+def register_fake() -> None:
+    """Teaches PyTorch the shape of `_foobar`'s result. It knows how to compute the op, but not without data."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_foobar", "Meta"):  # pyright: ignore[reportPrivateUsage]
+        torch.library.impl("aten::_foobar", "Meta", func=_fake)
+
+
+def _fake(x: torch.Tensor, arg1: bool = True, arg2: bool = True, *, arg3: bool = True) -> torch.Tensor:
+    return torch.empty_like(x)

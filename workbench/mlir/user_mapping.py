@@ -1,0 +1,64 @@
+"""What a user says of a kernel's mapping, checked against the kernel's dims."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from typing import TypedDict
+
+from simulator.program import MAX_RANK
+from workbench.errors import MappingError
+from workbench.ir import Mapping
+
+
+class UserMapping(TypedDict, total=False):
+    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
+
+    tile: dict[str, int]
+    order: list[str]
+    buffers: int
+    cores: dict[str, int]
+
+
+def check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
+    for name in wanted:
+        if name != "*" and name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise MappingError(name, f"there is no such kernel{hint} Kernels: {', '.join(names)}, or '*' for all")
+
+
+def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> int:
+    """Slots of a moved buffer: the user's, or the default."""
+    buffers = (wanted or {}).get("buffers", default)
+    if isinstance(buffers, bool) or not isinstance(buffers, int) or buffers < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MappingError(kernel, f"buffers = {buffers!r}: expected a whole number of slots, 1 or more")
+    return buffers
+
+
+def with_users(kernel: str, dims: dict[str, int], chosen: Mapping, wanted: UserMapping) -> Mapping:
+    """The chosen mapping with the user's tile and order in its place, checked."""
+    unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
+    if unknown:
+        raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
+    tile = dict(wanted.get("tile", {}))
+    for dim, size in tile.items():
+        if dim not in dims:
+            raise MappingError(kernel, f"tile names {dim!r}, but its dims are {_extents(dims)}")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
+        tile[dim] = min(size, dims[dim])
+    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
+    if len(wide) > MAX_RANK:
+        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
+    order = tuple(wanted.get("order", chosen.order))
+    if sorted(order) != sorted(dims):
+        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
+    cores = dict(wanted.get("cores", {}))
+    if any(count != 1 for count in cores.values()):
+        raise MappingError(kernel, "cores: splitting a kernel over several cores is not supported yet; leave it out")
+    return replace(chosen, tile=chosen.tile | tile, order=order, cores=cores, reason="user")
+
+
+def _extents(dims: dict[str, int]) -> str:
+    return ", ".join(f"{dim} ({extent})" for dim, extent in dims.items())
