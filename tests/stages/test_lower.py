@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.flow import flow
 from tests.programs import PROGRAMS
 from workbench import errors
 from workbench.ir import KernelGraph
@@ -220,10 +221,35 @@ def test_work_on_both_sides_of_a_reduction_joins_it() -> None:
 
 
 def test_kernels_are_not_fused_across_a_view() -> None:
-    graph = lowered(lambda x: (x * 2).view(-1) + 1, torch.randn(3, 4))
+    graph = lowered(lambda x: (x * 2).view(-1).sum(), torch.randn(3, 4))
     assert len(graph.kernels) == 2
     (decision,) = [f for f in graph.fusions if not f.fused]
-    assert (decision.producer, decision.consumer, decision.rule) == ("mul", "add", "never across a view")
+    assert (decision.producer, decision.consumer, decision.rule) == ("mul", "sum", "never across a view")
+
+
+def test_a_pointwise_op_after_a_reshape_moves_to_where_its_operand_is_made() -> None:
+    """The layers of a transformer are products of matrices between reshapes; what follows them belongs to them."""
+    torch.manual_seed(0)
+    up, down = torch.nn.Linear(24, 40), torch.nn.Linear(40, 24)
+    x = torch.randn(2, 6, 24)
+    graph = lowered(lambda x: x + down(torch.nn.functional.gelu(up(x))), x)
+    assert kinds(graph) == ["contraction", "contraction"]
+    moved = flow(lambda x: x + down(torch.nn.functional.gelu(up(x))), [x])
+    moved.assert_matches_eager(torch.randn(2, 6, 24))
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        lambda x, y: (x * 2).view(12) + y.t().reshape(12),
+        lambda x, y: (x * 2).view(2, 2, 3) + y.sum(0)[:3],
+        lambda x, y: (x * 2).view(2, 6) * y.reshape(2, 6)[:, :1],
+        lambda x, y: (x * 2).view(1, 4, 3).transpose(0, 1) + 1,
+    ],
+)
+def test_a_pointwise_op_that_may_not_move_is_right_where_it_is(stays) -> None:
+    inputs = [torch.randn(4, 3), torch.randn(3, 4)]
+    flow(stays, inputs).assert_matches_eager(*inputs)
 
 
 def test_a_copy_that_is_needed_is_a_kernel_and_one_that_is_not_is_none() -> None:

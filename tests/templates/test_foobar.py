@@ -94,3 +94,18 @@ def test_the_users_mapping_reaches_the_template():
     kernel = j.scheduled.kernels[0]
     assert len(kernel.program) == 8 * 2 * 3 and kernel.program.buffers[0].slots == 3
     assert j.check().ok
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
+def test_every_form_runs_behind_torch_compile(form, shape, machine):
+    wb.ops.template("aten._foobar.default")(form)
+    x = torch.randn(shape)
+    torch.compiler.reset()
+    compiled = torch.compile(foobar, backend="npu", options={"machine": machine})
+    assert torch.equal(compiled(x), x)
+    (j,) = wb.last_journeys()
+    assert list(j.lowered.table.route) == ["template"]
+    counters = j.simulated.trace.counters
+    assert counters["dram_read_bytes"] == counters["dram_write_bytes"] == x.numel() * 4

@@ -44,3 +44,7 @@ def __getattr__(name: str) -> object:
     if name in _LISTING:
         return getattr(importlib.import_module("workbench.ops.listing"), name)
     return _submodule(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_REGISTERING | _LISTING)

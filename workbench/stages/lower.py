@@ -20,6 +20,7 @@ from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
 from workbench.ops.registry import DEFAULT, Registrations
+from workbench.ops.reshapes import above_reshapes
 
 _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 """Their second result, the indices, has no formula: without it they are plain reductions."""
@@ -46,6 +47,8 @@ def lower(
         raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
     work = _Work(graph, dict(graph.types), known, prefer)
     work.route(on_missing)
+    work.items = above_reshapes(work.items, work.types)
+    work.drop_dead()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
@@ -83,7 +86,7 @@ class _Work:
             self.items += items
         if missing and on_missing == "error":
             raise missing_routes(self.graph, missing)
-        self._drop_dead()
+        self.drop_dead()
 
     def _lay_out(self, node: Node) -> None:
         """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
@@ -137,7 +140,8 @@ class _Work:
                 found[item.node.name] = "pointwise" if kind == "elementwise" else kind
         return found
 
-    def _drop_dead(self) -> None:
+    def drop_dead(self) -> None:
+        """Leaves out what no result needs."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
             if wanted.intersection(item.node.results):
