@@ -14,6 +14,7 @@ from templates.foobar import FoobarDirect, FoobarDoubleBuffered, FoobarTiled, re
 from tests.layers import Plain
 from tests.programs import PROGRAMS
 from workbench.errors import AmbiguousSelection, HostRoute, UnknownSelection
+from workbench.views.kernels import scheduled_line_origins
 
 NAMES = ("softmax_last", "ffn_residual", "rmsnorm_written_out", "both_transposed", "results_in_dict", "var_last")
 HERE = Path(__file__).name
@@ -253,6 +254,9 @@ def test_a_template_s_instructions_lead_to_its_lines_and_to_python(form: type):
             (kernel,) = journey.scheduled.kernels
             assert kernel.program.ops[int(kernel.program.op[instruction.instr])].name in scheduled_line(journey, line)
             assert row in journey.select(line).spans
+        lines = {line.line for line in found.mlir_lines}
+        assert lines <= set(scheduled_line_origins(journey.scheduled.kernels[0].record))
+        assert found.rendered_lines and found.lines_of(kernel.name, "rendered")
         assert journey.scheduled.html() and journey.rendered.html()
 
 

@@ -217,7 +217,7 @@ class RenderedKernel:
     @cached_property
     def lines(self) -> dict[int, tuple[str, ...]]:
         """1-based line of `.mlir` -> the nodes it comes from."""
-        return views.kernels.line_origins(self.record.located, self.record.origins)
+        return views.kernels.rendered_line_origins(self.record)
 
     def __repr__(self) -> str:
         return f"RenderedKernel({self.name!r}, {_count(len(self.mlir.splitlines()), 'line')})"

@@ -190,6 +190,29 @@ def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, .
     }
 
 
+def rendered_line_origins(module: KernelModule) -> dict[int, tuple[str, ...]]:
+    """1-based line of a rendered kernel -> nodes. A template's whole body is there for the node it was written for."""
+    if not module.handwritten or len(module.origins) != 1:
+        return line_origins(module.located, module.origins)
+    lines = enumerate((line.strip() for line in module.mlir.splitlines()), start=1)
+    quiet = ("#", "//", "}", "module", "func.func", "return", "^")
+    return {number: module.origins for number, line in lines if line and not line.startswith(quiet)}
+
+
+def scheduled_line_origins(kernel: ScheduledKernel) -> dict[int, tuple[str, ...]]:
+    """1-based line of a scheduled kernel -> nodes: by its locations, and by the instructions read off it."""
+    program = kernel.program
+    found = line_origins(kernel.located, program.origin_names)
+    starts: list[int] = program.origin_start.tolist()
+    ids: list[int] = program.origin.tolist()
+    ops: list[int] = program.op.tolist()
+    seen: dict[int, set[int]] = {}
+    for number, op in enumerate(ops):
+        seen.setdefault(program.ops[op].line, set()).update(ids[starts[number] : starts[number + 1]])
+    told = {line: tuple(program.origin_names[origin] for origin in sorted(each)) for line, each in seen.items()}
+    return {line: found.get(line) or told[line] for line in sorted(found.keys() | told.keys())}
+
+
 def line_regions(text: str) -> list[tuple[int, int]]:
     """(first, last) 1-based line of every op that spans several lines, outer ones first."""
     found: list[tuple[int, int]] = []

@@ -62,6 +62,7 @@ _RULES = """
 .wb{color:var(--ink);font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;margin:2px 0 10px}
 .wb *{box-sizing:border-box}
 .wb h2{font-size:17px;margin:26px 0 8px}.wb h3{font-size:14px;margin:16px 0 6px;font-weight:600}
+.wb a{color:var(--accent)}
 .wb p{margin:4px 0}.wb .soft{color:var(--soft)}.wb .mono,.wb code{font-family:ui-monospace,
 "SF Mono",Menlo,Consolas,monospace;font-size:12px}
 .wb code{background:none;padding:0;color:inherit}

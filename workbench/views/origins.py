@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from simulator import TileProgram, Trace
 from workbench.ir import KernelGraph, KernelModule, Launch, Node, ScheduledKernel, ScheduledProgram
-from workbench.views.kernels import line_origins, line_regions
+from workbench.views.kernels import line_origins, line_regions, rendered_line_origins
 
 Rows = npt.NDArray[np.int64]
 
@@ -192,7 +192,7 @@ class OriginIndex:
     @cached_property
     def rendered_lines(self) -> dict[str, dict[int, tuple[str, ...]]]:
         """Kernel -> 1-based line of its rendered MLIR -> lowered nodes."""
-        return {module.kernel: line_origins(module.located, module.origins) for module in self.rendered}
+        return {module.kernel: rendered_line_origins(module) for module in self.rendered}
 
     def rendered_lines_of(self, lowered: frozenset[str]) -> tuple[MlirLine, ...]:
         return tuple(

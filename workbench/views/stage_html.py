@@ -87,7 +87,7 @@ def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES, 
 
 
 def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> str:
-    origins = kernels.line_origins(module.located, module.origins)
+    origins = kernels.rendered_line_origins(module)
     body = _nodes_legend(module.origins) + code(
         module.mlir, origins=origins, nodes=module.origins, selected=selected(module.kernel)
     )
@@ -134,7 +134,7 @@ def scheduled_kernel(
     }
     mapping, counts = kernels.mapping_text(kernel.mapping), kernels.instruction_counts(program)
     head = f'<p>{markup.escape(mapping)}<br><span class="soft">{markup.escape(counts)}</span></p>'
-    origins = kernels.line_origins(kernel.located, names)
+    origins = kernels.scheduled_line_origins(kernel)
     body = _nodes_legend(names) + code(kernel.mlir, origins=origins, nodes=names, selected=selected(kernel.kernel))
     shown = passes(kernel.passes, before) if diffs else markup.table(kernels.passes_table(kernel), wide=("pipeline",))
     return (
