@@ -288,3 +288,11 @@ class TemplateHookUnused(WorkbenchError):
             f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
         )
         self.template, self.tensor = template, tensor
+
+
+class OpHasRoute(WorkbenchError):
+    """A kernel is to be written for an op that has a registered one."""
+
+
+class FileInTheWay(WorkbenchError):
+    """A file that is to be written exists already."""

@@ -146,6 +146,13 @@ class Template:
         """The tile of each dim when nobody says otherwise: whole."""
         return self.dims()
 
+    def filled(self, elements: int) -> dict[str, int]:
+        """A tile of at most this many elements that is as long as possible in the innermost dims."""
+        tile: dict[str, int] = {}
+        for dim, extent in reversed(self.dims().items()):
+            tile[dim] = min(extent, max(1, elements // math.prod(tile.values())))
+        return {dim: tile[dim] for dim in self.dims()}
+
     def mapping(self, machine: Machine) -> Mapping:
         """The mapping when nobody says otherwise."""
         return Mapping(self.tile(machine), tuple(self.dims()), self.buffers(), {}, "the template's own")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.ops import compare as compare
     from workbench.ops import execute as execute
     from workbench.ops import names as names
+    from workbench.ops import new_op as new_op
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
     from workbench.ops import trees as trees
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
 _LISTING = frozenset({"table", "who"})
-_submodule = submodules(__name__, "compare", "execute", "listing", "names", "reference", "registry", "trees")
+_submodule = submodules(__name__, "compare", "execute", "listing", "names", "new_op", "reference", "registry", "trees")
 
 
 def __getattr__(name: str) -> object:

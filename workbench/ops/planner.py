@@ -77,9 +77,7 @@ def lifetimes(lowered: KernelGraph) -> list[Lifetime]:
             used[base.get(value, value)] = number
     whole = [Lifetime(value, storage_bytes(lowered.types[value]), -1, count) for value in kept]
     between = [value for value in made if value not in kept]
-    return whole + [
-        Lifetime(value, storage_bytes(lowered.types[value]), made[value], used[value]) for value in between
-    ]
+    return whole + [Lifetime(value, storage_bytes(lowered.types[value]), made[value], used[value]) for value in between]
 
 
 def place(wanted: Sequence[Lifetime], whole: int) -> tuple[Storage, ...]:
