@@ -61,7 +61,8 @@ print(time.perf_counter() - began)
 
 def seconds(code: str, **environment: str) -> list[float]:
     """The numbers a fresh process prints."""
-    given = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    # Kernels are made anew: what an earlier run left on disk would make every trace but the very first faster.
+    given = {**os.environ, "PYTHONPATH": str(ROOT), "ATEN_WORKBENCH_KERNEL_CACHE": "off", **environment}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=True)
     return [float(number) for number in done.stdout.split()]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.hazards import DependenceTracker
     from simulator.machine import Machine, load_machine, machine_names
     from simulator.program import TileProgram
-    from simulator.spans import Cause, Launched
+    from simulator.spans import Cause, HostCall, Launched
     from simulator.trace import Trace
     from simulator.verifier import verify
 
@@ -32,6 +32,7 @@ __all__ = [
     "DependenceTracker",
     "DoesNotFit",
     "FileFormatError",
+    "HostCall",
     "InvariantViolation",
     "LaunchError",
     "Launched",
@@ -64,6 +65,7 @@ _HOME = {
     "machine_names": "machine",
     "TileProgram": "program",
     "Cause": "spans",
+    "HostCall": "spans",
     "Launched": "spans",
     "Trace": "trace",
     "verify": "verifier",

@@ -7,13 +7,19 @@ In that reading the boxes are products of intervals, and meet exactly if all the
 row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. Whatever
 has no such reading, a reshaped view for instance, is compared by its first and last byte: it may be said to
 overlap when it does not, never the other way round.
+
+Boxes of two buffers that share an address have no strides in common: `meet` and `holds` compare them run by run of
+contiguous bytes, which is exact, and slower.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from simulator.program import Operand
+import numpy as np
+
+from simulator.program import I64, Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,47 @@ def covers(a: Box, b: Box) -> bool:
         return False
     spans = _coordinates(a, b)
     return spans is not None and all(low_a <= low_b and high_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
+
+
+def moved(box: Box, by: int) -> Box:
+    """The box as seen from `by` bytes lower."""
+    return replace(box, first=box.first + by, end=box.end + by)
+
+
+def meet(a: Box, b: Box) -> bool:
+    """Whether two boxes share a byte, whatever their strides."""
+    if a.end <= b.first or b.end <= a.first:
+        return False
+    starts, ends = _runs(a)
+    other_starts, other_ends = _runs(b)
+    nearest = np.searchsorted(other_ends, starts, side="right")  # the first run that ends after this one starts
+    known = nearest < len(other_starts)
+    return bool(np.any(other_starts[nearest[known]] < ends[known]))
+
+
+def holds(a: Box, b: Box) -> bool:
+    """Whether `a` holds every byte of `b`, whatever their strides."""
+    if a.first > b.first or a.end < b.end:
+        return False
+    starts, ends = _runs(a)
+    inner_starts, inner_ends = _runs(b)
+    around = np.searchsorted(starts, inner_starts, side="right") - 1
+    return bool(np.all(around >= 0) and np.all(ends[around] >= inner_ends))
+
+
+@lru_cache(maxsize=4096)
+def _runs(box: Box) -> tuple[I64, I64]:
+    """Starts and ends of a box's runs of contiguous bytes, in order."""
+    starts, length = np.array([box.first], np.int64), box.element
+    for stride, extent in reversed(box.dims):
+        if len(starts) == 1 and stride <= length:
+            length += stride * (extent - 1)
+        else:
+            starts = (starts[:, None] + stride * np.arange(extent)).ravel()
+    starts = np.unique(starts)
+    border = np.flatnonzero(starts[1:] > starts[:-1] + length)
+    first, last = np.concatenate([[0], border + 1]), np.concatenate([border, [len(starts) - 1]])
+    return starts[first], starts[last] + length
 
 
 Interval = tuple[int, int]

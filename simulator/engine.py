@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator import dram
+from simulator import dram, host
 from simulator.costs import (
     ADDRESS,
     CHAIN,
@@ -52,9 +52,10 @@ from simulator.spans import (
     SPAN_COLUMNS,
     START,
     UNIT,
+    HostCall,
     Launched,
 )
-from simulator.trace import Trace, assemble
+from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import verify_tables
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
@@ -74,8 +75,8 @@ _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2,
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
 
-def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
-    """Runs the launches one after another on the machine.
+def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace:
+    """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
     simulate, `ProgramError` or `LaunchError` for what makes no sense.
@@ -89,6 +90,15 @@ def simulate(launches: Sequence[Launched], machine: Machine) -> Trace:
     checked = set[int]()
     now = 0
     for index, launched in enumerate(launches):
+        _check_order(index, launched)
+        if isinstance(launched, HostCall):
+            begins.append(now)
+            asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
+            now = int(rows[-1, DONE])
+            works.append(asked)
+            spans.append(rows)
+            met.append(times)
+            continue
         if id(launched.program) not in checked:
             _check_program(launched.program, machine)
             checked.add(id(launched.program))
@@ -115,6 +125,9 @@ def _check_launch(index: int, launched: Launched) -> None:
     given, expected = len(launched.addresses), len(launched.program.arguments)
     if given != expected:
         raise LaunchError(f"launch {index} of {launched.kernel!r} gives {given} addresses for {expected} arguments")
+
+
+def _check_order(index: int, launched: Launched | HostCall) -> None:
     late = [other for other in launched.after if not 0 <= other < index]
     if late:
         raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")

@@ -30,17 +30,19 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 
-from simulator.boxes import Box, box_of, covers, overlap
-from simulator.program import Access, DependenceKind, Instruction, Opcode, Operand, TileProgram
+from simulator.boxes import Box, box_of, covers, holds, meet, moved, overlap
+from simulator.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
 
 Location = tuple[int, int, int]
-"""(space, target, slot): memory that no other location shares a byte with."""
+"""(space, target, slot): memory whose boxes are compared as boxes. Arguments, and slots of one buffer, never share a
+byte; slots of two buffers do where the buffers lie at the same address, and are then compared run by run.
+"""
 
 IN_ORDER = (Opcode.VECTOR, Opcode.DIRECT)
 """Opcodes with one in-order unit each, whose instructions complete before the next starts."""
@@ -73,17 +75,17 @@ class _Seens:
         self.longest = max(self.longest, seen.box.end - seen.box.first)
         bisect.insort(self.rows, seen, key=attrgetter("first"))
 
-    def touching(self, box: Box) -> Iterator[_Seen]:
+    def touching(self, box: Box, meets: Callable[[Box, Box], bool] = overlap) -> Iterator[_Seen]:
         low = bisect.bisect_left(self.rows, box.first - self.longest, key=attrgetter("first"))
         for seen in self.rows[low:]:
             if seen.first >= box.end:
                 return
-            if overlap(seen.box, box):
+            if meets(seen.box, box):
                 yield seen
 
-    def forget(self, box: Box) -> None:
+    def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
         """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
-        covered = {id(seen) for seen in self.touching(box) if covers(box, seen.box)}
+        covered = {id(seen) for seen in self.touching(box) if held(box, seen.box)}
         if covered:
             self.rows = [seen for seen in self.rows if id(seen) not in covered]
 
@@ -98,6 +100,7 @@ class _History:
 _STRENGTH = (
     DependenceKind.READ_AFTER_WRITE,
     DependenceKind.WRITE_AFTER_WRITE,
+    DependenceKind.REUSE,
     DependenceKind.ACCUMULATE,
     DependenceKind.WRITE_AFTER_READ,
 )
@@ -130,10 +133,13 @@ class DependenceTracker:
     It returns the direct dependences of that instruction, to be stored with it. A wait that another of the
     instruction's waits already brings about is left out. Dependences within the vector or the scalar unit are kept
     although queue order alone would do, because they are what a reader of the program wants to see.
+
+    Given the buffers at their addresses, it also derives REUSE dependences between those that share bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
         self._histories: dict[Location, _History] = {}
+        self._sharing = sharing(buffers)
         self._waits: list[dict[int, Grade]] = []
         self._opcodes: list[Opcode] = []
 
@@ -146,8 +152,9 @@ class DependenceTracker:
             history = self._histories.setdefault((operand.space, operand.target, operand.slot), _History())
             chained = instruction.accumulates and number == ACCUMULATOR
             for source, kind in _waits_for(operand, box, chained, history):
-                if source not in found or _STRENGTH.index(kind) < _STRENGTH.index(found[source]):
-                    found[source] = kind
+                _keep_strongest(found, source, kind)
+            for source in self._reused(operand):
+                _keep_strongest(found, source, DependenceKind.REUSE)
         for number, (operand, box) in enumerate(zip(instruction.operands, boxes, strict=True)):
             chains = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
             self._remember(index, operand, box, chains)
@@ -164,8 +171,25 @@ class DependenceTracker:
             history.writes.forget(box)
             history.reads.forget(box)
             history.writes.add(seen)
+            for other, seen_from_there in self._others(operand):
+                other.writes.forget(seen_from_there, holds)
+                other.reads.forget(seen_from_there, holds)
         else:
             history.reads.add(seen)
+
+    def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
+        """What is known of slots of other buffers that share bytes with an operand's, and its bytes seen from them."""
+        for other, shift in self._sharing.get((operand.space, operand.target, operand.slot), ()):
+            if other in self._histories:
+                yield self._histories[other], moved(box_of(operand), shift)
+
+    def _reused(self, operand: Operand) -> Iterator[int]:
+        """Who used an operand's bytes as part of another buffer."""
+        for other, box in self._others(operand):
+            for seen in other.writes.touching(box, meet):
+                yield seen.instruction
+            for seen in other.reads.touching(box, meet) if operand.access & Access.WRITE else ():
+                yield seen.instruction
 
     def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
         """Whether another of the waits brings `earlier` in order as firmly as its own edge would."""
@@ -174,6 +198,26 @@ class DependenceTracker:
             for later, grade in grades.items()
             if earlier in self._waits[later]
         )
+
+
+def _keep_strongest(found: dict[int, DependenceKind], source: int, kind: DependenceKind) -> None:
+    if source not in found or _STRENGTH.index(kind) < _STRENGTH.index(found[source]):
+        found[source] = kind
+
+
+def sharing(buffers: Sequence[Buffer]) -> dict[Location, list[tuple[Location, int]]]:
+    """For each slot, those of other buffers that share bytes with it, and how far their byte 0 lies below its own."""
+    slots = [
+        (buffer.offset + slot * buffer.slot_bytes, buffer.slot_bytes, (int(Space.SCRATCHPAD), number, slot))
+        for number, buffer in enumerate(buffers)
+        for slot in range(buffer.slots)
+    ]
+    found: dict[Location, list[tuple[Location, int]]] = {}
+    for start, size, location in slots:
+        for other_start, other_size, other in slots:
+            if other[1] != location[1] and start < other_start + other_size and other_start < start + size:
+                found.setdefault(location, []).append((other, start - other_start))
+    return found
 
 
 def _waits_for(operand: Operand, box: Box, chained: bool, history: _History) -> Iterator[tuple[int, DependenceKind]]:
@@ -222,10 +266,11 @@ def conflicts(program: TileProgram) -> list[Conflict]:
     Per location, accesses are gathered by box. For each box, and for each two boxes that overlap, every access
     conflicts with every other of the gathered ones unless both read. Of those pairs it is enough to take a read with
     the write before it, and a write with everything since the write before it, that one included: the others follow
-    by transitivity. Distinct arguments never share memory, distinct buffers and slots neither.
+    by transitivity. Distinct arguments never share memory; slots of distinct buffers do where their addresses meet.
     """
     found: dict[tuple[int, int, Grade], Conflict] = {}
-    for location, boxes in _touches(program).items():
+    touched = _touches(program)
+    for location, boxes in touched.items():
         if not any(touch.writes for touches in boxes.values() for touch in touches):
             continue
         where = _name(program, location)
@@ -235,6 +280,11 @@ def conflicts(program: TileProgram) -> list[Conflict]:
             if any(touch.writes for touch in (*boxes[a], *boxes[b])):
                 merged = sorted((*boxes[a], *boxes[b]), key=attrgetter("instruction"))
                 _adjacent(merged, where, found)
+    for location, others in sharing(program.buffers).items():
+        for other, shift in others:
+            if location < other and location in touched and other in touched:
+                where = f"{_name(program, location)} and, at its address, {_name(program, other)}"
+                _across(touched[location], touched[other], shift, where, found)
     return sorted(found.values(), key=attrgetter("later", "earlier"))
 
 
@@ -278,6 +328,22 @@ def _adjacent(touches: list[_Touch], where: str, found: dict[tuple[int, int, Gra
             reads = [touch for touch in own if not touch.writes]
         else:
             reads += own
+
+
+def _across(
+    boxes: dict[Box, list[_Touch]],
+    others: dict[Box, list[_Touch]],
+    shift: int,
+    where: str,
+    found: dict[tuple[int, int, Grade], Conflict],
+) -> None:
+    """Notes the pairs between two slots that share bytes; `boxes` lie `shift` bytes higher than the `others`."""
+    for box, touches in boxes.items():
+        there = moved(box, shift)
+        for other, other_touches in others.items():
+            if meet(there, other):
+                both = (*(replace(touch, box=there) for touch in touches), *other_touches)
+                _adjacent(sorted(both, key=attrgetter("instruction")), where, found)
 
 
 def _needed(before: _Touch, touch: _Touch) -> Grade:

@@ -11,8 +11,9 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
+from simulator.placement import clashes
 from simulator.program import I64, OpClass, Opcode, Space, TileProgram
-from simulator.spans import Cause
+from simulator.spans import Cause, HostCall
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -28,10 +29,11 @@ def violations(trace: Trace) -> list[str]:
     - a span starts when the last of its constraints was met, and its cause is that one
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
-    - buffers lie apart and inside the scratchpad
+    - buffers that are in use at once lie apart, and all inside the scratchpad
     - spans move the bytes their boxes hold
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
+    - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
     """
     if trace.kernels and not trace.launches:
@@ -49,6 +51,9 @@ def violations(trace: Trace) -> list[str]:
             found.append(f"launch {index} has not one span per instruction")
             continue
         name = f"launch {index} ({launched.kernel})"
+        if isinstance(launched, HostCall):
+            found += [f"{name}: {line}" for line in _host_violations(trace, rows, launched)]
+            continue
         found += [f"{name}: {line}" for line in _order_violations(trace, rows, known[id(program)])]
         found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
@@ -112,10 +117,10 @@ def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Itera
 
 
 def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
-    capacity, end = trace.machine.scratchpad_bytes, 0
-    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
-        if buffer.offset < end:
-            yield f"buffer {buffer.name!r} of {program.kernel!r} lies on another"
+    capacity = trace.machine.scratchpad_bytes
+    for low, high in clashes(program):
+        yield f"buffer {high.name!r} of {program.kernel!r} lies on {low.name!r}, which is in use with it"
+    for buffer in program.buffers:
         end = buffer.offset + buffer.bytes
         if end > capacity:
             yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
@@ -134,6 +139,19 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
             asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
         if moved[index] != asked:
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
+
+
+def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]:
+    """The host link is no faster than its bandwidth and its latency, and carries all that was asked."""
+    machine, seconds = trace.machine, (trace.end - trace.start)[rows] / (1e6 * trace.machine.clock_mhz)
+    if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
+        yield f"moves {trace.bytes[rows].tolist()} bytes, asked were {call.bytes_in} and {call.bytes_out}"
+    for way, size in ((0, call.bytes_in), (2, call.bytes_out)):
+        least = machine.host_link_latency_us / 1e6 + size / machine.host_link_bytes_per_second
+        if seconds[way] < least * (1 - 1e-9):
+            yield f"moves {size} bytes over the host link in {seconds[way]} s, less than the {least} it needs"
+    if seconds[1] < call.flops / machine.host_flops_per_second * (1 - 1e-9):
+        yield f"computes {call.flops} operations on the host in {seconds[1]} s"
 
 
 def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:

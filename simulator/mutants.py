@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR
-from simulator.program import I64, Access, DependenceKind, Opcode, Operand, TileProgram
+from simulator.program import I64, Access, DependenceKind, Opcode, Operand, Space, TileProgram
 
 
 def drop_edge(program: TileProgram, edge: int) -> TileProgram:
@@ -60,8 +60,11 @@ def slot_implied(program: TileProgram, buffer: int) -> bool:
     paths = _paths(mutant)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     users = sorted(set(owner[(program.space == 1) & (program.target == buffer)].tolist()))
-    for place, later in enumerate(users):
-        for earlier in users[:place]:
+    everyone = sorted(set(owner[program.space == 1].tolist()))
+    for later in everyone:
+        for earlier in everyone if later in users else users:
+            if earlier >= later:
+                break
             if paths.complete[later] >> earlier & 1:
                 continue
             if not all(paths.order(earlier, later, need) for need in _needs(mutant, earlier, later)):
@@ -80,11 +83,13 @@ def _needs(program: TileProgram, earlier: int, later: int) -> set[str]:
     needs = set[str]()
     for i, one in enumerate(first.operands):
         for j, other in enumerate(second.operands):
-            place, same = (one.space, one.target, one.slot), (other.space, other.target, other.slot)
             writes = (one.access | other.access) & Access.WRITE
-            if not writes or place != same or not _meet(_bytes(one), _bytes(other)):
+            if not writes or _memory(one) != _memory(other):
                 continue
-            if chains and i == j == ACCUMULATOR and np.array_equal(_bytes(one), _bytes(other)):
+            here, there = _bytes(program, one), _bytes(program, other)
+            if not _meet(here, there):
+                continue
+            if chains and i == j == ACCUMULATOR and np.array_equal(here, there):
                 needs.add("follow")
             else:
                 needs.add("complete" if one.access & Access.WRITE else "release")
@@ -92,17 +97,28 @@ def _needs(program: TileProgram, earlier: int, later: int) -> set[str]:
 
 
 def _meet(one: I64, other: I64) -> bool:
+    if one.max() < other.min() or other.max() < one.min():
+        return False
     marked = np.zeros(max(int(one.max()), int(other.max())) + 1, np.bool_)
     marked[one] = True
     return bool(marked[other].any())
 
 
-def _bytes(operand: Operand) -> I64:
-    """Every byte of an operand's box, in the order of its elements."""
+def _memory(operand: Operand) -> int:
+    """What an operand's bytes are counted in: its argument, or the one scratchpad."""
+    return operand.target if operand.space == Space.DRAM else -1
+
+
+def _bytes(program: TileProgram, operand: Operand) -> I64:
+    """Every byte of an operand's box, in the order of its elements, in its argument or in the scratchpad."""
     elements = np.array([operand.offset], np.int64)
     for extent, stride in zip(operand.shape, operand.strides, strict=True):
         elements = (elements[:, None] + stride * np.arange(extent)).ravel()
-    return (elements[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).ravel()
+    start = 0
+    if operand.space == Space.SCRATCHPAD:
+        buffer = program.buffers[operand.target]
+        start = buffer.offset + operand.slot * buffer.slot_bytes
+    return (start + elements[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).ravel()
 
 
 @dataclass(frozen=True, slots=True)

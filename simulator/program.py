@@ -41,6 +41,8 @@ class Opcode(IntEnum):
     VECTOR = 6
     DIRECT = 7
     BARRIER = 8
+    HOST = 9
+    """Not in programs: what a trace shows of a step on the host."""
 
 
 class UnitClass(IntEnum):
@@ -48,6 +50,7 @@ class UnitClass(IntEnum):
     SYSTOLIC = 1
     VECTOR = 2
     SCALAR = 3
+    HOST = 4
 
 
 class Space(IntEnum):
@@ -98,6 +101,7 @@ UNIT_OF: dict[Opcode, UnitClass] = {
     Opcode.VECTOR: UnitClass.VECTOR,
     Opcode.DIRECT: UnitClass.SCALAR,
     Opcode.BARRIER: UnitClass.SCALAR,
+    Opcode.HOST: UnitClass.HOST,
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.program import Access, Opcode, Space
-from simulator.spans import CAUSES, Cause
+from simulator.spans import CAUSES, HOST_UNIT, Cause
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -20,7 +20,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
     units = len(trace.unit_names)
     idle = np.zeros((units, CAUSES), np.int64)
-    busy, finished = np.zeros(units, np.int64), np.zeros(units, np.int64)
+    busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
     now = 0
     for index, (_, begin, end) in enumerate(trace.kernel_spans):
         idle[:, Cause.LAUNCH] += begin - now
@@ -32,12 +32,15 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
             busy[unit] += int((ends - starts).sum())
-            finished[unit] += end - int(before[-1])
+            rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
+            rest[unit] += end - int(before[-1])
         now = end
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
         causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause}
-        total = int(busy[unit] + idle[unit].sum() + finished[unit])
+        if HOST_UNIT in trace.unit_names:
+            causes[HOST_UNIT] = int(hosted[unit])
+        total = int(busy[unit] + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows
 
@@ -93,6 +96,8 @@ def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
         parts = [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
     elif opcode == Opcode.DIRECT:
         parts = [("scalar accesses", phase), ("scalar latency", end)]
+    elif opcode == Opcode.HOST:
+        parts = [("host link" if trace.instr[span] != 1 else "host compute", end)]
     elif opcode == Opcode.VECTOR or opcode == Opcode.COPY:
         parts = [(opcode.name.lower(), end)]
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from simulator.program import TileProgram
+from simulator.program import DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
 
 # Columns of the engine's table of spans
 UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)
@@ -54,6 +54,36 @@ class Launched:
     addresses: tuple[int, ...]
     after: tuple[int, ...] = ()
 
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """One step on the host between two kernels: what it takes over the host link, computes, and gives back."""
+
+    kernel: str
+    bytes_in: int
+    bytes_out: int
+    flops: int
+    after: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def program(self) -> TileProgram:
+        """Its way there, its work and its way back as three instructions, so that a trace holds them like others."""
+        made = ProgramBuilder(self.kernel, ops=[OpInfo("host", 0, ())], origin_names=[self.kernel])
+        for step in range(HOST_STEPS):
+            waits = ((step - 1, DependenceKind.READ_AFTER_WRITE),) if step else ()
+            made.add(Instruction(Opcode.HOST, 0, (), (), (), dependences=waits, origins=(0,)))
+        return made.build()
+
+
+HOST_STEPS = 3
+"""Spans of a host call: to the host, on the host, back."""
+
+HOST_UNIT = "host"
+"""Name of the unit that host calls run on; it is there only in a trace that has some."""
 
 TOTALS = ("dram_read_bytes", "dram_write_bytes", "dram_request_bytes", "copied_bytes", "macs", "alu", "special")
 """Bytes asked of the DRAM and what it moved in whole requests, bytes copied within the scratchpad,

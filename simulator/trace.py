@@ -30,6 +30,7 @@ from simulator.spans import (
     CAUSES,
     DONE,
     END,
+    HOST_UNIT,
     ISSUE,
     ISSUE_BLOCKER,
     ISSUE_CAUSE,
@@ -39,6 +40,7 @@ from simulator.spans import (
     TOTALS,
     UNIT,
     Cause,
+    HostCall,
     Launched,
 )
 
@@ -82,7 +84,7 @@ class Trace:
     totals: I64
     """Of each launch: see `TOTALS`."""
 
-    launches: tuple[Launched, ...] = field(default=(), compare=False, repr=False)
+    launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
 
     def __len__(self) -> int:
@@ -135,7 +137,7 @@ class Trace:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-        `finished`, the time before a launch begins is `launch`.
+        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`.
         """
         return report.stalls(self)
 
@@ -178,7 +180,7 @@ _CAUSE_LABELS = [cause.label for cause in Cause]
 
 
 def assemble(
-    launches: Sequence[Launched],
+    launches: Sequence[Launched | HostCall],
     machine: Machine,
     works: Sequence[Work],
     spans: Sequence[I64],
@@ -189,11 +191,12 @@ def assemble(
     rows = np.concatenate([np.zeros((0, SPAN_COLUMNS), np.int64), *spans])
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
+    has_host = any(isinstance(launched, HostCall) for launched in launches)
     origin_counts = [np.zeros(0, np.int64), *(np.diff(program.origin_start) for program in programs)]
     return Trace(
         machine=machine,
         kernels=tuple(launched.kernel for launched in launches),
-        unit_names=unit_names(machine),
+        unit_names=unit_names(machine) + ((HOST_UNIT,) if has_host else ()),
         begins=np.array(begins, np.int64),
         launch=np.repeat(np.arange(len(launches), dtype=np.int32), lengths),
         instr=_joined([np.arange(length) for length in lengths], np.int32),
@@ -219,7 +222,7 @@ def assemble(
 
 
 def unit_names(machine: Machine) -> tuple[str, ...]:
-    """Names of the units that spans number."""
+    """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
     queues = [f"dma{index}" for index in range(machine.dma_queues)]
     arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
     return (*queues, *arrays, "vpu", "scalar")

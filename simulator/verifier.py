@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR, conflicts, unordered
+from simulator.placement import clashes
 from simulator.program import (
     I32,
     I64,
@@ -58,6 +59,12 @@ def verify_tables(program: TileProgram) -> None:
     found = list(_table_violations(program))
     if not found:
         found = [*_buffer_violations(program), *_operand_violations(program), *_dependence_violations(program)]
+    if not found:
+        found = [
+            f"buffers {low.name!r} and {high.name!r} share scratchpad bytes from {high.offset} on, "
+            "and are in use at the same time"
+            for low, high in islice(clashes(program), MOST)
+        ]
     if found:
         raise ProgramError(program.kernel, found)
 
@@ -103,13 +110,9 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _buffer_violations(program: TileProgram) -> Iterator[str]:
-    end, before = 0, ""
-    for buffer in sorted(program.buffers, key=lambda buffer: buffer.offset):
+    for buffer in program.buffers:
         if buffer.slots < 1 or buffer.slot_bytes < 1 or buffer.offset < 0:
             yield f"buffer {buffer.name!r} has {buffer.slots} slots of {buffer.slot_bytes} bytes at {buffer.offset}"
-        if buffer.offset < end:
-            yield f"buffers {before!r} and {buffer.name!r} share scratchpad bytes from {buffer.offset} on"
-        end, before = max(end, buffer.offset + buffer.bytes), buffer.name
 
 
 def _operand_violations(program: TileProgram) -> Iterator[str]:
@@ -200,6 +203,8 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
             yield f"{_label(program, index)} does not read one box and write another in its spaces"
         elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
             yield f"{_label(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
+    elif row.opcode == Opcode.HOST:
+        yield f"{_label(program, index)} is no instruction of a program: steps on the host stand between launches"
     elif row.opcode == Opcode.MATMUL:
         yield from _matmul_violations(program, index, row)
     elif row.opcode == Opcode.VECTOR:

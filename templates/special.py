@@ -41,12 +41,12 @@ def hypot(op: NodeBuilder) -> Value:
 
 def erfc(op: NodeBuilder) -> Value:
     """1 - erf(x), without the cancellation that writing it so would bring."""
-    return op.elementwise(lambda x: math.erfc(x), *op.operands, compute="float")
+    return op.elementwise(math.erfc, *op.operands, compute="float")
 
 
 def copysign(op: NodeBuilder) -> Value:
     """The size of the first with the sign of the second, the sign of a zero or a NaN included."""
-    return op.elementwise(lambda size, sign: math.copysign(size, sign), *op.operands, compute="float")
+    return op.elementwise(math.copysign, *op.operands, compute="float")
 
 
 def signbit(op: NodeBuilder) -> Value:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.artefacts import Rendered as Rendered
     from workbench.artefacts import Scheduled as Scheduled
     from workbench.artefacts import Simulated as Simulated
+    from workbench.backend import last_journeys as last_journeys
     from workbench.check import Check as Check
     from workbench.errors import WorkbenchError as WorkbenchError
     from workbench.journey import Journey as Journey
@@ -48,12 +49,13 @@ _HOMES = {
         "trace",
     ),
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
+    "workbench.backend": ("last_journeys",),
     "workbench.check": ("Check",),
     "workbench.errors": ("WorkbenchError",),
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NOT_YET = frozenset({"Selection", "compare", "last_journeys", "load"})
+_NOT_YET = frozenset({"Selection", "compare", "load"})
 
 __all__ = [
     "Captured",
@@ -66,6 +68,7 @@ __all__ = [
     "Simulated",
     "WorkbenchError",
     "capture",
+    "last_journeys",
     "lower",
     "machine",
     "machines",

@@ -17,7 +17,16 @@ from simulator import Trace
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.errors import MissingExtra, not_yet
-from workbench.ir import AtenGraph, KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import (
+    AtenGraph,
+    Kernel,
+    KernelGraph,
+    KernelModule,
+    Mapping,
+    ScheduledKernel,
+    ScheduledProgram,
+    Snapshot,
+)
 from workbench.views.table import Table
 
 if TYPE_CHECKING:
@@ -161,11 +170,14 @@ class RenderedKernel:
 class Rendered(Handle[tuple[KernelModule, ...]]):
     """Every kernel as verified MLIR, linalg on tensors."""
 
+    hosts: tuple[Kernel, ...] = ()
+    """The steps on the host, of which there is no MLIR."""
+
     def _table(self) -> Table:
-        return views.kernels.rendered_table(self.record)
+        return views.kernels.rendered_table(self.record, self.hosts)
 
     def text(self) -> str:
-        return views.kernels.rendered_text(self.record)
+        return views.kernels.rendered_text(self.record, self.hosts)
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:

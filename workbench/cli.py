@@ -24,6 +24,7 @@ import workbench as wb
 from simulator.errors import SimulatorError
 from workbench import views
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
+from workbench.views.table import Table
 
 if TYPE_CHECKING:
     from workbench.check import Check
@@ -68,9 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
     lab.set_defaults(command=_lab)
 
+    ops = commands.add_parser("ops", help="list the registered operators, or say who makes one")
+    ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
+    ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
+    ops.set_defaults(command=_ops)
+
     _add_new_op(commands.add_parser("new-op", help="write the files of a new operator: kernel, test and notebook"))
 
-    for name, text in (("ops", "list the operators and their routes"), ("doctor", "look the installation over")):
+    for name, text in (("doctor", "look the installation over"),):
         later = commands.add_parser(name, help=f"{text} (not in this version)")
         later.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
         later.set_defaults(command=_later, name=name)
@@ -130,6 +136,16 @@ def _trace(options: argparse.Namespace) -> int:
 def _machines(_: argparse.Namespace) -> int:
     table = views.machines.machines_table([wb.machine(name) for name in wb.machines()])
     sys.stdout.write(table.text() + "\n")
+    return OK
+
+
+def _ops(options: argparse.Namespace) -> int:
+    listing = wb.ops.listing
+    if options.overload is None:
+        text = Table(listing.COLUMNS, listing.rows(wb.ops.registry.DEFAULT.now())).text(widest=60)
+    else:
+        text = "\n".join(map(str, listing.handlers(options.overload, prefer=options.prefer)))
+    sys.stdout.write(text + "\n")
     return OK
 
 

@@ -296,3 +296,29 @@ class OpHasRoute(WorkbenchError):
 
 class FileInTheWay(WorkbenchError):
     """A file that is to be written exists already."""
+class ExecutorFailed(WorkbenchError):
+    """A registered executor raised an exception."""
+
+
+class ExecutorResult(WorkbenchError, TypeError):
+    """A registered executor did not return a list of tensors, one for each result."""
+
+
+class HostRoute(UserWarning):
+    """Some ops run on the host, because nothing makes a kernel of them."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""
+
+
+class ConversionFailed(WorkbenchError):
+    """A registered conversion raised an exception."""
+
+
+class ConversionResult(WorkbenchError, TypeError):
+    """A registered conversion did not return what stands for its node."""

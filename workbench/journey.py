@@ -7,18 +7,19 @@ that shares the stages which the change does not touch.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypedDict, TypeVar, cast, final
 
 import templates
 from simulator import Machine, load_machine, machine_names
 from workbench import mlir, ops, stages
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
-from workbench.errors import BadOption, not_yet
-from workbench.ir import AtenGraph, KernelGraph, KernelModule, ScheduledProgram
+from workbench.errors import BadOption, HostRoute, NoData, not_yet
+from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.mlir.runtime import KernelCache, NativeProgram
     from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.compare import Pair
+    from workbench.ops.registry import Registrations
     from workbench.stages.capture import CapturedProgram
 
 T = TypeVar("T")
@@ -63,6 +65,16 @@ class Once(Generic[T]):
 
 
 @dataclass(frozen=True)
+class _Graph:
+    """A graph that Dynamo has made, as the callable of a journey."""
+
+    module: torch.fx.GraphModule
+
+    def __call__(self, *inputs: object) -> object:
+        return cast("object", self.module(*inputs))
+
+
+@dataclass(frozen=True)
 class Request:
     """What a journey was asked for."""
 
@@ -75,6 +87,8 @@ class Request:
     mapping: Mapping[str, UserMapping] | None = None
     fusion: object = None
     prefer: str | None = None
+    registrations: Registrations = field(default_factory=lambda: ops.registry.DEFAULT.now())
+    """What was registered when the journey was asked for; later changes do not reach it."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +107,8 @@ class Stages:
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
         lowered = Once("lower", lambda: _lower(captured().record, request))
-        rendered = Once("render", lambda: Rendered(stages.render.render(lowered().record)))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache())
+        rendered = Once("render", lambda: _render(lowered().record, request.registrations))
+        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
         return Stages._scheduled(request, captured, lowered, rendered, kernels)
 
     def rescheduled(self, request: Request) -> Stages:
@@ -120,13 +134,33 @@ class Stages:
 
 
 def _capture(request: Request) -> Captured:
-    program = stages.capture.capture(request.target, request.inputs, request.kwargs, mode=request.capture)
+    if isinstance(request.target, _Graph):
+        program = stages.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        return Captured(program.graph, program)
+    program = stages.capture.capture(
+        request.target,
+        request.inputs,
+        request.kwargs,
+        mode=request.capture,
+        registrations=request.registrations,
+    )
     return Captured(program.graph, program)
 
 
 def _lower(graph: AtenGraph, request: Request) -> Lowered:
-    made = stages.lower.lower(graph, on_missing=request.on_missing, fusion=request.fusion, prefer=request.prefer)
+    made = stages.lower.lower(
+        graph,
+        on_missing=request.on_missing,
+        fusion=request.fusion,
+        prefer=request.prefer,
+        registrations=request.registrations,
+    )
     return Lowered(made)
+
+
+def _render(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
+    hosts = tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
+    return Rendered(stages.render.render(lowered, registrations), hosts)
 
 
 def _schedule(
@@ -141,6 +175,15 @@ def _schedule(
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
     return Simulated(stages.simulate.simulate(scheduled, machine), scheduled, lowered)
+
+
+class CompileOptions(TypedDict, total=False):
+    """What `torch.compile(backend="npu", options=...)` takes: the options of `wb.trace` that mean something there."""
+
+    machine: str | Machine
+    on_missing: str
+    mapping: Mapping[str, UserMapping] | None
+    prefer: str | None
 
 
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
@@ -193,7 +236,7 @@ class Journey:
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
         program = self._program()
-        values = program.flatten(inputs, kwargs or {}) + program.live()
+        values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
         return program.rebuild(self._native("scheduled").run(values))
 
     def check(
@@ -215,9 +258,27 @@ class Journey:
             inputs, kwargs = self._request.inputs, self._request.kwargs
         program = self._program()
         user, held = program.flatten(inputs, kwargs or {}), program.live()
+        self._with_data("check", [*user, *held])
         with waiting("check"):
             pairs = self._pairs(stage, user, held)
         return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+
+    def compiled(self) -> NativeProgram:
+        """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
+        return self._native("scheduled")
+
+    def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The values, if all of them hold numbers."""
+        slots = self.captured.record.inputs
+        empty = [slot.path for slot, value in zip(slots, values, strict=True) if value.is_meta]
+        if empty:
+            shown = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
+            raise NoData(
+                f"{self.captured.record.name} cannot {asked}: {shown} lie on the meta device, which has shapes and no "
+                f"numbers. Everything but run and check works without them; for these, trace again with the model "
+                f"and its inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
+            )
+        return values
 
     def _pairs(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> list[Pair]:
         """Outputs and mutated inputs, each as this stage makes it beside what PyTorch makes."""
@@ -229,7 +290,7 @@ class Journey:
         ]
         expected = ops.reference.reference(self._request.target, graph, user, held)
         if stage == "captured":
-            got = ops.execute.execute(graph, values)
+            got = ops.execute.execute(graph, values, self._request.registrations)
         else:
             outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
@@ -245,9 +306,10 @@ class Journey:
 
     def _native(self, stage: str) -> NativeProgram:
         program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
+        hosts = ops.host.functions(self.lowered.record, self._request.registrations)
         if stage == "rendered":
-            return program.from_rendered(self.lowered.record, self.rendered.record, cache)
-        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache)
+            return program.from_rendered(self.lowered.record, self.rendered.record, cache, hosts)
+        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache, hosts)
 
     def _program(self) -> CapturedProgram:
         program = self.captured.program
@@ -312,7 +374,8 @@ def trace(
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`) or a `wb.machine(name, figure=value)`. `mapping` tiles by hand:
     `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `on_missing` says what becomes of
-    ops that no route makes.
+    ops that no route makes: `host` lets PyTorch compute them, with a warning and at the price of the host link, `error`
+    refuses. `prefer` names the dialect whose builders are taken where an op has several.
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -321,8 +384,27 @@ def trace(
     given = MappingProxyType(dict(kwargs or {}))
     request = Request(fn_or_module, inputs, given, _machine(machine), capture, on_missing, mapping, fusion, prefer)
     journey = Journey(request, Stages.of(request))
-    _ = journey.captured
+    if told := ops.host.warning_text(journey.lowered.record):
+        warnings.warn(told, HostRoute, stacklevel=2)
     return journey
+
+
+def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+    """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
+    for name in options:
+        if name not in CompileOptions.__annotations__:
+            known = ", ".join(CompileOptions.__annotations__)
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
+    request = Request(
+        _Graph(module),
+        inputs,
+        MappingProxyType(dict[str, object]()),
+        _machine(options.get("machine", "tpu-v3")),
+        on_missing=options.get("on_missing", "host"),
+        mapping=options.get("mapping"),
+        prefer=options.get("prefer"),
+    )
+    return Journey(request, Stages.of(request))
 
 
 def capture(
@@ -347,7 +429,7 @@ def lower(
 
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    return Rendered(stages.render.render(lowered.record if isinstance(lowered, Lowered) else lowered))
+    return _render(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 def schedule(

@@ -123,7 +123,7 @@ def test_only_matmuls_of_one_accumulator_can_be_chained() -> None:
         ("target", 1, 5, "there is no SCRATCHPAD target 5"),
         ("offset", 0, 10**6, "reaches bytes 4000000 to"),
         ("offset", 1, -1, "reaches bytes -4 to"),
-        ("opcode", 0, 77, r"opcode\[0\] = 77 is not between 0 and 8"),
+        ("opcode", 0, 77, r"opcode\[0\] = 77 is not between 0 and 9"),
         ("access", 0, 0, r"access\[0\] = 0 is neither read nor write"),
         ("operand_rank", 0, 9, r"operand_rank\[0\] = 9"),
         ("op", 0, 99, r"op\[0\] = 99"),

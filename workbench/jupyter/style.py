@@ -36,6 +36,7 @@ _LIGHT_KINDS = {
     "VECTOR": "#E69F00",
     "DIRECT": "#CC79A7",
     "BARRIER": "#555555",
+    "HOST": "#7A4A9E",
 }
 _LIGHT_CAUSES = {
     "launch": "#D5D9DE",
@@ -72,6 +73,7 @@ _DARK_KINDS = {
     "VECTOR": "#F2BE4A",
     "DIRECT": "#E29DC4",
     "BARRIER": "#AAAAAA",
+    "HOST": "#B795D6",
 }
 
 LIGHT: Final = Style(

@@ -8,6 +8,7 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.mlir import kernel_store as kernel_store
+    from workbench.mlir import native_store as native_store
     from workbench.mlir import runtime as runtime
 
-__getattr__ = submodules(__name__, "kernel_store", "runtime")
+__getattr__ = submodules(__name__, "kernel_store", "native_store", "runtime")

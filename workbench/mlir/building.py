@@ -22,7 +22,7 @@ from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
 from workbench.mlir.importer import element_type, tensor_type
 
-Argument: TypeAlias = "Value | bool | int | float | str | None | tuple[Argument, ...]"
+Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
 """What a builder sees of an argument: a tensor, a plain value, or a list of them. Types are named as in records."""
 
 UNSIGNED: Final = ("u8", "bool")
@@ -103,8 +103,8 @@ class NodeBuilder:
                 wide = _wide(wanted.element_type)
                 unsigned = [self._is_unsigned(each) for each in operands]
                 numbers = [to_float(each, wide, sign) for each, sign in zip(numbers, unsigned, strict=True)]
-            made = fn(*numbers)
-            if compute == "float" and isinstance(made, ir.Value) and made.type != wanted.element_type:
+            made = _one_number(fn(*numbers))
+            if compute == "float" and made.type != wanted.element_type:
                 made = to_float(made, wanted.element_type)
             linalg.YieldOp([made])
         return generic.result
@@ -112,6 +112,18 @@ class NodeBuilder:
     def _is_unsigned(self, operand: Value) -> bool:
         pairs = zip(self.operands, self._dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
+
+
+def _one_number(made: object) -> Value:
+    """What the function of `elementwise` returned, if it is a number it computed with."""
+    if isinstance(made, ir.OpView | ir.Operation) and len(made.results) == 1:
+        return made.results[0]
+    if not isinstance(made, ir.Value):
+        raise errors.BuilderArgument(
+            f"the function given to op.elementwise returned {type(made).__name__}; expected a number it computed: the "
+            f"value of an arith or math op, or op.number(...)"
+        )
+    return made
 
 
 def _wide(element: ir.Type) -> ir.Type:

@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from simulator.hazards import DependenceTracker
 from simulator.machine import Machine
+from simulator.placement import placed
 from simulator.program import (
     MAX_RANK,
     Access,
@@ -99,7 +100,7 @@ class _Extractor(Evaluator):
             step(state)
         for zeroed in list(self.zeroed.values()):
             self._flush((zeroed.operand,))
-        return self.builder.build()
+        return placed(self.builder.build(), self.machine.scratchpad_bytes)
 
     def place_buffer(self, op: ir.Operation) -> Box:
         assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"

@@ -42,9 +42,14 @@ def module_key(module: KernelModule) -> str:
     return _digest(codec.encode(neutral))
 
 
-def schedule_key(module: KernelModule, machine: Machine, wanted: Mapping[str, object] | None) -> str:
-    """The same for kernels that scheduling would make the same of: module, machine and what the user asked for."""
-    return _digest([module_key(module), asdict(machine), wanted])
+def machine_key(machine: Machine) -> str:
+    """The same for machines of the same figures."""
+    return _digest(asdict(machine))
+
+
+def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None) -> str:
+    """The same for kernels that scheduling would make the same of: keys of module and machine, what the user asked."""
+    return _digest([module, machine, wanted])
 
 
 def _digest(data: object) -> str:

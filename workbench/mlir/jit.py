@@ -13,6 +13,8 @@ offsets of arguments are part of the kernel's type, so a call hands over nothing
 from __future__ import annotations
 
 import ctypes
+import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,10 +26,15 @@ from torch_mlir.execution_engine import ExecutionEngine
 from workbench.errors import NativeArgumentError, PassError, Problem
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.contractions import speed_up_reductions
+from workbench.mlir.machine_code import Linked, link, object_of
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import memory_space, verify_scheduled
 
 _SYMBOL: Final = "workbench_kernel"
 """Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
+
+_ENTRY: Final = f"_mlir_{_SYMBOL}"
+"""The function MLIR adds beside it, which takes the addresses of all arguments in one array."""
 
 _OWN_BUFFERS = "func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
 """Allocate once at the top and free at every exit: nothing is left behind by a call."""
@@ -63,7 +70,12 @@ class _Layout:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    dtypes: tuple[torch.dtype, ...]
+    element: str
+
+    @property
+    def dtypes(self) -> tuple[torch.dtype, ...]:
+        """What a tensor may hold that is of this element type in MLIR."""
+        return _DTYPES[self.element]
 
     @property
     def offset_bytes(self) -> int:
@@ -88,11 +100,11 @@ class NativeKernel:
     Calls may overlap: every call has its own buffers, and the interpreter lock is not held while it runs.
     """
 
-    def __init__(self, name: str, engine: ExecutionEngine, layouts: tuple[_Layout, ...]) -> None:
+    def __init__(self, name: str, code: Linked, layouts: tuple[_Layout, ...]) -> None:
         self.name = name
         self._layouts = layouts
-        self._engine = engine
-        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup(_SYMBOL))
+        self._code = code
+        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
         self._addresses = ctypes.c_void_p * len(layouts)
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -109,8 +121,30 @@ class NativeKernel:
         first, width = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
         self._entry(self._addresses(*range(first, first + width * len(values), width)))
 
+    def pack(self) -> bytes | None:
+        """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
+        if not isinstance(self._code.engine, ExecutionEngine):
+            return None
+        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self._layouts]
+        text = json.dumps(layouts).encode()
+        return struct.pack("<Q", len(text)) + text + object_of(self._code.engine)
+
     def __repr__(self) -> str:
         return f"NativeKernel({self.name!r}, {len(self._layouts)} arguments)"
+
+
+def unpack(data: bytes, name: str) -> NativeKernel | None:
+    """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for what is no such thing."""
+    try:
+        (length,) = struct.unpack_from("<Q", data)
+        layouts = tuple(
+            _Layout(tuple(shape), tuple(strides), offset, element)
+            for shape, strides, offset, element in json.loads(data[8 : 8 + length])
+        )
+        linked = link(data[8 + length :], _ENTRY)
+    except (struct.error, ValueError, TypeError, IndexError, RuntimeError):
+        return None
+    return NativeKernel(name, linked, layouts) if linked else None
 
 
 def compile_scheduled(text: str, name: str) -> NativeKernel:
@@ -124,6 +158,8 @@ def compile_rendered(text: str, name: str) -> NativeKernel:
     """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
     module = parse(text, new_context(torch_dialect=True), name)
     _refuse_aborts(module, name)
+    if holds_tosa(module):
+        run_passes(module, TO_LINALG)
     run_passes(module, _BUFFERIZE)
     return _compile(module, name)
 
@@ -137,10 +173,10 @@ def _compile(module: ir.Module, name: str) -> NativeKernel:
     speed_up_reductions(module)
     run_passes(module, _LOWER)
     try:
-        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=False)  # pyright: ignore[reportCallIssue]
+        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:
         raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
-    return NativeKernel(name, engine, layouts)
+    return NativeKernel(name, Linked(engine.raw_lookup(_SYMBOL), engine), layouts)
 
 
 def _function(module: ir.Module, name: str) -> ir.Operation:
@@ -155,7 +191,7 @@ def _layouts(function: ir.Operation) -> tuple[_Layout, ...]:
     for argument in function.regions[0].blocks[0].arguments:
         kind = ir.MemRefType(argument.type)
         strides, offset = kind.get_strides_and_offset()
-        layouts.append(_Layout(tuple(kind.shape), tuple(strides), offset, _DTYPES[str(kind.element_type)]))
+        layouts.append(_Layout(tuple(kind.shape), tuple(strides), offset, str(kind.element_type)))
     return tuple(layouts)
 
 

@@ -14,23 +14,19 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import typing
 import zlib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import simulator
 from simulator.errors import FileFormatError
-from simulator.folder import user_cache
 from simulator.program import TileProgram
 from workbench.ir import RecordFormatError, ScheduledKernel, codec
-from workbench.mlir.store import LIMIT_BYTES, Store
+from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
 
-_SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
-_OFF = ("0", "off", "no", "false")
 _SOURCES = ("ir", "mlir", "stages")
 _WHEELS = ("torch-mlir", "numpy")
 _LENGTH_BYTES = 8
@@ -44,11 +40,11 @@ class KernelStore:
 
     def get(self, key: str) -> ScheduledKernel | None:
         """The kernel kept under `key`, under the name and with the nodes it was made for."""
-        data = self.store.get(_versioned(key))
+        data = self.store.get(versioned(key))
         return None if data is None else unpack(data)
 
     def put(self, key: str, kernel: ScheduledKernel) -> None:
-        self.store.put(_versioned(key), pack(kernel))
+        self.store.put(versioned(key), pack(kernel))
 
     def clear(self) -> None:
         """Removes every kernel kept."""
@@ -60,9 +56,8 @@ class KernelStore:
 
 def default_store() -> KernelStore | None:
     """The user's store; None when the environment switches it off."""
-    if os.environ.get(_SWITCH, "").lower() in _OFF:
-        return None
-    return _store_in(user_cache() / "kernels")
+    folder = user_folder("kernels")
+    return _store_in(folder) if folder else None
 
 
 @cache
@@ -96,7 +91,8 @@ def _fields() -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(ScheduledKernel) if field.name != "program"}
 
 
-def _versioned(key: str) -> str:
+def versioned(key: str) -> str:
+    """The key under which this version of the workbench keeps it."""
     return f"{key} {made_by()}"
 
 
@@ -105,7 +101,7 @@ def made_by() -> str:
     """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
     digest = hashlib.sha256()
     library = Path(__file__).parents[1]
-    folders = [library / name for name in _SOURCES] + [Path(cast(str, simulator.__file__)).parent]
+    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
     for path in (path for folder in folders for path in sorted(folder.rglob("*.py"))):
         digest.update(f"{path.parent.name}/{path.name}\0".encode() + path.read_bytes())
     for wheel in _WHEELS:

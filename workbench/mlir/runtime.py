@@ -7,9 +7,11 @@ they are, intermediates are made when their kernel is launched and dropped after
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
 
 import torch
 
@@ -17,6 +19,7 @@ from workbench.errors import NativeInputError
 from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.mlir.native_store import NativeStore
 
 _DTYPES: dict[str, torch.dtype] = {
     "f64": torch.float64,
@@ -29,6 +32,8 @@ _DTYPES: dict[str, torch.dtype] = {
     "i8": torch.int8,
     "u8": torch.uint8,
     "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
 }
 
 
@@ -36,9 +41,12 @@ _DTYPES: dict[str, torch.dtype] = {
 class KernelCache:
     """Native kernels by their text: the same text compiles once, whatever its function is called.
 
-    Whoever runs programs owns one.
+    Whoever runs programs owns one. What `store` holds is not compiled at all.
     """
 
+    store: NativeStore | None = None
+    compiled: int = 0
+    """How many kernels this cache compiled."""
     _kernels: dict[tuple[str, str], NativeKernel] = field(default_factory=dict[tuple[str, str], NativeKernel])
 
     def scheduled(self, text: str, name: str) -> NativeKernel:
@@ -50,52 +58,91 @@ class KernelCache:
     def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest()
         if key not in self._kernels:
-            self._kernels[key] = compiler(text, name)
+            kept = self.store.get(form, text, name) if self.store else None
+            self._kernels[key] = kept or self._compile(form, compiler, text, name)
         return self._kernels[key]
+
+    def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+        made = compiler(text, name)
+        self.compiled += 1
+        if self.store:
+            self.store.put(form, text, made)
+        return made
 
     @property
     def size(self) -> int:
-        """How many kernels have been compiled."""
+        """How many kernels there are."""
         return len(self._kernels)
+
+
+Runs: TypeAlias = "NativeKernel | HostFunction"
+HostFunction: TypeAlias = Callable[[Sequence[torch.Tensor]], None]
+"""Stands where a kernel would, for what the host computes: reads the inputs it is given, writes the outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One launch: its kernel, compiled when first asked for, and the values it reads and makes."""
 
-    kernel: Callable[[], NativeKernel]
+    kernel: Callable[[], Runs]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+
+NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
+
+
+def _hosted(hosts: Mapping[str, HostFunction]) -> dict[str, Callable[[], Runs]]:
+    return {name: partial(_itself, function) for name, function in hosts.items()}
+
+
+def _itself(function: HostFunction) -> HostFunction:
+    return function
 
 
 class NativeProgram:
     """A graph's kernels in launch order, run on real tensors."""
 
-    def __init__(self, lowered: KernelGraph, kernels: Sequence[Callable[[], NativeKernel]]) -> None:
-        """`kernels` gives the native code of each of `lowered.kernels`, in that order."""
+    def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], Runs]]) -> None:
+        """`kernels` gives what runs each of `lowered.kernels`, by name."""
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
-        self._steps = tuple(
-            _Step(native, kernel.inputs, kernel.outputs)
-            for kernel, native in zip(lowered.kernels, kernels, strict=True)
-        )
+        self._steps = tuple(_Step(kernels[kernel.name], kernel.inputs, kernel.outputs) for kernel in lowered.kernels)
         self._dropped_after = self._last_uses()
 
     @classmethod
-    def from_scheduled(cls, lowered: KernelGraph, program: ScheduledProgram, cache: KernelCache) -> NativeProgram:
-        """Runs the scheduled modules: the loops, tiles and copies that the simulator times."""
+    def from_scheduled(
+        cls,
+        lowered: KernelGraph,
+        program: ScheduledProgram,
+        cache: KernelCache,
+        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+    ) -> NativeProgram:
+        """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
+
+        `hosts` says what computes the kernels of kind host.
+        """
         texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
-        runs = {launch.name: launch.kernel for launch in program.launches.launches}
-        named = [runs[kernel.name] for kernel in lowered.kernels]
-        return cls(lowered, [partial(cache.scheduled, texts[name], name) for name in named])
+        native = {
+            launch.name: partial(cache.scheduled, texts[launch.kernel], launch.kernel)
+            for launch in program.launches.launches
+            if launch.kernel in texts
+        }
+        return cls(lowered, {**native, **_hosted(hosts)})
 
     @classmethod
-    def from_rendered(cls, lowered: KernelGraph, modules: Sequence[KernelModule], cache: KernelCache) -> NativeProgram:
+    def from_rendered(
+        cls,
+        lowered: KernelGraph,
+        modules: Sequence[KernelModule],
+        cache: KernelCache,
+        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+    ) -> NativeProgram:
         """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
-        compilers = [cache.scheduled if item.handwritten else cache.rendered for item in modules]
-        pairs = zip(compilers, modules, strict=True)
-        return cls(lowered, [partial(compiler, item.mlir, item.kernel) for compiler, item in pairs])
+        compilers = {item.kernel: cache.scheduled if item.handwritten else cache.rendered for item in modules}
+        native = {item.kernel: partial(compilers[item.kernel], item.mlir, item.kernel) for item in modules}
+        return cls(lowered, {**native, **_hosted(hosts)})
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.

@@ -18,15 +18,23 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulator.folder import user_cache
 from workbench.errors import CacheWarning
 
 LIMIT_BYTES = 256 << 20
 """What a store keeps unless told otherwise; a kernel takes some ten to some hundred kilobytes."""
 
+_SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
+_OFF = ("0", "off", "no", "false")
 _MAGIC = b"aten-workbench store 1\n"
 _SUFFIX, _TEMPORARY = ".entry", ".writing-"
 _ABANDONED_SECONDS = 3600
 """A temporary file this old belongs to nobody who is still writing."""
+
+
+def user_folder(name: str) -> Path | None:
+    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` says to keep nothing."""
+    return None if os.environ.get(_SWITCH, "").lower() in _OFF else user_cache() / name
 
 
 @dataclass
@@ -54,7 +62,7 @@ class Store:
         if not self.writable:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(key, data)
             self._trim()
         except OSError as error:

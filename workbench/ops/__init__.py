@@ -17,6 +17,8 @@ from workbench.lazy import submodules
 if TYPE_CHECKING:
     from workbench.ops import compare as compare
     from workbench.ops import execute as execute
+    from workbench.ops import host as host
+    from workbench.ops import listing as listing
     from workbench.ops import names as names
     from workbench.ops import new_op as new_op
     from workbench.ops import reference as reference
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
 _LISTING = frozenset({"table", "who"})
-_submodule = submodules(__name__, "compare", "execute", "listing", "names", "new_op", "reference", "registry", "trees")
+_submodule = submodules(
+    __name__, "compare", "execute", "host", "listing", "names", "new_op", "reference", "registry", "trees"
+)
 
 
 def __getattr__(name: str) -> object:

@@ -54,6 +54,10 @@ _CLASSES = {
 }
 
 
+DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
+"""Element types that kernels compute with."""
+
+
 def class_of(op: str) -> str | None:
     """pointwise, reduction, contraction, copy or view; None for an op the automatic route does not take."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

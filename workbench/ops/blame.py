@@ -11,10 +11,13 @@ from collections.abc import Generator
 from typing import cast
 
 import torch._dynamo.exc as dynamo_exc
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from workbench import errors
+from workbench.ops import names
 from workbench.ops.places import place_of
+from workbench.ops.schema import schema_of
 
 _ASSIGNED = r"The tensor attributes? .* assigned during export"
 """How export warns of a tensor attribute that it will leave out of the graph."""
@@ -28,7 +31,8 @@ def user_errors(name: str) -> Generator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=_ASSIGNED, category=UserWarning)
-            yield
+            with _missing_fakes(name):
+                yield
     except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
         raise _blamed(name, error) from error
     except dynamo_exc.TorchRuntimeError as error:
@@ -40,6 +44,51 @@ def user_errors(name: str) -> Generator[None]:
         raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
     finally:
         log.disabled = was_disabled
+
+
+@contextlib.contextmanager
+def _missing_fakes(name: str) -> Generator[None]:
+    """Tells an op that cannot say the shape of its result from all else that capturing may raise."""
+    try:
+        yield
+    except RuntimeError as error:  # what torch raises here is one of its subclasses, by the way the op was defined
+        if op := _without_fake(error):
+            raise errors.MissingFake(_fake_text(name, op, _where(error))) from error
+        raise
+
+
+_FAKELESS = (
+    re.compile(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>"),
+    re.compile(r"([\w:.]+): attempted to run this operator with Meta tensors"),
+)
+
+
+def _without_fake(error: BaseException) -> str:
+    """The op, as `namespace::name`, that an exception or one behind it complains of for having no fake."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if isinstance(link, UnsupportedOperatorException):
+            return "::".join(str(link).split()[0].split(".")[:2])
+        for pattern in _FAKELESS:
+            if found := pattern.search(str(link)):
+                return found.group(1)
+        link = link.__cause__ or link.__context__
+    return ""
+
+
+def _fake_text(name: str, op: str, where: str) -> str:
+    schema = schema_of(names.overloads(op)[0])
+    arguments = [argument.name for argument in schema.arguments]
+    tensor = next((each.name for each in schema.arguments if "Tensor" in str(each.type)), "...")
+    return (
+        f"{name} calls {op}{where}, which has no fake: nothing says what shape and type its result has without "
+        f"computing it, and capture works without data. Write one beside the op:\n\n"
+        f'    @torch.library.register_fake("{op}")\n'
+        f"    def _({', '.join(arguments)}):\n"
+        f"        return torch.empty_like({tensor})    # a tensor like the result; its numbers do not matter"
+    )
 
 
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:

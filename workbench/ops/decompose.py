@@ -99,10 +99,10 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
         made = builder("aten.alias.default", made)
     del types[made.value]
     names = {made.value: node.results[0]}
-    return tuple(_renamed(child, names) for child in builder.nodes)
+    return tuple(renamed(child, names) for child in builder.nodes)
 
 
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
     """`node` with values renamed, its own name following its result."""
     found = replace(
         node,

@@ -45,8 +45,14 @@ def table() -> pd.DataFrame:
 
 def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
     """Who makes nodes of an overload: one answer, or one for each overload when the name leaves the overload out."""
-    found = tuple(handler(name, DEFAULT.now(), prefer) for name in names.overloads(overload))
+    found = handlers(overload, prefer=prefer)
     return found[0] if len(found) == 1 else found
+
+
+def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
+    """Who makes nodes of each overload that a name stands for."""
+    registrations = DEFAULT.now()
+    return tuple(handler(name, registrations, prefer) for name in names.overloads(overload))
 
 
 def handler(overload: str, registrations: Registrations, prefer: str | None = None) -> Who:

@@ -6,6 +6,7 @@ import difflib
 from typing import Any, cast
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from workbench import errors
 
@@ -16,7 +17,7 @@ def overloads(given: object) -> tuple[str, ...]:
     packet = getattr(getattr(torch.ops, namespace), op, None)
     if packet is None or not hasattr(packet, "overloads"):
         raise _unknown(given, f"torch.ops.{namespace} has no op {op!r}", _close(op, _ops_of(namespace), namespace))
-    known = cast("list[str]", cast(Any, packet).overloads())
+    known: list[str] = packet.overloads()
     if not overload:
         return tuple(f"{namespace}.{op}.{each}" for each in known if _takes_tensors(getattr(packet, each)))
     if overload not in known:
@@ -48,7 +49,7 @@ def _name_of_object(given: object) -> str:
         return str(cast(Any, given))
     if isinstance(given, torch._ops.OpOverloadPacket):  # pyright: ignore[reportPrivateUsage]
         return str(cast(Any, given)._qualified_op_name)
-    if isinstance(given, torch.library.CustomOpDef):
+    if isinstance(given, CustomOpDef):
         return given._qualname  # pyright: ignore[reportPrivateUsage]
     raise _unknown(given, f"{type(given).__name__} is no kind of operator", "write its name: 'aten.add.Tensor'")
 

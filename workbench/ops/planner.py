@@ -18,7 +18,10 @@ ALIGNMENT = 4096
 """Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
 a page is a multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
 
-ELEMENT_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+ELEMENT_BYTES = {
+    "c128": 16, "c64": 8, "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1,
+    "bool": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Lifetime:
 def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
     """The launches of a graph, one for each of its kernels, in order.
 
-    `kernels` says for each kernel of the graph which scheduled kernel it runs: identical ones share one.
+    `kernels` says for each kernel of the graph which scheduled kernel it runs: identical ones share one. A step on the
+    host is not in it and runs under its own name.
     """
     storages = place(lifetimes(lowered), whole=len(lowered.kernels))
     address = {storage.value: storage.address for storage in storages}
@@ -51,7 +55,7 @@ def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
         reads, writes = ({base.get(value, value) for value in values} for values in (kernel.inputs, kernel.outputs))
         launches.append(
             Launch(
-                kernel=kernels[kernel.name],
+                kernel=kernels.get(kernel.name, kernel.name),
                 name=kernel.name,
                 arguments=arguments,
                 addresses=tuple(address[base.get(value, value)] for value in arguments),

@@ -37,7 +37,7 @@ class Sample:
 
 def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
     """The first call of those tried that the op accepts; None when it takes none of them."""
-    attributes = {
+    attributes: dict[str, Plain] = {
         argument.name: example
         for argument in schema.arguments
         if not is_tensor(argument) and not argument.has_default_value()

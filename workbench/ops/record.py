@@ -14,8 +14,10 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ops.blame import graph_break
+from workbench.ops.convert import convert
 from workbench.ops.literals import to_arg, to_type
 from workbench.ops.places import place_of
+from workbench.ops.registry import Registrations
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,15 @@ class Namer:
     """Gives each value a readable name that no other has."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()
 
     def __call__(self, wish: str) -> str:
         base = re.sub(r"\W+", "_", wish).strip("_") or "value"
         name, count = base, 0
-        while name in self._taken:
+        while name in self.taken:
             count += 1
             name = f"{base}_{count}"
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
 
@@ -65,12 +67,13 @@ def record(
     tree: Tree,
     input_tree: Tree,
     modules: Mapping[str, str],
+    registrations: Registrations,
 ) -> Recorded:
     """The record of `program`.
 
     `user` are the caller's tensors in order, used or not. `slot_of` says what a placeholder stands for. `leaves` are
     the results: names of graph nodes, or the slot of an input that is returned as it is. `modules` maps the keys of
-    a node's module stack to paths.
+    a node's module stack to paths. `registrations` may hold conversions.
     """
     graph = program.graph
     live = _live(program, [leaf for leaf in leaves if isinstance(leaf, str)])
@@ -97,8 +100,10 @@ def record(
             values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
             _refuse_symbols(name, node)
-            nodes.append(_node(node, namer, values, modules))
-            types.update(_types(nodes[-1], node.meta["val"], offsets))
+            made = _node(node, namer, values, modules)
+            types.update(_types(made, node.meta["val"], offsets))
+            conversion = registrations.find(made.op, "conversion")
+            nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
 
     mutations = _mutations(program, values)
     after = {mutation.target: mutation.value for mutation in mutations}

@@ -15,7 +15,7 @@ def arguments(node: Node) -> dict[str, Arg]:
     """Every argument of a node by its name in the schema, defaults filled in."""
     found: dict[str, Arg] = {}
     given = iter(node.args)
-    for argument in _schema(node.op).arguments:
+    for argument in schema_of(node.op).arguments:
         if argument.name in node.kwargs:
             found[argument.name] = node.kwargs[argument.name]
         else:
@@ -27,7 +27,7 @@ def arguments(node: Node) -> dict[str, Arg]:
 
 def tensor_arguments(op: str) -> frozenset[str]:
     """Names of the arguments that are tensors, lists of tensors included."""
-    return frozenset(each.name for each in _schema(op).arguments if "Tensor" in str(each.type))
+    return frozenset(each.name for each in schema_of(op).arguments if "Tensor" in str(each.type))
 
 
 def inputs_and_attributes(
@@ -47,7 +47,8 @@ def inputs_and_attributes(
     return inputs, attributes
 
 
-def _schema(op: str) -> torch.FunctionSchema:
+def schema_of(op: str) -> torch.FunctionSchema:
+    """The schema of an overload, by its recorded name."""
     return cast("torch.FunctionSchema", cast(Any, to_overload(op))._schema)
 
 

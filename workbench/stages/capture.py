@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import re
 import traceback
 import types
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
@@ -35,6 +36,7 @@ from workbench.ops.calls import Target, describe, flatten_inputs, flatten_output
 from workbench.ops.literals import to_type
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record
+from workbench.ops.registry import DEFAULT, Registrations
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,12 @@ def capture(
     kwargs: Mapping[str, object] | None = None,
     *,
     mode: str = "dynamo",
+    registrations: Registrations | None = None,
 ) -> CapturedProgram:
-    """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given."""
+    """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given.
+
+    Ops that a conversion is registered for are recorded as it says, all others from their schema.
+    """
     if mode not in ("dynamo", "export"):
         raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
     if not callable(fn_or_module):
@@ -87,7 +93,8 @@ def capture(
             f"expected a function or an nn.Module to capture, got {type(fn_or_module).__name__}: {fn_or_module!r:.80}"
         )
     name = _name_of(fn_or_module)
-    trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}))
+    known = registrations if registrations is not None else DEFAULT.now()
+    trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
@@ -95,6 +102,41 @@ def capture(
         raise _no_tensor_work(name)
     held = recorded.slots[len(trace.user) :]
     return CapturedProgram(recorded.graph, (), tuple(trace.reader(slot) for slot in held))
+
+
+def capture_graph(
+    gm: torch.fx.GraphModule, inputs: Sequence[object], registrations: Registrations | None = None
+) -> CapturedProgram:
+    """Captures a graph that Dynamo has made already; all it reads is given to it."""
+    known = registrations if registrations is not None else DEFAULT.now()
+    trace = _named_by_placeholders(_Trace.begin("compiled", gm, inputs, {}, known), gm)
+    with torch.no_grad(), warnings.catch_warnings(), user_errors(trace.name):
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        program = _functional(torch.export.export(gm, trace.inputs, strict=False))
+    users = iter(trace.user)
+    given = {
+        spec.arg.name: _tensor_for(spec, gm, program, users)
+        for spec in program.graph_signature.input_specs
+        if isinstance(spec.arg, TensorArgument)
+    }
+    leaves, tree = _export_results(trace, program)
+    recorded = _record(trace, program, "dynamo", given, leaves, tree)
+    held = recorded.slots[len(trace.user) :]
+    return CapturedProgram(recorded.graph, (), tuple(trace.reader(slot) for slot in held))
+
+
+def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
+    """The inputs under the names Dynamo gave them, which say what in the user's program they are."""
+    names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
+    places = (int(re.sub(r"\D", "", slot.path)) for slot in trace.user)
+    user = (replace(slot, path=_as_written(names[place])) for slot, place in zip(trace.user, places, strict=True))
+    return replace(trace, user=tuple(user))
+
+
+def _as_written(placeholder: str) -> str:
+    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
+    path = placeholder.removeprefix("L_").removeprefix("self_").strip("_")
+    return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
 @dataclass(frozen=True)
@@ -108,16 +150,23 @@ class _Trace:
     input_tree: Tree
     user: tuple[Slot, ...]
     held: Reachable
+    registrations: Registrations
 
     @staticmethod
-    def begin(name: str, target: Target, inputs: Sequence[object], kwargs: dict[str, object]) -> _Trace:
+    def begin(
+        name: str,
+        target: Target,
+        inputs: Sequence[object],
+        kwargs: dict[str, object],
+        registrations: Registrations,
+    ) -> _Trace:
         """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
         tree, leaves = flatten_inputs(inputs, kwargs, name)
         paths = input_paths(target, inputs, kwargs, name)
         aliases = [(path, tensor.detach()) for path, tensor in leaves]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases]))
-        return _Trace(name, target, args, kwds, tree, user, reachable(target))
+        return _Trace(name, target, args, kwds, tree, user, reachable(target), registrations)
 
     def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
         """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
@@ -257,7 +306,7 @@ def _by_export(trace: _Trace) -> Recorded:
     return _record(trace, program, "export", given, leaves, tree, paths)
 
 
-def _tensor_for(spec: InputSpec, root: _Root, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
+def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
     """The tensor that was traced as this input of the exported graph."""
     target = str(spec.target)
     if spec.kind is InputKind.PARAMETER:
@@ -305,6 +354,7 @@ def _record(
         tree=tree,
         input_tree=trace.input_tree,
         modules={**trace.modules(), **(module_paths or {})},
+        registrations=trace.registrations,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
-from workbench.ops.automatic import class_of
+from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.decompose import expand, infer, meta_tensor
 from workbench.ops.facts import facts_of
 from workbench.ops.fusion import Grouping, kind_of
@@ -106,11 +106,14 @@ class _Work:
             kind = class_of(child.op)
             if children and (made := self._registered(child, node, rule)):
                 items += made
-            elif kind is None:
+            elif kind is None or (kind != "view" and not self._computable(child)):
                 return None
             else:
                 items.append(LoweredNode(child, "view" if kind == "view" else "automatic", "", rule, node.name))
         return items
+
+    def _computable(self, node: Node) -> bool:
+        return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
 
     def classes(self) -> dict[str, str]:
         """What the fusion rules take a node for, where its overload alone does not say it."""
@@ -201,7 +204,8 @@ def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
         inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
         names = tuple(node.name for node in members)
         kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
-        kernels.append(Kernel(_kernel_name(index, members), kind, names, tuple(inputs), members[-1].results))
+        name = _kernel_name(index, members, hosted=kind == HOST)
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results))
     _check_order(kernels)
     return tuple(kernels)
 
@@ -216,13 +220,16 @@ def _check_order(kernels: list[Kernel]) -> None:
         made.update(kernel.outputs)
 
 
-def _kernel_name(index: int, members: tuple[Node, ...]) -> str:
-    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy."""
+def _kernel_name(index: int, members: tuple[Node, ...], *, hosted: bool) -> str:
+    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy.
+
+    `host2_cumsum` for a step on the host, so that whatever names it says so.
+    """
     ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
     if all(class_of(node.op) == "copy" for node in members):
         ops = ["copy"]
     shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]
-    return f"k{index}_{'_'.join(shown)}"
+    return f"{'host' if hosted else 'k'}{index}_{'_'.join(shown)}"
 
 
 def _with_kernels(

@@ -68,7 +68,8 @@ def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNod
         kwargs = {
             key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
         }
-        calls.append([item.node.op, item.route, item.dialect, args, kwargs])
+        whole = _whole_results(lowered, item)
+        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
     types = [codec.encode(lowered.types[value]) for value in numbers]
     return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
 
@@ -184,7 +185,7 @@ def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -
         start = end
 
 
-def _imported(lowered: KernelGraph, kernel: Kernel, nodes: Sequence[LoweredNode], start: int, end: int) -> Imported:
+def _imported(lowered: KernelGraph, kernel: Kernel, nodes: list[LoweredNode], start: int, end: int) -> Imported:
     """Nodes `start` to `end` as a graph of their own."""
     here = [item.node for item in nodes[start:end]]
     made = [value for node in here for value in node.results]
@@ -203,8 +204,6 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
             f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
             f"Register it again, or lower again"
         )
-    captured = {each.name: each for each in lowered.captured.nodes}.get(item.parent)
-    whole = captured if captured is not None and captured.op == node.op else node
     return Build(
         node=node.name,
         overload=node.op,
@@ -214,7 +213,13 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
         arguments=arguments(node),
         tensors=tensor_arguments(node.op),
         types=lowered.types,
-        results=whole.results if set(node.results) <= set(whole.results) else node.results,
+        results=_whole_results(lowered, item),
         wanted=node.results[0],
         origin=origin,
     )
+
+
+def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
+    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
+    return captured.results if set(item.node.results) < set(captured.results) else item.node.results

@@ -7,9 +7,9 @@ transform script, let MLIR tile, fuse and bufferize, move every tile through the
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import replace
-
-from torch_mlir import ir
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from simulator.errors import DoesNotFit
 from simulator.machine import Machine
@@ -25,17 +25,22 @@ from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
 from workbench.mlir.handwritten import written_kernel
-from workbench.mlir.identity import module_key, schedule_key, taken_over
+from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.verify import verify_scheduled
+from workbench.ops import host
 from workbench.ops.planner import plan_launches
 from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 
 def schedule(
@@ -54,38 +59,54 @@ def schedule(
     wanted = dict(mapping or {})
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
-    made: dict[str, ScheduledKernel] = {}
+    known = registrations if registrations is not None else DEFAULT.now()
+    kernels = _Kernels(lowered, machine, store, known)
     runs: dict[str, str] = {}
-    context = new_context()
     for module in counted(rendered):
-        leader = first_alike.setdefault(module_key(module), module.kernel)
+        alike = module_key(module)
+        leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
-        key = schedule_key(module, machine, asked)
-        if key not in made:
-            if module.handwritten:
-                known = registrations if registrations is not None else DEFAULT.now()
-                made[key] = _handwritten(lowered, module, machine, asked, known)
-            else:
-                made[key] = _stored_or_made(key, module, machine, asked, store, context)
-        runs[module.kernel] = made[key].kernel
-    return ScheduledProgram(tuple(made.values()), plan_launches(lowered, runs))
+        runs[module.kernel] = kernels.get(alike, module, asked).kernel
+    return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs), host.steps(lowered))
 
 
-def _stored_or_made(
-    key: str,
-    module: KernelModule,
-    machine: Machine,
-    wanted: UserMapping | None,
-    store: KernelStore | None,
-    context: ir.Context,
-) -> ScheduledKernel:
-    stored = store.get(key) if store else None
-    if stored is not None:
-        return taken_over(stored, module)
-    made = schedule_kernel(module, machine, wanted, context)
-    if store:
-        store.put(key, made)
-    return made
+@dataclass
+class _Kernels:
+    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+
+    lowered: KernelGraph
+    machine: Machine
+    store: KernelStore | None
+    registrations: Registrations
+    by_key: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
+
+    def get(self, alike: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        """The scheduled kernel of a module whose key is `alike`."""
+        key = schedule_key(alike, self._machine_key, wanted)
+        if key not in self.by_key and module.handwritten:
+            self.by_key[key] = _handwritten(self.lowered, module, self.machine, wanted, self.registrations)
+        elif key not in self.by_key:
+            self.by_key[key] = self._stored(key, module) or self._made(key, module, wanted)
+        return self.by_key[key]
+
+    def _stored(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        kept = self.store.get(key) if self.store else None
+        return taken_over(kept, module) if kept else None
+
+    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        made = schedule_kernel(module, self.machine, wanted, self._context)
+        if self.store:
+            self.store.put(key, made)
+        return made
+
+    @cached_property
+    def _machine_key(self) -> str:
+        return machine_key(self.machine)
+
+    @cached_property
+    def _context(self) -> ir.Context:
+        """One for all: making one takes longer than most passes."""
+        return new_context()
 
 
 def _handwritten(
@@ -172,6 +193,8 @@ class _Ready:
 def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
     trace = PassTrace(parse(rendered.located, context))
+    if holds_tosa(trace.module):
+        trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")

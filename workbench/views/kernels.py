@@ -8,12 +8,12 @@ from collections import Counter
 import numpy as np
 
 from simulator.program import Access, Opcode, Space, TileProgram
-from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram
+from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.views.table import Table
 
 
-def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
-    """One row a kernel as MLIR."""
+def rendered_table(modules: tuple[KernelModule, ...], hosts: tuple[Kernel, ...] = ()) -> Table:
+    """One row a kernel as MLIR, then one for each step on the host."""
     rows = tuple(
         (
             module.kernel,
@@ -24,11 +24,14 @@ def rendered_table(modules: tuple[KernelModule, ...]) -> Table:
         )
         for module in modules
     )
-    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), rows)
+    hosted = tuple((step.name, (), 0, step.nodes, ("no MLIR: PyTorch computes it on the host",)) for step in hosts)
+    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), (*rows, *hosted))
 
 
-def rendered_text(modules: tuple[KernelModule, ...]) -> str:
-    return "\n\n".join(f"// kernel {module.kernel}\n{module.mlir.strip()}" for module in modules)
+def rendered_text(modules: tuple[KernelModule, ...], hosts: tuple[Kernel, ...] = ()) -> str:
+    parts = [f"// kernel {module.kernel}\n{module.mlir.strip()}" for module in modules]
+    parts += [f"// {step.name}: no MLIR, PyTorch computes {', '.join(step.nodes)} on the host" for step in hosts]
+    return "\n\n".join(parts)
 
 
 def scheduled_table(program: ScheduledProgram) -> Table:
@@ -49,6 +52,9 @@ def scheduled_table(program: ScheduledProgram) -> Table:
             kernel.mapping.reason,
         )
         for kernel in program.kernels
+    )
+    rows += tuple(
+        (step.kernel, launches[step.kernel], (), (), (), 0, 0, 0, 0, 0, _host_text(step)) for step in program.hosts
     )
     return Table(
         (
@@ -86,7 +92,15 @@ def passes_table(kernel: ScheduledKernel) -> Table:
 
 
 def scheduled_text(program: ScheduledProgram) -> str:
-    return "\n\n".join(scheduled_kernel_text(kernel) for kernel in program.kernels)
+    parts = [scheduled_kernel_text(kernel) for kernel in program.kernels]
+    return "\n\n".join([*parts, *(f"// {step.kernel}: {_host_text(step)}" for step in program.hosts)])
+
+
+def _host_text(step: HostStep) -> str:
+    return (
+        f"host: PyTorch computes {step.op}; {step.bytes_in:,} bytes over the host link, {step.bytes_out:,} back, "
+        f"{step.flops:,} operations"
+    )
 
 
 def scheduled_kernel_text(kernel: ScheduledKernel) -> str:

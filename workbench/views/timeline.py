@@ -28,7 +28,7 @@ EVENT_COLUMNS = (
     "origins",
 )
 
-_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar"}
+_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
 _GLYPHS = {
     "LOAD": "L",
     "STORE": "S",
@@ -39,6 +39,7 @@ _GLYPHS = {
     "VECTOR": "V",
     "DIRECT": "D",
     "BARRIER": "|",
+    "HOST": "H",
 }
 
 

@@ -1,0 +1,48 @@
+"""Machine code kept on disk from one process to the next, beside the scheduled kernels and under the same rules.
+
+The key is the kernel's text (without its function's name), what compiled it (`kernel_store.made_by`) and the
+processor it was compiled for, with all its features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from workbench.mlir.identity import nameless
+from workbench.mlir.jit import NativeKernel, unpack
+from workbench.mlir.kernel_store import made_by
+from workbench.mlir.machine_code import can_link, target
+from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
+
+
+class NativeStore:
+    """Native kernels by the text they were compiled from; `form` is the compiler that takes it."""
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.store = Store(folder, limit_bytes)
+
+    def get(self, form: str, text: str, name: str) -> NativeKernel | None:
+        data = self.store.get(_key(form, text, name))
+        return unpack(data, name) if data else None
+
+    def put(self, form: str, text: str, kernel: NativeKernel) -> None:
+        data = kernel.pack()
+        if data:
+            self.store.put(_key(form, text, kernel.name), data)
+
+
+def default_native_store() -> NativeStore | None:
+    """The user's store; None when the environment switches it off, or where objects cannot be linked."""
+    folder = user_folder("native")
+    return _store_in(folder) if folder and can_link() else None
+
+
+@cache
+def _store_in(folder: Path) -> NativeStore:
+    return NativeStore(folder)
+
+
+def _key(form: str, text: str, name: str) -> str:
+    return hashlib.sha256("\0".join([form, nameless(text, name), made_by(), target()]).encode()).hexdigest()
