@@ -31,6 +31,7 @@ import jinja2
 from torch_mlir import ir
 
 from simulator.machine import Machine
+from workbench.cells import cell_name, cell_with
 from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.mlir.dialect import SLOTS
@@ -279,6 +280,8 @@ class Template:
 
     def _place(self) -> Place:
         owner = type(self)
+        if owner.__module__ == "__main__" and (cell := cell_with(self.source)) is not None:
+            return Place(owner.__name__, cell_name(cell[0]), cell[1])
         try:
             file, start = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
         except (OSError, TypeError):
