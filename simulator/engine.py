@@ -35,9 +35,10 @@ from simulator.costs import (
     Work,
     work,
 )
-from simulator.errors import DoesNotFit, LaunchError
+from simulator.errors import LaunchError
 from simulator.jit import compiled
 from simulator.machine import Machine
+from simulator.placement import check_fit
 from simulator.program import I64, TileProgram
 from simulator.spans import (
     BLOCKER,
@@ -116,9 +117,7 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
     verify_tables(program)
-    if program.scratchpad_bytes > machine.scratchpad_bytes:
-        sizes = sorted(((buffer.name, buffer.bytes) for buffer in program.buffers), key=lambda pair: -pair[1])
-        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, sizes)
+    check_fit(program, machine.scratchpad_bytes)
 
 
 def _check_launch(index: int, launched: Launched) -> None:

@@ -48,11 +48,11 @@ class DoesNotFit(SimulatorError):
         self.capacity = capacity
         """Scratchpad bytes that the machine has."""
         self.buffers = tuple(buffers)
-        """(name, bytes) of every buffer, largest first."""
+        """(name, bytes) of the buffers that are in use at once, largest first."""
         sizes = "\n".join(f"  {name}: {size:,} bytes" for name, size in self.buffers)
         super().__init__(
             f"{kernel!r} needs {demand:,} bytes of scratchpad, the machine has {capacity:,}: {self.gap:,} too many.\n"
-            f"Its buffers:\n{sizes}\nA smaller tile or fewer buffers in the mapping makes it fit."
+            f"Its buffers in use at once:\n{sizes}\nA smaller tile or fewer buffers in the mapping makes it fit."
         )
 
     @property

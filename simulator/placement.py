@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.errors import DoesNotFit
 from simulator.hazards import DependenceTracker
 from simulator.program import I64, Buffer, Space, TileProgram
 
@@ -75,6 +76,23 @@ def in_use(program: TileProgram) -> list[Use]:
         Use(buffer.bytes, begin, end)
         for buffer, begin, end in zip(program.buffers, first.tolist(), last.tolist(), strict=True)
     ]
+
+
+def check_fit(program: TileProgram, capacity: int) -> None:
+    """Raises `DoesNotFit` if the buffers, as they lie, need more than `capacity` bytes.
+
+    It names those to be made smaller: the buffers in use when most is, or all if none share bytes.
+    """
+    if program.scratchpad_bytes <= capacity:
+        return
+    crowd = list(program.buffers)
+    if sum(buffer.bytes for buffer in crowd) > program.scratchpad_bytes:
+        uses = in_use(program)
+        at_once = [[n for n, use in enumerate(uses) if use.first <= now <= use.last] for now in {u.first for u in uses}]
+        fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
+        crowd = [program.buffers[n] for n in fullest]
+    sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
+    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes)
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.mlir.building import NodeBuilder
+from workbench.mlir.building import UNSIGNED, NodeBuilder
 
 if TYPE_CHECKING:
     from workbench.mlir.bindings import Value
@@ -46,6 +46,13 @@ def erfc(op: NodeBuilder) -> Value:
 
 def copysign(op: NodeBuilder) -> Value:
     """The size of the first with the sign of the second, the sign of a zero or a NaN included."""
+    sign = op["other"]
+    if isinstance(sign, int | float):
+
+        def one(size: Value) -> Value:
+            return math.copysign(size, op.number(sign, like=size))
+
+        return op.elementwise(one, op.operands[0], compute="float")
     return op.elementwise(math.copysign, *op.operands, compute="float")
 
 
@@ -55,8 +62,8 @@ def signbit(op: NodeBuilder) -> Value:
     def one(x: Value) -> Value:
         if isinstance(x.type, ir.FloatType):
             x = arith.bitcast(ir.IntegerType.get_signless(x.type.width), x)
-        if x.type.width == 1:
-            return op.number(False)  # a bool has no sign
+        if op.dtypes[0] in UNSIGNED:
+            return op.number(False)
         return arith.cmpi(_LESS_INT, x, op.number(0, like=x))
 
     return op.elementwise(one, *op.operands)

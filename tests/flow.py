@@ -10,10 +10,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+import workbench.journey  # noqa: F401 - which hands the shipped operators to the registry
 from simulator.machine import Machine, load_machine
 from simulator.program import Opcode, Space, TileProgram
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.mlir.runtime import KernelCache, NativeProgram
+from workbench.ops.host import functions
+from workbench.ops.registry import DEFAULT
 from workbench.stages.capture import CapturedProgram, capture
 from workbench.stages.lower import lower
 from workbench.stages.render import render
@@ -33,7 +36,8 @@ class Flow:
 
     def run(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> Any:
         """What the scheduled MLIR computes, natively."""
-        native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache())
+        hosts = functions(self.lowered, DEFAULT.now())
+        native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache(), hosts)
         values = [*self.captured.flatten(inputs, kwargs), *self.captured.live()]
         return self.captured.rebuild(native.run(values))
 

@@ -1,4 +1,4 @@
-"""Notebook cells as places of code: a cell has no file, but a number, and Python keeps its text to show in tracebacks."""
+"""Notebook cells as places of code: a cell has no file but a number, and Python keeps its text for tracebacks."""
 
 from __future__ import annotations
 

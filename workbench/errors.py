@@ -296,6 +296,8 @@ class OpHasRoute(WorkbenchError):
 
 class FileInTheWay(WorkbenchError):
     """A file that is to be written exists already."""
+
+
 class ExecutorFailed(WorkbenchError):
     """A registered executor raised an exception."""
 

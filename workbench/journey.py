@@ -124,7 +124,10 @@ class Stages:
         kernels: Once[KernelCache],
     ) -> Stages:
         scheduled = Once(
-            "schedule", lambda: _schedule(lowered().record, rendered().record, request.machine, request.mapping)
+            "schedule",
+            lambda: _schedule(
+                lowered().record, rendered().record, request.machine, request.mapping, request.registrations
+            ),
         )
         simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
         return Stages(captured, lowered, rendered, scheduled, simulated, kernels)
@@ -168,9 +171,10 @@ def _schedule(
     rendered: tuple[KernelModule, ...],
     machine: Machine,
     mapping: Mapping[str, UserMapping] | None,
+    registrations: Registrations | None = None,
 ) -> Scheduled:
     store = mlir.kernel_store.default_store()
-    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping, store))
+    return Scheduled(stages.schedule.schedule(lowered, rendered, machine, mapping, store, registrations))
 
 
 def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:

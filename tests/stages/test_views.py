@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from simulator import simulate
+from simulator.program import Opcode
 from simulator.spans import Launched
 from tests.flow import Flow, flow
 from tests.replaying import replayed
@@ -117,3 +118,14 @@ def test_views_replay_in_trace_order(name: str):
     trace.invariants()
     (got,) = replayed(made, trace, [x])
     torch.testing.assert_close(got, function(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_copy_knows_its_node():
+    made = flow(after_work(lambda x: x.t().reshape(-1)), [torch.randn(12, 20)])
+    copied = [kernel for kernel in made.scheduled.kernels if not (kernel.program.opcode == Opcode.VECTOR).any()]
+    assert len(copied) == 1
+    program = copied[0].program
+    origins = [program.instruction(index).origins for index in range(len(program))]
+    assert set(origins) == {(0,)}
+    launch = next(each for each in made.scheduled.launches.launches if each.kernel == copied[0].kernel)
+    assert made.captured.graph.node(launch.origins[0]).op == "aten.clone.default"

@@ -94,3 +94,12 @@ def test_the_users_mapping_reaches_the_template():
     kernel = j.scheduled.kernels[0]
     assert len(kernel.program) == 8 * 2 * 3 and kernel.program.buffers[0].slots == 3
     assert j.check().ok
+
+
+def test_a_journey_keeps_its_template_when_another_is_registered():
+    wb.ops.template("aten._foobar.default")(FoobarTiled)
+    j = wb.trace(foobar, torch.randn(128, 128))
+    wb.ops.drop("aten._foobar.default")
+    wb.ops.template("aten._foobar.default")(FoobarDoubleBuffered)
+    on_edge = j.with_(machine="edge-8x8")
+    assert [each.scheduled.kernels[0].mapping.buffers for each in (j, on_edge)] == [1, 1]

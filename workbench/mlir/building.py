@@ -10,7 +10,7 @@ value that is the node's result. Tiling, fusion, data movement and timing then c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from torch_mlir import ir
@@ -41,7 +41,8 @@ class NodeBuilder:
     """Its tensors, in the order of the schema."""
     result_types: tuple[TensorType, ...]
     """What it must return: shape and element type of each result, as recorded."""
-    _dtypes: tuple[str, ...] = field(repr=False)
+    dtypes: tuple[str, ...]
+    """Element type of each operand as records name it: MLIR's own say no signs, so `u8` and `i8` are one there."""
 
     def __getitem__(self, name: str) -> Argument:
         """An argument by its name in the schema: `op["alpha"]`."""
@@ -110,7 +111,7 @@ class NodeBuilder:
         return generic.result
 
     def _is_unsigned(self, operand: Value) -> bool:
-        pairs = zip(self.operands, self._dtypes, strict=True)
+        pairs = zip(self.operands, self.dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
 
 
@@ -191,6 +192,8 @@ class Build:
                 made = self.builder(op)
             except errors.BuilderArgument as error:
                 raise errors.BuilderFailed(f"{self._who()}: {error}") from error
+            except ir.MLIRError as error:
+                raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {_told(error)}") from None
             except Exception as error:  # whatever the builder's own code raises, it is told with the node it was for
                 raise errors.BuilderFailed(f"{self._who()} raised {type(error).__name__}: {error}") from error
             found = self._checked(made)
@@ -251,8 +254,12 @@ class Build:
         try:
             op.verify()
         except ir.MLIRError as error:
-            reasons = "; ".join(item.message for item in error.error_diagnostics)
-            raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {reasons}\n{op}") from None
+            what = f"{_told(error)}\n{op}"
+            raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {what}") from None
+
+
+def _told(error: ir.MLIRError) -> str:
+    return "; ".join(item.message for item in error.error_diagnostics)
 
 
 def _single(value: bool | int | float, element: str) -> Value:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, func, memref, tensor
@@ -30,6 +31,8 @@ from workbench.mlir.context import new_context, run_passes
 
 if TYPE_CHECKING:
     import torch
+
+_PLACE = re.compile(r'File "(aten:\d+)"')
 
 
 class Part(Protocol):
@@ -85,9 +88,16 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
         function = function_of(imported)
-        _take_memrefs(function, arguments)
+        _take_memrefs(function, arguments, _makers(module))
         imported.operation.verify()
     return imported
+
+
+def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
+    """For each output the location of the node that makes it."""
+    nodes = cast("tuple[torch.fx.Node, ...]", module.graph.output_node().args[0])
+    places = [_PLACE.search(str(node.meta.get("stack_trace", ""))) for node in nodes]
+    return [ir.Location.file(place.group(1), 1, 0) if place else ir.Location.unknown() for place in places]
 
 
 def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
@@ -150,8 +160,12 @@ def tensor_type(kind: TensorType) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(list(kind.shape), ir.Type.parse(element_type(kind.dtype)))
 
 
-def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> None:
-    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place."""
+def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], makers: Sequence[ir.Location] = ()) -> None:
+    """Rewrites `(tensors) -> tensors` to the kernel ABI, in place.
+
+    An output that is an input as it stands is copied. No op of it is left to say why, so `makers` do.
+    """
+    places = [*makers] or [ir.Location.unknown()] * (len(arguments) - len(function.regions[0].blocks[0].arguments))
     block = function.regions[0].blocks[0]
     taken = len(block.arguments)
     inputs, outputs = arguments[:taken], arguments[taken:]
@@ -167,13 +181,14 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType]) -> No
             keep.append(value.owner.operation)
         argument.replace_all_uses_except(value, keep)
     ret = block.operations[len(block.operations) - 1]
-    for value, kind in zip(list(ret.operands), outputs, strict=True):
+    for value, kind, place in zip(list(ret.operands), outputs, places, strict=True):
         out = block.add_argument(memref_type(kind), ir.Location.unknown())
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
             source = _argument_behind(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
-                copy(source, squeezed)
+                with place:
+                    copy(source, squeezed)
             else:
                 result = _collapse(value, kind)
                 bufferization.materialize_in_destination(None, result, squeezed, restrict=True, writable=True)

@@ -46,6 +46,13 @@ def read_ops(text: str, name: str) -> dict[int, LinalgOp]:
     return {line_of(item.location) or 0: LinalgOp(module, item) for item in found}
 
 
+def read_loops(text: str, name: str) -> dict[int, AccessLoop]:
+    """The innermost loops of single loads and stores of a module by their 1-based line in its text."""
+    module = parse(text, name=name)
+    found = [item for item in operations(module.operation) if item.name == "scf.for" and _accesses(item)]
+    return {line_of(item.location) or 0: AccessLoop(module, item) for item in found}
+
+
 @dataclass(frozen=True, slots=True)
 class _Combined:
     """An output that its body folds: what is folded, and by what."""
@@ -175,6 +182,50 @@ class LinalgOp:
             for at, reduced, extent in zip(point, self._reduced, array.shape, strict=True)
         ]
         return array[tuple(cut)]
+
+
+class AccessLoop:
+    """A loop that loads, computes and stores single elements, executed for all its iterations at once.
+
+    That is right for straight bodies only: what an `scf.if` guards, or a loop hands on, is refused.
+    """
+
+    def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
+        self._module = module  # keeps the op alive
+        self._operation = operation
+        self._accesses = _accesses(operation)
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """Element type of each load and store, in their order."""
+        return tuple(_element(_accessed(op).element_type) for op in self._accesses)
+
+    def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
+        """What each store writes, given the elements that each access finds, over all iterations."""
+        block = self._operation.regions[0].blocks[0]
+        if len(list(self._operation.results)) or any(len(list(op.operation.regions)) for op in block.operations):
+            raise ReplayError("a loop of accesses with branches, or with values handed on, is not executed yet")
+        known = {block.arguments[0]: self._steps(len(tiles[0]), counters)}
+        for op, tile in zip(self._accesses, tiles, strict=True):
+            if op.name == "memref.load":
+                known[op.results[0]] = tile
+        body = _Body(known, (), counters)
+        with np.errstate(all="ignore"):
+            values = [body.value(op.operands[0]) for op in self._accesses if op.name == "memref.store"]
+        return [np.broadcast_to(value, tiles[0].shape) for value in values]
+
+    def _steps(self, count: int, counters: Counters) -> Array:
+        low, step = (_scalar(self._operation.operands[place], counters) for place in (0, 2))
+        return low + step * np.arange(count)
+
+
+def _accesses(loop: ir.Operation) -> list[ir.Operation]:
+    inner = [op.operation for op in loop.regions[0].blocks[0].operations]
+    return [op for op in inner if op.name in ("memref.load", "memref.store")]
+
+
+def _accessed(access: ir.Operation) -> ir.MemRefType:
+    return ir.MemRefType(access.operands[0 if access.name == "memref.load" else 1].type)
 
 
 class _Body:

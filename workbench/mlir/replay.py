@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simulator.boxes import box_of, overlap
 from simulator.program import Access, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
 from workbench.errors import ReplayError
 from workbench.ir import ScheduledKernel
 from workbench.mlir.elementwise import Array, Element
-from workbench.mlir.interpret import LinalgOp, read_ops
+from workbench.mlir.interpret import AccessLoop, LinalgOp, read_loops, read_ops
 
-_MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR)
+_MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT)
 _POISON = 0xFF
 """Bytes of scratchpad nobody has written: as a float of any width they are not a number."""
 
@@ -39,7 +40,7 @@ def replay(
     """
     program = kernel.program
     machine = _Memory(program, storages)
-    ops = read_ops(kernel.mlir, kernel.kernel)
+    ops = _Ops(read_ops(kernel.mlir, kernel.kernel), read_loops(kernel.mlir, kernel.kernel))
     pending: dict[int, _Pending] = {}
     for index, ending in _events(list(starts), list(ends)):
         instruction = program.instruction(index)
@@ -120,16 +121,24 @@ class _Pending:
             memory.write(operand, element, values + old if self.late else values)
 
 
-def _begin(
-    program: TileProgram, index: int, instruction: Instruction, memory: _Memory, ops: dict[int, LinalgOp]
-) -> _Pending:
+@dataclass(frozen=True, slots=True)
+class _Ops:
+    """What the lines of a kernel's text mean."""
+
+    linalg: dict[int, LinalgOp]
+    loops: dict[int, AccessLoop]
+
+
+def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
     """Reads an instruction's operands and computes its results."""
     info = program.ops[instruction.op]
     if instruction.opcode not in _MOVED_OR_COMPUTED:
         raise ReplayError(f"instruction {index} is a {instruction.opcode.name}: replay does not execute these yet")
-    if info.line not in ops:
+    if instruction.opcode == Opcode.DIRECT:
+        return _begin_loop(f"instruction {index}, {info.name} at line {info.line}", info.line, instruction, memory, ops)
+    if info.line not in ops.linalg:
         raise ReplayError(f"instruction {index} names {info.name} at line {info.line}, where no linalg op stands")
-    op = ops[info.line]
+    op = ops.linalg[info.line]
     if len(op.elements) != len(instruction.operands):
         raise ReplayError(f"instruction {index} has {len(instruction.operands)} operands, its op {len(op.elements)}")
     # A matmul that follows another into the same accumulator streams behind it: what the first leaves there is
@@ -151,3 +160,39 @@ def _begin(
         raise ReplayError(f"instruction {index}, {info.name} at line {info.line}: {error}") from None
     first = len(op.elements) - op.outputs
     return _Pending(instruction.operands[first:], op.elements[first:], tuple(values), late)
+
+
+def _begin_loop(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
+    """All iterations of a loop of accesses: their loads now, their stores when it ends."""
+    operands = instruction.operands
+    if line not in ops.loops:
+        raise ReplayError(f"{name}: no loop of loads and stores stands there")
+    loop = ops.loops[line]
+    if len(loop.elements) != len(operands) or any(operand.shape != instruction.extent for operand in operands):
+        raise ReplayError(f"{name}: some iterations leave out an access, which is not executed yet")
+    if _feeds_itself(operands):
+        raise ReplayError(f"{name}: it reads what it wrote before, which is not executed yet")
+    tiles = [
+        memory.read(operand, element) if operand.access == Access.READ else memory.poison(operand, element)
+        for operand, element in zip(operands, loop.elements, strict=True)
+    ]
+    try:
+        values = loop.execute(tiles, instruction.iteration)
+    except ReplayError as error:
+        raise ReplayError(f"{name}: {error}") from None
+    stores = [place for place, operand in enumerate(operands) if operand.access == Access.WRITE]
+    elements = tuple(loop.elements[place] for place in stores)
+    return _Pending(tuple(operands[place] for place in stores), elements, tuple(values), False)
+
+
+def _feeds_itself(operands: Sequence[Operand]) -> bool:
+    """Whether a load may find what a store of an earlier iteration, or an earlier store of its own, has left."""
+    for place, read in enumerate(operands):
+        for other, write in enumerate(operands):
+            if read.access != Access.READ or write.access != Access.WRITE:
+                continue
+            memory = (read.space, read.target, read.slot), (write.space, write.target, write.slot)
+            in_place = (read.offset, read.strides) == (write.offset, write.strides) and read.strides != (0,)
+            if memory[0] == memory[1] and overlap(box_of(read), box_of(write)) and not (in_place and place < other):
+                return True
+    return False

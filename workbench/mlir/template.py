@@ -280,8 +280,10 @@ class Template:
 
     def _place(self) -> Place:
         owner = type(self)
-        if owner.__module__ == "__main__" and (cell := cell_with(self.source)) is not None:
-            return Place(owner.__name__, cell_name(cell[0]), cell[1])
+        if owner.__module__ == "__main__":
+            cell = cell_with(self.source) or cell_with(f"class {owner.__name__}")
+            if cell is not None:
+                return Place(owner.__name__, cell_name(cell[0]), cell[1])
         try:
             file, start = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
         except (OSError, TypeError):

@@ -54,16 +54,15 @@ def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tens
         made = executor.value(inputs, attributes)
     except Exception as error:  # whatever the executor's own code raises, it is told with the node it was for
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
-    found = list(cast("list[object]", made)) if isinstance(made, (list, tuple)) else []
+    if not isinstance(made, (list, tuple)):
+        raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")
+    found = list(cast("list[object]", made))
     if len(found) != len(node.results) or not all(isinstance(item, torch.Tensor) for item in found):
         raise ExecutorResult(
-            f"{who} returned {_told(found) if found else type(made).__name__}; expected a list of {len(node.results)} tensor(s), one for each result"
+            f"{who} returned a list of {', '.join(type(item).__name__ for item in found) or 'nothing'}; expected "
+            f"{len(node.results)} tensor(s), one for each result"
         )
     return cast("list[torch.Tensor]", found)
-
-
-def _told(items: list[object]) -> str:
-    return f"a list of {', '.join(type(item).__name__ for item in items)}"
 
 
 def execute(

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.automatic import DTYPES, class_of
@@ -78,10 +80,19 @@ class _Work:
             if items is None:
                 missing.append(node)
                 items = [LoweredNode(node, "host", "", "no other route", node.name)]
+                self._lay_out(node)
             self.items += items
         if missing and on_missing == "error":
             raise missing_routes(self.graph, missing)
         self._drop_dead()
+
+    def _lay_out(self, node: Node) -> None:
+        """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
+        for value in node.results:
+            kind = self.types[value]
+            if kind.offset or 0 in kind.strides:
+                dense = tuple(torch.empty(kind.shape, device="meta").stride())
+                self.types[value] = replace(kind, strides=dense, offset=0)
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simulator.errors import DoesNotFit
 from simulator.machine import Machine
-from simulator.program import TileProgram
+from simulator.placement import check_fit
 from workbench.ir import (
     KernelGraph,
     KernelModule,
     Mapping,
+    Node,
     ScheduledKernel,
     ScheduledProgram,
 )
@@ -63,7 +63,7 @@ def schedule(
     kernels = _Kernels(lowered, machine, store, known)
     runs: dict[str, str] = {}
     for module in counted(rendered):
-        alike = module_key(module)
+        alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
         leader = first_alike.setdefault(alike, module.kernel)
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
         runs[module.kernel] = kernels.get(alike, module, asked).kernel
@@ -109,6 +109,17 @@ class _Kernels:
         return new_context()
 
 
+def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
+    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
+    node = _template_node(lowered, module)
+    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
+
+
+def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    return node
+
+
 def _handwritten(
     lowered: KernelGraph,
     module: KernelModule,
@@ -117,7 +128,7 @@ def _handwritten(
     registrations: Registrations,
 ) -> ScheduledKernel:
     """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
-    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    node = _template_node(lowered, module)
     count = len(lowered.kernel(module.kernel).inputs)
     registered = registered_template(registrations, node)
     template = instantiate(
@@ -128,16 +139,10 @@ def _handwritten(
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine)
-    _check_fit(program, machine)
+    check_fit(program, machine.scratchpad_bytes)
     return ScheduledKernel(
         module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
     )
-
-
-def _check_fit(program: TileProgram, machine: Machine) -> None:
-    if program.scratchpad_bytes > machine.scratchpad_bytes:
-        buffers = sorted(((each.name, each.bytes) for each in program.buffers), key=lambda pair: -pair[1])
-        raise DoesNotFit(program.kernel, program.scratchpad_bytes, machine.scratchpad_bytes, buffers)
 
 
 def schedule_kernel(
@@ -153,7 +158,7 @@ def schedule_kernel(
             return scheduled
         smaller = None if wanted else heuristic.shrink(mapping, payload)
         if smaller is None:
-            _check_fit(program, machine)
+            check_fit(program, machine.scratchpad_bytes)
             return scheduled
         mapping = smaller
 

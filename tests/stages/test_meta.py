@@ -1,0 +1,83 @@
+"""Models without weights: everything but numbers works on the meta device. And ops that have no fake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.programs import PROGRAMS
+from workbench import errors
+
+
+@pytest.mark.parametrize("mode", ["dynamo", "export"])
+@pytest.mark.parametrize("name", ["mlp", "layernorm", "linear"])
+def test_a_model_on_the_meta_device_gives_the_same_timeline_as_the_one_with_weights(name: str, mode: str):
+    program = PROGRAMS[name]
+    model = program.build()
+    assert isinstance(model, nn.Module)
+    real = wb.trace(model, *program.inputs(), capture=mode)
+    weightless = wb.trace(
+        program.build().to("meta"),
+        *(x.to("meta") for x in program.inputs()),
+        capture=mode,  # pyright: ignore
+    )
+    assert weightless.captured.record == real.captured.record
+    assert weightless.simulated.trace.digest() == real.simulated.trace.digest()
+
+
+def test_numbers_are_refused_with_what_lacks_them():
+    with torch.device("meta"):
+        model = nn.Linear(8, 4)
+    journey = wb.trace(model, torch.randn(3, 8, device="meta"))
+    with pytest.raises(errors.NoData, match=r"cannot run: bias, weight lie on the meta device"):
+        journey.run(torch.randn(3, 8))
+    for stage in ("captured", "rendered", "scheduled"):
+        with pytest.raises(errors.NoData, match=r"cannot check: input, bias, weight"):
+            journey.check(stage=stage)
+
+
+@torch.library.custom_op("metatest::plain", mutates_args=())
+def custom(x: torch.Tensor, times: float) -> torch.Tensor:
+    return x * times
+
+
+LIBRARY = torch.library.Library("metatest", "FRAGMENT")
+LIBRARY.define("defined(Tensor x) -> Tensor")
+LIBRARY.impl("defined", lambda x: x.sigmoid(), "CPU")
+
+
+def calls_custom(x: torch.Tensor) -> torch.Tensor:
+    return custom(x * 2, 3.0)
+
+
+def calls_defined(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.metatest.defined(x * 2)
+
+
+def calls_aten(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten._foobar(x, True, arg3=False)
+
+
+@pytest.mark.parametrize("mode", ["dynamo", "export"])
+@pytest.mark.parametrize(
+    ("function", "device", "op", "stub"),
+    [
+        (calls_custom, "cpu", "metatest::plain", "def _(x, times):"),
+        (calls_custom, "meta", "metatest::plain", "def _(x, times):"),
+        (calls_defined, "cpu", "metatest::defined", "def _(x):"),
+        (calls_aten, "meta", "aten::_foobar", "def _(self, arg1, arg2, arg3):"),
+    ],
+)
+def test_an_op_without_a_fake_is_named_with_its_line_and_the_stub(
+    function: Callable[..., Any], device: str, op: str, stub: str, mode: str
+):
+    with pytest.raises(errors.MissingFake) as caught:
+        wb.trace(function, torch.randn(4, 4, device=device), capture=mode)
+    text = str(caught.value)
+    assert f"calls {op}, at {__file__}:{function.__code__.co_firstlineno + 1}" in text
+    assert f'@torch.library.register_fake("{op}")' in text and stub in text

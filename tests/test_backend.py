@@ -1,0 +1,136 @@
+"""`torch.compile(backend="npu")`: the numbers of the model, through the kernels of journeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.programs import MLP, PROGRAMS
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["softmax_ragged", "mlp", "matmul_ragged", "results_in_tuple", "both_transposed"])
+def test_the_compiled_function_gives_the_same_numbers(name: str):
+    program = PROGRAMS[name]
+    function = program.build()
+    compiled = torch.compile(function, backend="npu")
+    with torch.no_grad():
+        for seed in (0, 1):
+            torch.testing.assert_close(
+                compiled(*program.inputs(seed)), function(*program.inputs(seed)), rtol=1e-4, atol=1e-4
+            )
+    (journey,) = wb.last_journeys()
+    assert journey.check().ok and journey.simulated.cycles > 0
+
+
+def test_options_reach_the_journey():
+    x = torch.randn(9, 33)
+    compiled = torch.compile(lambda x: torch.tanh(x) * 2, backend="npu", options={"machine": "edge-8x8"})
+    torch.testing.assert_close(compiled(x), torch.tanh(x) * 2, rtol=1e-4, atol=1e-4)
+    assert wb.last_journeys()[0].machine.name == "edge-8x8"
+
+
+def test_origins_are_the_users_lines_and_inputs_have_their_names():
+    model = MLP()
+    with torch.no_grad():
+        torch.compile(model, backend="npu")(torch.randn(3, 64))
+    (journey,) = wb.last_journeys()
+    assert {Path(file).name for file in journey.captured.table.file} == {"programs.py"}
+    assert set(journey.captured.inputs.path) == {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "x"}
+
+
+def test_parameters_are_read_as_they_are():
+    model, x = nn.Linear(8, 4), torch.randn(3, 8)
+    compiled = torch.compile(model, backend="npu")
+    with torch.no_grad():
+        compiled(x)
+        first = wb.last_journeys()
+        model.weight.mul_(3.0)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+    assert wb.last_journeys() == first
+
+
+def test_another_shape_is_another_journey_and_an_earlier_one_is_still_there():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1) + x.shape[0]
+
+    compiled = torch.compile(function, backend="npu")
+    shapes = []
+    for rows in (5, 7, 9, 5, 7):
+        x = torch.randn(rows, 12)
+        torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+        (journey,) = wb.last_journeys()
+        shapes.append(journey.captured.inputs["shape"][0])
+    assert shapes == [(5, 12), (7, 12), (9, 12), (9, 12), (9, 12)]
+
+
+def test_a_number_that_was_fixed_is_guarded():
+    def function(x: torch.Tensor, times: int) -> torch.Tensor:
+        return x * times
+
+    compiled, x = torch.compile(function, backend="npu", dynamic=True), torch.randn(4, 6)
+    for times in (2, 3, 5, 3):
+        torch.testing.assert_close(compiled(x, times), x * times)
+
+
+def test_each_side_of_a_graph_break_is_a_journey():
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = torch.softmax(x, -1)
+        torch._dynamo.graph_break()
+        return torch.tanh(y) * 2
+
+    x = torch.randn(9, 33)
+    torch.testing.assert_close(torch.compile(broken, backend="npu")(x), broken(x), rtol=1e-4, atol=1e-4)
+    assert [set(journey.captured.table.op) for journey in wb.last_journeys()] == [
+        {"aten.softmax.int"},
+        {"aten.tanh.default", "aten.mul.Tensor"},
+    ]
+    torch.compile(lambda x: x * 2, backend="npu")(x)
+    assert len(wb.last_journeys()) == 1
+
+
+def test_what_is_changed_in_place_is_changed():
+    def function(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        total.add_(x)
+        return total * 2
+
+    x, ours, theirs = torch.randn(4, 4), torch.zeros(4, 4), torch.zeros(4, 4)
+    torch.testing.assert_close(torch.compile(function, backend="npu")(x, ours), function(x, theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_asking_for_gradients_is_an_error_and_not_silence():
+    model, x = nn.Linear(8, 4), torch.randn(3, 8)
+    result = torch.compile(model, backend="npu")(x)
+    torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-4)
+    with pytest.raises(errors.NotYet, match="backward pass"):
+        result.sum().backward()
+
+
+def test_what_runs_on_the_host_is_told_and_can_be_refused():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(torch.relu(x), 0)
+
+    x = torch.randn(5, 5)
+    with pytest.warns(errors.HostRoute, match=r"aten\.cumsum\.default"):
+        torch.testing.assert_close(torch.compile(function, backend="npu")(x), function(x))
+    torch._dynamo.reset()
+    with pytest.raises(errors.MissingRoutes, match=r"aten\.cumsum\.default"):
+        torch.compile(function, backend="npu", options={"on_missing": "error"})(x)
+
+
+def test_an_option_that_is_none_is_named():
+    with pytest.raises(errors.BadOption, match="no option 'machin'; its options are machine, on_missing"):
+        torch.compile(lambda x: x + 1, backend="npu", options={"machin": "tpu-v3"})(torch.randn(3))
