@@ -304,3 +304,10 @@ def test_a_builder_is_found_for_what_a_decomposition_makes():
     assert [kernel.kind for kernel in journey.lowered.record.kernels] == ["contraction"]
     assert journey.check().ok
     assert (journey.simulated.events.kind == "MATMUL").any()
+
+
+def test_a_builder_that_gives_an_operand_back_leaves_a_copy_that_names_it():
+    registered(lambda op: op.operands[0])
+    journey = wb.trace(lambda x, y: torch.logaddexp(x, y), X, Y)
+    torch.testing.assert_close(journey.run(X, Y), X)
+    assert set(journey.simulated.events.origins) == {("logaddexp",)}

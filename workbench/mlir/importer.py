@@ -62,9 +62,16 @@ class Imported:
 
 
 def assemble_kernel(
-    name: str, inputs: Mapping[str, TensorType], outputs: Mapping[str, TensorType], parts: Sequence[Part]
+    name: str,
+    inputs: Mapping[str, TensorType],
+    outputs: Mapping[str, TensorType],
+    parts: Sequence[Part],
+    makers: Mapping[str, int],
 ) -> ir.Module:
-    """The verified MLIR module of a kernel made of several parts, each reading what those before it make."""
+    """The verified MLIR module of a kernel made of several parts, each reading what those before it make.
+
+    `makers` gives the origin id of the node that makes each output.
+    """
     with new_context(torch_dialect=True), ir.Location.unknown():
         module = ir.Module.create()
         takes = [tensor_type(kind) for kind in inputs.values()]
@@ -78,7 +85,8 @@ def assemble_kernel(
         with ir.InsertionPoint(block):
             func.ReturnOp([values[each] for each in outputs])
         run_passes(module, "func.func(cse)")
-        _take_memrefs(function.operation, (*inputs.values(), *outputs.values()))
+        places = [ir.Location.file(f"aten:{makers[each]}", 1, 0) for each in outputs]
+        _take_memrefs(function.operation, (*inputs.values(), *outputs.values()), places)
         module.operation.verify()
     return module
 

@@ -102,7 +102,10 @@ def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) 
     if any(lowered.node(name).route == "builder" for name in kernel.nodes):
         inputs = {value: lowered.types[value] for value in kernel.inputs}
         outputs = {value: lowered.types[value] for value in kernel.outputs}
-        module = assemble_kernel(kernel.name, inputs, outputs, list(_parts(lowered, kernel, registrations)))
+        places = enumerate(kernel.nodes)
+        makers = {value: number for number, name in places for value in lowered.node(name).node.results}
+        parts = list(_parts(lowered, kernel, registrations))
+        module = assemble_kernel(kernel.name, inputs, outputs, parts, makers)
     else:
         module = import_kernel(kernel_graph_module(lowered, kernel), kernel.name, arguments)
     located = print_module(module, locations=True)
