@@ -39,6 +39,8 @@ _submodule = submodules(
 
 
 def __getattr__(name: str) -> object:
+    if name in _REGISTERING | _LISTING:
+        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     if name in _REGISTERING:
         return getattr(importlib.import_module("workbench.ops.registry").DEFAULT, name)
     if name in _LISTING:
