@@ -10,8 +10,10 @@ import torch
 from torch import nn
 
 import workbench as wb
+from templates.foobar import FoobarDirect, FoobarDoubleBuffered, FoobarTiled, register_fake
+from tests.layers import Plain
 from tests.programs import PROGRAMS
-from workbench.errors import AmbiguousSelection, UnknownSelection
+from workbench.errors import AmbiguousSelection, HostRoute, UnknownSelection
 
 NAMES = ("softmax_last", "ffn_residual", "rmsnorm_written_out", "both_transposed", "results_in_dict", "var_last")
 HERE = Path(__file__).name
@@ -119,20 +121,24 @@ def test_instructions_by_text_and_by_type_are_not_mistaken_for_lines(ffn: wb.Jou
     assert (kernel, 15) in ffn.select((kernel, 15)).mlir_lines
 
 
-def folded(x: torch.Tensor) -> torch.Tensor:
-    unused = torch.tanh(x)
+def folded(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.tanh(x)
     y = x * 1.0
-    z = y.reshape(8, 32)
-    return torch.relu(z) + unused.sum() * 0 if x.dim() > 2 else torch.relu(z)
+    return torch.relu(y.reshape(8, 32)), x.t()
 
 
 def test_what_left_no_instruction_says_why():
-    journey = wb.trace(folded, torch.randn(16, 16))
-    reasons = {name: journey.select(name).absorbed for name in journey.captured.table["node"]}
-    told = {name: gone[0].reason for name, gone in reasons.items() if gone}
-    views = [name for name, reason in told.items() if reason.startswith("a view: other strides over ")]
-    assert views, told
-    assert not journey.select("relu").absorbed
+    journey = wb.trace(folded, torch.randn(16, 16), capture="export")
+    selected = {name: journey.select(name).absorbed for name in journey.captured.table["node"]}
+    told = {name: gone[0].reason for name, gone in selected.items() if gone}
+    assert told["mul"].startswith("the importer folded it into the ops around it")
+    assert told["view" if "view" in told else "reshape"].startswith("lowering lets its readers work on its operand")
+    if "tanh" in journey.captured.table["node"].tolist():
+        assert told["tanh"] == "nothing uses its result, so it is not computed"
+    assert "relu" not in told
+
+    transposed = wb.trace(lambda a, b: a.t() @ b, torch.randn(8, 8), torch.randn(8, 8)).select("t")
+    assert transposed.absorbed[0].reason == "a view: other strides over a, no work and no bytes"
 
 
 class Scaled(nn.Module):
@@ -212,3 +218,52 @@ def test_a_selection_marks_lines_and_spans(ffn: wb.Journey):
     other = len(view.kinds) - 1
     assert view.kinds[other] == "OTHER" and sorted(view.row[view.kind != other].tolist()) == sorted(found.spans)
     assert "- other" in ffn.simulated.text(select=found)
+
+
+def on_the_host(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(torch.cumsum(torch.relu(x), 1))
+
+
+def test_a_step_on_the_host_is_selected_like_a_kernel_but_has_no_instructions(tmp_path: Path):
+    with pytest.warns(HostRoute):
+        journey = wb.trace(on_the_host, torch.randn(16, 24))
+    found = journey.select("cumsum")
+    assert len(found.spans) == 3 and found.instructions == () and found.mlir_lines == () and not found.absorbed
+    assert set(journey.simulated.events.loc[list(found.spans), "unit"]) == {"host"}
+    assert journey.select(found.spans[0]).nodes == ("cumsum",)
+    assert journey.select(found.kernels[0]).spans == found.spans
+    assert found.source_lines and "cumsum" in found.text()
+    journey.save(tmp_path / "host.journey")
+    loaded = wb.load(tmp_path / "host.journey")
+    assert loaded.select("cumsum") == found and loaded.scheduled.html() == journey.scheduled.html()
+    assert wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine).cycles == journey.simulated.cycles
+
+
+@pytest.mark.parametrize("form", [FoobarDirect, FoobarTiled, FoobarDoubleBuffered])
+def test_a_template_s_instructions_lead_to_its_lines_and_to_python(form: type):
+    register_fake()
+    with wb.ops.scope():
+        wb.ops.template("aten._foobar.default")(form)
+        journey = wb.trace(lambda x: torch.ops.aten._foobar(x), torch.randn(47, 10))
+        found = journey.select("aten._foobar.default")
+        assert len(found.spans) == len(journey.simulated.events) > 0 and not found.absorbed
+        assert len(found.source_lines) == 1 and Path(found.source_lines[0].partition(":")[0]).name == HERE
+        for row in found.spans:
+            (line,), (instruction,) = journey.select(row).mlir_lines, journey.select(row).instructions
+            (kernel,) = journey.scheduled.kernels
+            assert kernel.program.ops[int(kernel.program.op[instruction.instr])].name in scheduled_line(journey, line)
+            assert row in journey.select(line).spans
+        assert journey.scheduled.html() and journey.rendered.html()
+
+
+def test_layers_that_share_kernels_keep_their_own_nodes_and_spans():
+    journey = wb.trace(nn.Sequential(*(Plain(32, 64) for _ in range(4))), torch.randn(16, 32))
+    launches = journey.scheduled.record.launches.launches
+    assert len({launch.kernel for launch in launches}) < len(launches)
+    layers = [journey.select(str(number)) for number in range(4)]
+    spans = [set(found.spans) for found in layers]
+    assert not spans[1] & spans[2] and set().union(*spans) == set(range(len(journey.simulated.events)))
+    assert layers[1].instructions == layers[2].instructions and layers[1].nodes != layers[2].nodes
+    shared = layers[1].mlir_lines[0]
+    assert set(journey.select(shared).nodes) & set(layers[1].nodes)
+    assert set(journey.select(shared).nodes) & set(layers[2].nodes)

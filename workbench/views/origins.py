@@ -212,10 +212,24 @@ class OriginIndex:
 
     def _fate(self, node: str) -> str:
         children = self.children[node]
+        if not children and node in self._used:
+            return "lowering lets its readers work on its operand directly: no work and no bytes"
         if not children:
             return "nothing uses its result, so it is not computed"
         told = [self._fates.get(name, "what MLIR made of it runs inside other ops' instructions") for name in children]
         return "; ".join(dict.fromkeys(told))
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        """Captured nodes that results or changed inputs depend on."""
+        graph = self.lowered.captured
+        wanted = {*graph.outputs, *(change.value for change in graph.mutations)}
+        used: set[str] = set()
+        for node in reversed(graph.nodes):
+            if wanted.intersection(node.results):
+                used.add(node.name)
+                wanted.update(node.operands)
+        return frozenset(used)
 
     @cached_property
     def _fates(self) -> dict[str, str]:
