@@ -40,11 +40,7 @@ class FoobarTiled(Template):
         """Innermost dims first, to an eighth of the tensor: at least a vector, at most an eighth of the scratchpad."""
         room = machine.scratchpad_bytes // 8 // ELEMENT_BYTES
         least = machine.vector_elements(ELEMENT_BYTES)
-        goal = min(room, max(least, math.prod(self.dims().values()) // STEPS))
-        tile: dict[str, int] = {}
-        for dim, extent in reversed(self.dims().items()):
-            tile[dim] = min(extent, max(1, goal // math.prod(tile.values())))
-        return {dim: tile[dim] for dim in self.dims()}
+        return self.filled(min(room, max(least, math.prod(self.dims().values()) // STEPS)))
 
     def tiles(self, mapping: Mapping) -> dict[str, Tile]:
         shape = tuple(mapping.tile[dim] for dim in self.dims())

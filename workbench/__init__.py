@@ -102,7 +102,6 @@ def __getattr__(name: str) -> object:
     if home is not None:
         return getattr(importlib.import_module(home), name)
     if name == "ops":
-        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
         return importlib.import_module("workbench.ops")
     raise AttributeError(f"module 'workbench' has no attribute {name!r}")
 

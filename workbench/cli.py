@@ -10,6 +10,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import traceback
 from collections import Counter
@@ -73,14 +74,48 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
     ops.set_defaults(command=_ops)
 
-    for name, text in (
-        ("new-op", "write the files of a new operator"),
-        ("doctor", "look the installation over"),
-    ):
+    _add_new_op(commands.add_parser("new-op", help="write the files of a new operator: kernel, test and notebook"))
+
+    for name, text in (("doctor", "look the installation over"),):
         later = commands.add_parser(name, help=f"{text} (not in this version)")
         later.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
         later.set_defaults(command=_later, name=name)
     return parser
+
+
+def _add_new_op(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("op", metavar="NAMESPACE::OP", help="aten::hardswish, or demo::thing for an op of your own")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--template", dest="way", action="store_const", const="template", default="template",
+        help="the whole kernel by hand, its loops, tiles and transfers (the default)",
+    )  # fmt: skip
+    ways.add_argument(
+        "--builder", dest="way", action="store_const", const="builder",
+        help="one node's MLIR; loops, tiles and transfers come from the schedule",
+    )  # fmt: skip
+    parser.add_argument("--out", default=".", metavar="DIR", help="where the files go (default: here)")
+    parser.add_argument("--schema", help="of an op that is to be defined: '(Tensor x, float alpha=1.0) -> Tensor'")
+    parser.add_argument("--force", action="store_true", help="also for an op that has a registered kernel")
+    parser.set_defaults(command=_new_op)
+
+
+def _new_op(options: argparse.Namespace) -> int:
+    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+    made = wb.ops.new_op.new_op(
+        options.op, way=options.way, folder=Path(options.out), schema=options.schema, force=options.force
+    )
+    say = sys.stdout.write
+    if not made.facts.defined:
+        say(f"{made.facts.qualified} is not defined anywhere: the files define it as {made.facts.schema}\n")
+    for who in made.handlers:
+        say(f"until the new {made.way} is registered: {who}\n")
+    for path in made.paths:
+        places = len(re.findall(r"(#|//) fill in", path.read_text(encoding="utf-8")))
+        say(f"wrote {path}{f'  ({places} to fill in)' if places else ''}\n")
+    tests = [path for path in made.paths if path.name.startswith("test_")]
+    say(f"fill in the lines marked `fill in:`, then run: python -m pytest {tests[0]}\n")
+    return OK
 
 
 def _trace(options: argparse.Namespace) -> int:

@@ -373,6 +373,14 @@ class TemplateHookUnused(WorkbenchError):
         self.template, self.tensor = template, tensor
 
 
+class OpHasRoute(WorkbenchError):
+    """A kernel is to be written for an op that has a registered one."""
+
+
+class FileInTheWay(WorkbenchError):
+    """A file that is to be written exists already."""
+
+
 class ExecutorFailed(WorkbenchError):
     """A registered executor raised an exception."""
 

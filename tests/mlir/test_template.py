@@ -283,7 +283,7 @@ def test_errors_stand_at_the_templates_own_line(template, error, here: str, word
 @pytest.mark.parametrize(
     ("template", "error", "words"),
     [
-        (OutOfBounds, TemplateBoundsError, "reaches bytes 0 to 68 of 'arg0', which has 64"),
+        (OutOfBounds, TemplateBoundsError, "reaches bytes 0 to 68 of %X, which has 64"),
         (ForgetsHalf, TemplateOutputMissing, "writes only 8 of the 16 elements of its output %Y"),
         (ForgetsAll, TemplateOutputMissing, "never writes its output %Y"),
         (WrongType, TemplateSignatureError, "memref<16xf32, strided<[1]>>"),

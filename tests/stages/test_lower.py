@@ -364,7 +364,7 @@ def test_ops_without_a_route_are_named_all_at_once() -> None:
     text, line = str(caught.value), missing.__code__.co_firstlineno
     assert f"aten.cumsum.default: 2 node(s), at {__file__}:{line + 1}, {__file__}:{line + 2}" in text
     assert f"aten.flip.default: 1 node(s), at {__file__}:{line + 3}" in text
-    assert '@wb.ops.builder("aten.cumsum.default", dialect="math", kind="elementwise")' in text
+    assert '@wb.ops.builder("aten.cumsum.default", dialect="math", kind="opaque")' in text
 
 
 def test_the_indices_of_a_maximum_have_no_route_but_the_host() -> None:

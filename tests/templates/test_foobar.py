@@ -109,3 +109,12 @@ def test_every_form_runs_behind_torch_compile(form, shape, machine):
     assert list(j.lowered.table.route) == ["template"]
     counters = j.simulated.trace.counters
     assert counters["dram_read_bytes"] == counters["dram_write_bytes"] == x.numel() * 4
+
+
+def test_a_journey_keeps_its_template_when_another_is_registered():
+    wb.ops.template("aten._foobar.default")(FoobarTiled)
+    j = wb.trace(foobar, torch.randn(128, 128))
+    wb.ops.drop("aten._foobar.default")
+    wb.ops.template("aten._foobar.default")(FoobarDoubleBuffered)
+    on_edge = j.with_(machine="edge-8x8")
+    assert [each.scheduled.kernels[0].mapping.buffers for each in (j, on_edge)] == [1, 1]

@@ -7,6 +7,7 @@ Every error names the line of the template's own text, not of what was rendered 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,9 +46,17 @@ def written_kernel(
         program = extract(module, rendering.text, template.kernel, origins, machine, origins.index(template.node.name))
         verify(program)
     except ProgramError as error:
-        raise TemplateBoundsError(rendering.place.name, error.violations) from None
+        reasons = tuple(_in_its_words(reason, template, rendering) for reason in error.violations)
+        raise TemplateBoundsError(rendering.place.name, reasons) from None
     _check_outputs(template, rendering, program)
     return rendering, program
+
+
+def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
+    """What the verifier says of the tile program, with the template's own lines and names."""
+    for number, tensor in enumerate((*template.inputs, *template.outputs)):
+        reason = reason.replace(f"'arg{number}'", f"%{tensor.name}")
+    return re.sub(r"at line (\d+)", lambda found: f"at {rendering.at(int(found.group(1)))}", reason)
 
 
 def _parsed(template: Template, rendering: Rendering) -> ir.Module:

@@ -31,6 +31,7 @@ import jinja2
 from torch_mlir import ir
 
 from simulator.machine import Machine
+from workbench.cells import cell_name, cell_with
 from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.mlir.dialect import SLOTS
@@ -145,6 +146,13 @@ class Template:
     def tile(self, machine: Machine) -> dict[str, int]:
         """The tile of each dim when nobody says otherwise: whole."""
         return self.dims()
+
+    def filled(self, elements: int) -> dict[str, int]:
+        """A tile of at most this many elements that is as long as possible in the innermost dims."""
+        tile: dict[str, int] = {}
+        for dim, extent in reversed(self.dims().items()):
+            tile[dim] = min(extent, max(1, elements // math.prod(tile.values())))
+        return {dim: tile[dim] for dim in self.dims()}
 
     def mapping(self, machine: Machine) -> Mapping:
         """The mapping when nobody says otherwise."""
@@ -272,6 +280,10 @@ class Template:
 
     def _place(self) -> Place:
         owner = type(self)
+        if owner.__module__ == "__main__":
+            cell = cell_with(self.source) or cell_with(f"class {owner.__name__}")
+            if cell is not None:
+                return Place(owner.__name__, cell_name(cell[0]), cell[1])
         try:
             file, start = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
         except (OSError, TypeError):

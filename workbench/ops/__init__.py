@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.ops import host as host
     from workbench.ops import listing as listing
     from workbench.ops import names as names
-    from workbench.ops import places as places
+    from workbench.ops import new_op as new_op
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
     from workbench.ops import trees as trees
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
-    __name__, "compare", "execute", "host", "listing", "names", "places", "reference", "registry", "trees"
+    __name__, "compare", "execute", "host", "listing", "names", "new_op", "reference", "registry", "trees"
 )
 
 
 def __getattr__(name: str) -> object:
+    if name in _REGISTERING | _LISTING:
+        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     if name in _REGISTERING:
         return getattr(importlib.import_module("workbench.ops.registry").DEFAULT, name)
     if name in _LISTING:

@@ -12,6 +12,7 @@ scope that ends, does not change it.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import types
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from workbench import errors, ops
+from workbench.cells import cell_name, cell_with
 from workbench.ir import Node
 
 V = TypeVar("V", bound=Callable[..., object])
@@ -47,8 +49,8 @@ class Owner:
         module = str(getattr(value, "__module__", None) or "builtins")
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
         if code is None:
-            return Owner(module, name, "<unknown>", 0)
-        return Owner(module, name, ops.places.cell_name(code.co_filename), code.co_firstlineno)
+            return Owner(module, name, *_class_place(value, module))
+        return Owner(module, name, cell_name(code.co_filename), code.co_firstlineno)
 
     @property
     def place(self) -> str:
@@ -75,6 +77,18 @@ def _code_of(value: object) -> types.CodeType | None:
         return _code_of(type(value)) if type(value).__module__ != "builtins" else None
     methods = (_code_of(member) for member in vars(value).values() if isinstance(member, types.FunctionType))
     return next((code for code in methods if code is not None), None)
+
+
+def _class_place(value: object, module: str) -> tuple[str, int]:
+    """Where a class without methods is written."""
+    if isinstance(value, type):
+        if module == "__main__" and (cell := cell_with(f"class {value.__name__}")) is not None:
+            return cell_name(cell[0]), cell[1] + 1
+        try:
+            return inspect.getsourcefile(value) or "<unknown>", inspect.getsourcelines(value)[1]
+        except (OSError, TypeError):  # made by code that is in no file
+            pass
+    return "<unknown>", 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,3 +50,13 @@ def inputs_and_attributes(
 def schema_of(op: str) -> torch.FunctionSchema:
     """The schema of an overload, by its recorded name."""
     return cast("torch.FunctionSchema", cast(Any, to_overload(op))._schema)
+
+
+def plain_arguments(node: Node) -> dict[str, object]:
+    """A node's arguments that are no tensors, by name, defaults filled in."""
+    tensors = tensor_arguments(node.op)
+    return {name: from_arg(argument, _no_tensor) for name, argument in arguments(node).items() if name not in tensors}
+
+
+def _no_tensor(value: str) -> torch.Tensor:
+    raise AssertionError(f"{value} is a tensor where the schema says that there is none")

@@ -18,9 +18,11 @@ from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNo
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand, infer, meta_tensor
+from workbench.ops.facts import facts_of
 from workbench.ops.fusion import Grouping, kind_of
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
+from workbench.ops.skeleton import stub
 
 _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 """Their second result, the indices, has no formula: without it they are plain reductions."""
@@ -292,22 +294,8 @@ def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoute
     for op, count in sorted(counts.items()):
         places = sorted({node.origin.place for node in missing if node.op == op})
         lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
-    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host':")
-    lines += [line for node in {node.op: node for node in missing}.values() for line in _stubs(node)]
+    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
+    lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
+    for op in sorted(counts):
+        lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
     return errors.MissingRoutes("\n".join(lines))
-
-
-def _stubs(node: Node) -> list[str]:
-    """What to fill in for an op, as a builder and as a template."""
-    name = node.op.split(".")[1].strip("_")
-    scalars = ", ".join(f"x{index}" for index, _ in enumerate(node.operands)) or "*operands"
-    return [
-        "",
-        f'    @wb.ops.builder("{node.op}", dialect="math", kind="elementwise")',
-        f"    def {name}(op):",
-        f"        return op.elementwise(lambda {scalars}: ..., *op.operands)    # arith and math ops on single numbers",
-        "",
-        f'    @wb.ops.template("{node.op}")',
-        f"    class {name.title().replace('_', '')}:    # or the whole kernel, with its own loops and tiles",
-        "        ...",
-    ]

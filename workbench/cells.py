@@ -1,0 +1,31 @@
+"""Notebook cells as places of code: a cell has no file but a number, and Python keeps its text for tracebacks."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from typing import Any, cast
+
+_KERNEL_FOLDER = "ipykernel_"
+
+
+def cell_name(file: str) -> str:
+    """`In[3]` for the temporary file that a notebook kernel keeps cell 3 in, any other file as it is."""
+    if _KERNEL_FOLDER not in file or (ipython := sys.modules.get("IPython")) is None:
+        return file
+    shell = cast(Any, ipython).get_ipython()
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In[{cells[file]}]" if file in cells else file
+
+
+def cell_with(text: str) -> tuple[str, int] | None:
+    """The cell, run last of those, that holds this text, and how many lines of it come before the text."""
+    if not text:
+        return None
+    for file, entry in reversed(list(cast("dict[str, Any]", linecache.cache).items())):
+        if _KERNEL_FOLDER in file and len(entry) > 2:
+            source = "".join(entry[2])
+            found = source.find(text)
+            if found >= 0:
+                return file, source.count("\n", 0, found)
+    return None
