@@ -388,7 +388,7 @@ def test_a_chain_of_views_after_a_kernel_reads_that_kernels_layout() -> None:
     ("options", "error"),
     [
         ({"on_missing": "ignore"}, errors.BadOption),
-        ({"fusion": {"softmax": False}}, errors.NotYet),
+        ({"fusion": {"softmax": False}}, errors.FusionError),
         ({"prefer": "tossa"}, errors.BadOption),
     ],
 )
