@@ -68,6 +68,7 @@ _RULES = """
 .wb code{background:none;padding:0;color:inherit}
 .wb .scroll{overflow-x:auto;max-width:100%;margin:4px 0}
 .wb .scroll.tall{max-height:560px;overflow:auto}
+.wb a{color:inherit;text-decoration-color:var(--soft)}
 .wb table.t{border-collapse:collapse;font-size:12px;margin:0;width:auto;table-layout:auto}
 .wb table.t th,.wb table.t td{padding:3px 10px;text-align:left;border:0;border-bottom:1px solid var(--line);
 white-space:nowrap;
