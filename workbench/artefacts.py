@@ -27,6 +27,7 @@ from workbench.ir import (
     Snapshot,
     TensorType,
 )
+from workbench.views.shown import Shown
 from workbench.views.table import Table
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, repr=False)
-class Handle(Generic[R]):
+class Handle(Shown, Generic[R]):
     """The common face of the five artefacts."""
 
     record: R
@@ -76,11 +77,6 @@ class Handle(Generic[R]):
     def widget(self) -> object:
         """An interactive view in a notebook."""
         raise not_yet(f"a widget of {type(self).__name__}", "Use .text(), .table or j.simulated.plot().")
-
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.html()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,7 +193,7 @@ class Lowered(Handle[KernelGraph]):
 
 
 @dataclass(frozen=True, repr=False)
-class RenderedKernel:
+class RenderedKernel(Shown):
     """One kernel as MLIR before any scheduling."""
 
     record: KernelModule
@@ -221,11 +217,6 @@ class RenderedKernel:
 
     def __repr__(self) -> str:
         return f"RenderedKernel({self.name!r}, {_count(len(self.mlir.splitlines()), 'line')})"
-
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.html()}
 
     def html(self) -> str:
         """The MLIR with the nodes behind each line."""
@@ -258,7 +249,7 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
 
 
 @dataclass(frozen=True, repr=False)
-class ScheduledKernelHandle:
+class ScheduledKernelHandle(Shown):
     """One kernel in the scheduled form: what runs natively and what is simulated."""
 
     record: ScheduledKernel
@@ -309,11 +300,6 @@ class ScheduledKernelHandle:
 
     def __repr__(self) -> str:
         return f"ScheduledKernel({self.name!r}, {_count(len(self.program), 'instruction')})"
-
-    def _repr_mimebundle_(
-        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-    ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.html()}
 
     def html(self) -> str:
         """Mapping, MLIR, passes with what each changed, transform script and buffers."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts import drawing
+from workbench.views.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Simulated journeys side by side; the first one is what the ratios refer to."""
 
     record: Compared
@@ -47,6 +48,3 @@ class Comparison:
             for name, trace in zip(self.record.names, self.record.traces, strict=True)
         )
         return f"Comparison({', '.join(told)})"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.html()}

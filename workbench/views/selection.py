@@ -17,13 +17,14 @@ from workbench.errors import AmbiguousSelection, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.views import markup
 from workbench.views.origins import InstructionAt, MlirLine, OriginIndex, Rows
+from workbench.views.shown import Shown
 
 _PLACED = re.compile(r"(.+):(\d+)")
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 
 
 @dataclass(frozen=True, repr=False)
-class Selection:
+class Selection(Shown):
     """One thing seen at every stage at once. Each entry can be selected in turn."""
 
     what: str
@@ -107,9 +108,6 @@ class Selection:
         ]
         caption = f"<p><b>{markup.escape(self.what)}</b></p>"
         return markup.fragment(f'{caption}<table class="thread">{"".join(rows)}</table>')
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self.html()}
 
 
 def select(index: OriginIndex, what: object) -> Selection:

@@ -1,0 +1,14 @@
+"""How an object shows itself in a notebook."""
+
+from __future__ import annotations
+
+
+class Shown:
+    """Gives a notebook the object's HTML, with its `repr` beside it for every other reader."""
+
+    def html(self) -> str:
+        """The object as HTML that needs nothing else."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.html()}
