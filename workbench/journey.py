@@ -1,4 +1,4 @@
-"""The journey: the only file that knows the order of the stages. It keeps every artefact on the way.
+"""The journey: one function on its way through the stages, with every artefact on the way.
 
 A journey is immutable and lazy. Each stage runs when it is first asked for and is kept; `with_` makes a new journey
 that shares the stages which the change does not touch.
@@ -6,15 +6,13 @@ that shares the stages which the change does not touch.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, TypedDict, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, final
 
 import templates
 from simulator import Machine, load_machine, machine_names
@@ -22,23 +20,20 @@ from workbench import __version__, ir, mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
 from workbench.comparison import Comparison
-from workbench.errors import BadOption, HostRoute, MissingExtra, NoData, NoFunction, not_yet
-from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
+from workbench.errors import BadOption, HostRoute, NoData, NoFunction, not_yet
+from workbench.ir import AtenGraph, KernelGraph
+from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
 
 if TYPE_CHECKING:
     import torch
 
-    from simulator import Trace
-    from workbench.ir import Kernel
-    from workbench.ir.archive import Archive
-    from workbench.mlir.runtime import KernelCache, NativeProgram
+    from workbench.mlir.runtime import NativeProgram
     from workbench.mlir.user_mapping import UserMapping
     from workbench.ops.choices import UserFusion
     from workbench.ops.compare import Pair
     from workbench.ops.registry import Registrations
     from workbench.stages.capture import CapturedProgram
-    from workbench.views.origins import OriginIndex
     from workbench.views.selection import Selection
 
 T = TypeVar("T")
@@ -55,223 +50,6 @@ class _Keep:
 
 
 KEEP: Final = _Keep()
-
-
-class Once(Generic[T]):
-    """A value that is made when it is first asked for, and the seconds this took."""
-
-    def __init__(self, name: str, make: Callable[[], T]) -> None:
-        self.name, self._make = name, make
-        self._made: list[T] = []
-        self.seconds: float | None = None
-
-    def keep(self, seconds: float | None) -> Once[T]:
-        """The same, made now, with the seconds that it once took elsewhere."""
-        self._made.append(self._make())
-        self.seconds = seconds
-        return self
-
-    def __call__(self) -> T:
-        if not self._made:
-            with waiting(self.name):
-                began = time.perf_counter()
-                self._made.append(self._make())
-                self.seconds = time.perf_counter() - began
-        return self._made[0]
-
-
-@dataclass(frozen=True)
-class _Graph:
-    """A graph that Dynamo has made, as the callable of a journey."""
-
-    module: torch.fx.GraphModule
-
-    def __call__(self, *inputs: object) -> object:
-        return cast("object", self.module(*inputs))
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a journey was asked for."""
-
-    target: Callable[..., object] | None
-    """None in a journey that was loaded from `path`."""
-    inputs: tuple[object, ...]
-    kwargs: Mapping[str, object]
-    machine: Machine
-    capture: str = "dynamo"
-    on_missing: str = "host"
-    mapping: Mapping[str, UserMapping] | None = None
-    fusion: UserFusion = None
-    schedule: Mapping[str, str] | None = None
-    """Transform scripts by kernel."""
-    prefer: str | None = None
-    registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
-    """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
-    what is registered when a stage runs: what was registered once is code, which a file does not hold."""
-    path: str = ""
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The five artefacts, each made once, each from those before it."""
-
-    captured: Once[Captured]
-    lowered: Once[Lowered]
-    rendered: Once[Rendered]
-    scheduled: Once[Scheduled]
-    simulated: Once[Simulated]
-    kernels: Once[KernelCache]
-    """Native code by the text it was compiled from: shared by all journeys that come from one trace."""
-    sources: Once[dict[str, str]]
-    """`file:line` -> the user's line of Python, read when the journey was traced."""
-    origins: Once[OriginIndex]
-    """What `select` walks."""
-
-    @staticmethod
-    def of(request: Request) -> Stages:
-        captured = Once("capture", lambda: _capture(request))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
-        sources = Once("read the sources", lambda: views.sources.source_lines(captured().record))
-        return Stages._lowered(request, captured, kernels, sources)
-
-    def rescheduled(self, request: Request) -> Stages:
-        """The same capture, lowering and rendering, whether made already or not; the rest anew."""
-        return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
-
-    def relowered(self, request: Request) -> Stages:
-        """The same capture; the rest anew."""
-        return Stages._lowered(request, self.captured, self.kernels, self.sources)
-
-    @staticmethod
-    def _lowered(
-        request: Request, captured: Once[Captured], kernels: Once[KernelCache], sources: Once[dict[str, str]]
-    ) -> Stages:
-        lowered = Once("lower", lambda: _lower(captured().record, request))
-        rendered = Once("render", lambda: _render(lowered().record, request.registrations))
-        return Stages._scheduled(request, captured, lowered, rendered, kernels, sources)
-
-    @staticmethod
-    def _scheduled(
-        request: Request,
-        captured: Once[Captured],
-        lowered: Once[Lowered],
-        rendered: Once[Rendered],
-        kernels: Once[KernelCache],
-        sources: Once[dict[str, str]],
-    ) -> Stages:
-        scheduled = Once("schedule", lambda: _schedule(lowered().record, rendered().record, request))
-        simulated = Once("simulate", lambda: _simulate(lowered().record, scheduled().record, request.machine))
-        return Stages(
-            captured,
-            lowered,
-            rendered,
-            scheduled,
-            simulated,
-            kernels,
-            sources,
-            Once(
-                "follow the origins",
-                lambda: _origins(
-                    lowered().record, rendered().record, scheduled().record, simulated().record, sources()
-                ),
-            ),
-        )
-
-    @staticmethod
-    def loaded(found: Archive) -> Stages:
-        """The stages of a file, all of them made."""
-        took = found.seconds.get
-        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled))
-        return Stages(
-            Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
-            Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
-            Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered))).keep(took("render")),
-            Once("schedule", lambda: Scheduled(found.scheduled, found.rendered)).keep(took("schedule")),
-            Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
-            Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
-            Once("read the sources", lambda: found.sources).keep(None),
-            Once(
-                "follow the origins",
-                lambda: _origins(found.lowered, found.rendered, found.scheduled, trace, found.sources),
-            ),
-        )
-
-    def all(self) -> tuple[Once[Captured], Once[Lowered], Once[Rendered], Once[Scheduled], Once[Simulated]]:
-        return self.captured, self.lowered, self.rendered, self.scheduled, self.simulated
-
-
-@contextlib.contextmanager
-def _compiler(what: str) -> Generator[None]:
-    """Turns a compiler that is not installed into the one error that says so: opening a saved journey needs none."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("torch", "torch_mlir"):
-            raise
-        raise MissingExtra(
-            f"{error.name} is not installed, and {what} needs it: pip install aten-workbench. A loaded journey is "
-            "read, selected in and simulated without it: wb.simulate(j.lowered, j.scheduled, machine=...)"
-        ) from None
-
-
-def _capture(request: Request) -> Captured:
-    assert request.target is not None, "a loaded journey is captured already"
-    if isinstance(request.target, _Graph):
-        program = stages.capture.capture_graph(request.target.module, request.inputs, request.registrations)
-        return Captured(program.graph, program)
-    program = stages.capture.capture(
-        request.target,
-        request.inputs,
-        request.kwargs,
-        mode=request.capture,
-        registrations=request.registrations,
-    )
-    return Captured(program.graph, program)
-
-
-def _lower(graph: AtenGraph, request: Request) -> Lowered:
-    with _compiler("lowering"):
-        verb = stages.lower.lower
-    made = verb(
-        graph,
-        on_missing=request.on_missing,
-        fusion=request.fusion,
-        prefer=request.prefer,
-        registrations=request.registrations,
-    )
-    return Lowered(made)
-
-
-def _render(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
-    with _compiler("rendering"):
-        verb = stages.render.render
-    return Rendered(verb(lowered, registrations), _hosts(lowered))
-
-
-def _hosts(lowered: KernelGraph) -> tuple[Kernel, ...]:
-    return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
-
-
-def _schedule(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
-    with _compiler("scheduling"):
-        verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
-    made = verb(lowered, rendered, request.machine, request.mapping, store, request.registrations, request.schedule)
-    return Scheduled(made, rendered)
-
-
-def _simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
-    return Simulated(stages.simulate.simulate(scheduled, machine), scheduled, lowered)
-
-
-def _origins(
-    lowered: KernelGraph,
-    rendered: tuple[KernelModule, ...],
-    scheduled: ScheduledProgram,
-    trace: Trace,
-    sources: dict[str, str],
-) -> OriginIndex:
-    return views.origins.OriginIndex(lowered, rendered, scheduled, trace, sources)
 
 
 class CompileOptions(TypedDict, total=False):
@@ -577,7 +355,7 @@ def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: 
             known = ", ".join(CompileOptions.__annotations__)
             raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
     request = Request(
-        _Graph(module),
+        GraphCall(module),
         inputs,
         MappingProxyType(dict[str, object]()),
         _machine(options.get("machine", "tpu-v3")),
@@ -610,7 +388,7 @@ def lower(
 
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    return _render(lowered.record if isinstance(lowered, Lowered) else lowered)
+    return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 def schedule(
@@ -624,12 +402,12 @@ def schedule(
     """The fourth stage alone. `scripts` are transform scripts by kernel."""
     none = MappingProxyType(dict[str, object]())
     request = Request(None, (), none, _machine(machine), mapping=mapping, schedule=scripts)
-    return _schedule(lowered.record, rendered.record, request)
+    return scheduled_of(lowered.record, rendered.record, request)
 
 
 def simulate(lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3") -> Simulated:
     """The fifth stage alone."""
-    return _simulate(lowered.record, scheduled.record, _machine(machine))
+    return simulated_of(lowered.record, scheduled.record, _machine(machine))
 
 
 def machine(name: str, **overrides: int | float | str) -> Machine:
