@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-class SimulatorError(Exception):
+class WorkbenchError(Exception):
+    """Base of every error that the workbench, or its simulator, raises on purpose."""
+
+
+class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
 
 
@@ -24,6 +28,10 @@ class ProgramError(SimulatorError):
 
 class LaunchError(SimulatorError):
     """A launch does not fit its program: wrong number of addresses, or it waits for a launch that comes later."""
+
+
+class NoFolder(SimulatorError):
+    """A file is to be written into a folder that is not there."""
 
 
 class FileFormatError(SimulatorError):

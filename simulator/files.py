@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from simulator.errors import FileFormatError
+from simulator.errors import FileFormatError, NoFolder
 
 Array = npt.NDArray[Any]
 Json = dict[str, Any]
@@ -28,15 +28,37 @@ _HEADER = "header"
 
 def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
     """Writes a file of `format` and `version`."""
-    target = Path(path)
+    replace_file(path, pack(format, version, header, arrays))
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file all or nothing: a reader sees the old one or the new one."""
+    target = check_folder(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(pack(format, version, header, arrays))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # as any new file; a temporary one is its owner's alone
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """The path, if there is a folder to write it into."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise NoFolder(f"{target} cannot be written: there is no folder {target.parent}. Make it first")
+    return target
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:

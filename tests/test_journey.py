@@ -8,7 +8,7 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import MLP, PROGRAMS
-from workbench.errors import BadOption, InputMismatch, NotYet
+from workbench.errors import BadOption, HostRoute, InputMismatch, NotYet
 from workbench.views.timeline import EVENT_COLUMNS
 
 SMALL = (
@@ -292,3 +292,29 @@ def test_machines_by_name_and_with_other_figures():
     slow = softmax_journey(machine=wb.machine("tpu-v3", vector_lanes=64))
     assert slow.machine.vector_lanes == 64
     assert slow.simulated.cycles > softmax_journey().simulated.cycles
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda: wb.trace(torch.relu, torch.randn(3), machine=3), "machine=3 is no machine"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), machine="tpu-v33"), "did you mean 'tpu-v3'"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "mapping=3 is no mapping"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "expected {kernel_name or '*'"),
+        (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given 3"),
+        (lambda: softmax_journey().save("/no/such/folder/journey"), "there is no folder /no/such/folder"),
+        (lambda: softmax_journey().to_html("/no/such/folder/page.html"), "there is no folder /no/such/folder"),
+        (lambda: softmax_journey().with_(machine=wb.machine("edge-8x8", vector_lanes=0)), "vector_lanes = 0"),
+    ],
+)
+def test_every_mistake_is_a_workbench_error_that_says_what_was_given(asked, words: str):
+    with pytest.raises(wb.WorkbenchError) as caught:
+        asked()
+    assert words in str(caught.value)
+
+
+def test_results_nobody_reads_may_be_empty():
+    """Batch norm in eval mode also gives two tensors without elements, which nothing uses."""
+    with pytest.warns(HostRoute):
+        journey = wb.trace(torch.nn.BatchNorm2d(3).eval(), torch.randn(2, 3, 5, 7))
+    assert journey.check(torch.randn(2, 3, 5, 7)).ok

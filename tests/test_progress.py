@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import time
 
+import pytest
+
 from workbench.progress import Progress, counted, waiting
 
 
@@ -45,3 +47,9 @@ def test_an_error_in_the_work_ends_the_line_and_passes_on():
     except ValueError:
         pass
     assert out.getvalue().endswith("\r")
+
+
+def test_a_log_file_collects_no_progress_lines(capsys: pytest.CaptureFixture[str]):
+    with waiting("work", delay=0.0):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import workbench as wb
 from simulator.errors import SimulatorError
+from simulator.files import check_folder, replace_file
 from workbench import views
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
 from workbench.views.table import Table
@@ -119,6 +120,8 @@ def _new_op(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
+    if options.json != "-":
+        check_folder(options.json)  # before the work, not after it
     program = load_program(options.file)
     journey = wb.trace(
         program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
@@ -129,7 +132,7 @@ def _trace(options: argparse.Namespace) -> int:
     if options.json == "-":
         sys.stdout.write(text)
     else:
-        Path(options.json).write_text(text, encoding="utf-8")
+        replace_file(options.json, text.encode("utf-8"))
     return OK if check.ok else CHECK_FAILED
 
 
@@ -140,6 +143,7 @@ def _machines(_: argparse.Namespace) -> int:
 
 
 def _ops(options: argparse.Namespace) -> int:
+    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     listing = wb.ops.listing
     if options.overload is None:
         text = Table(listing.COLUMNS, listing.rows(wb.ops.registry.DEFAULT.now())).text(widest=60)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-class WorkbenchError(Exception):
-    """Base of every error the workbench raises on purpose."""
+from simulator.errors import WorkbenchError as WorkbenchError
 
 
 class NotYet(WorkbenchError, NotImplementedError):

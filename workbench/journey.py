@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, final
 
 import templates
 from simulator import Machine, load_machine, machine_names
+from simulator.files import replace_file
 from workbench import __version__, ir, mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
@@ -215,7 +216,7 @@ class Journey:
         if not isinstance(machine, _Keep):
             request = replace(request, machine=_machine(machine))
         if not isinstance(mapping, _Keep):
-            request = replace(request, mapping=mapping)
+            request = replace(request, mapping=_checked_mapping(mapping))
         if not isinstance(schedule, _Keep):
             request = replace(request, schedule=schedule)
         if isinstance(fusion, _Keep):
@@ -313,7 +314,16 @@ def trace(
         raise not_yet("train=True", "Forward passes without gradients work.")
     given = MappingProxyType(dict(kwargs or {}))
     request = Request(
-        fn_or_module, inputs, given, _machine(machine), capture, on_missing, mapping, fusion, None, prefer
+        fn_or_module,
+        inputs,
+        given,
+        _machine(machine),
+        capture,
+        on_missing,
+        _checked_mapping(mapping),
+        fusion,
+        None,
+        prefer,
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -420,8 +430,26 @@ def machines() -> tuple[str, ...]:
     return machine_names()
 
 
-def _machine(given: str | Machine) -> Machine:
-    return load_machine(given) if isinstance(given, str) else given
+def _checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, UserMapping] | None:
+    """The mapping, if it has the form of one; what it says is checked against each kernel when it is scheduled."""
+    form = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots}}"
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+        raise BadOption(f"mapping={given!r} is no mapping; expected {form}")
+    for kernel, wanted in given.items():
+        tile: object = wanted.get("tile", {}) if isinstance(wanted, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(tile, Mapping):
+            raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {form}")
+    return given
+
+
+def _machine(given: object) -> Machine:
+    if isinstance(given, Machine):
+        return given
+    if not isinstance(given, str):
+        raise BadOption(f"machine={given!r} is no machine; expected a name of wb.machines() or a wb.machine(...)")
+    return load_machine(given)
 
 
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
@@ -434,6 +462,9 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
         raise BadOption("wb.compare takes one journey or more: wb.compare(j, j.with_(machine='edge-8x8'))")
     if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
+    for journey in journeys:
+        if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+            raise BadOption(f"wb.compare was given {journey!r}; it takes journeys, as wb.trace makes them")
     called = tuple(names) if names is not None else _names(journeys)
     return Comparison(views.compare.Compared(called, tuple(journey.simulated.record for journey in journeys)))
 
@@ -448,8 +479,7 @@ def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    replace_file(path, text.encode("utf-8"))
 
 
 def _as_json(option: object) -> str:

@@ -60,6 +60,11 @@ def counted(items: Sequence[T]) -> Iterator[T]:
         progress.done += 1
 
 
+def _is_watched(stream: TextIO) -> bool:
+    """Whether somebody sees the line: at a terminal, or in a notebook. A log file would only collect it."""
+    return stream.isatty() or type(stream).__module__.startswith("ipykernel")
+
+
 @contextmanager
 def waiting(
     what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
@@ -67,9 +72,11 @@ def waiting(
     """Shows a progress line on `stream` (stderr) while the block runs, once it has run for `delay` seconds."""
     out = stream or sys.stderr
     progress, over = Progress(what), threading.Event()
+    if stream is None and not _is_watched(out):
+        delay = float("inf")
 
     def draw() -> None:
-        if over.wait(delay):
+        if over.wait(None if delay == float("inf") else delay):
             return
         width = 0
         while True:

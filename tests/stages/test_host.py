@@ -116,7 +116,7 @@ def test_an_error_can_be_had_instead_naming_all_with_stubs():
     text, line = str(caught.value), middle.__code__.co_firstlineno
     assert f"aten.cumsum.default: 1 node(s), at {__file__}:{line + 1}" in text
     assert f"aten.topk.default: 1 node(s), at {__file__}:{line + 2}" in text
-    assert '@wb.ops.builder("aten.cumsum.default"' in text and '@wb.ops.template("aten.topk.default")' in text
+    assert '@wb.ops.builder("aten.cumsum.default"' in text and '@wb.ops.template("aten.topk.default"' in text
 
 
 def test_operations_are_counted_by_torchs_formulas_and_else_by_elements():

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import typing
 import zipfile
 import zlib
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from simulator.errors import FileFormatError
+from simulator.files import replace_file
 from simulator.machine import Machine
 from simulator.program import TileProgram
 from simulator.trace import Trace
@@ -74,18 +74,7 @@ class Archive:
 
 def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> None:
     """Writes the file, all or nothing: a reader sees the old one or the new one."""
-    data = pack(archive, made_by=made_by)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(path, pack(archive, made_by=made_by))
 
 
 def load(path: str | os.PathLike[str]) -> Archive:

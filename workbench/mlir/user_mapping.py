@@ -44,7 +44,11 @@ def with_users(kernel: str, dims: dict[str, int], chosen: Mapping, wanted: UserM
     tile = dict(wanted.get("tile", {}))
     for dim, size in tile.items():
         if dim not in dims:
-            raise MappingError(kernel, f"tile names {dim!r}, but its dims are {_extents(dims)}")
+            raise MappingError(
+                kernel,
+                f"tile names {dim!r}, but its dims are {_extents(dims)}. What stands under '*' must suit every kernel; "
+                f"under a kernel's name it is for that one",
+            )
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
         tile[dim] = min(size, dims[dim])

@@ -163,8 +163,9 @@ class _Work:
                 item = self._placed(item, bases, items)
             items.append(item)
         self.items = items
+        used = self.results() | {value for item in items for value in item.node.operands}
         for item in items:
-            self._refuse_empty(item)
+            self._refuse_empty(item, used)
 
     def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
         source = item.node.operands[0]
@@ -192,9 +193,10 @@ class _Work:
         self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
         return LoweredNode(node, "automatic", "", "copy before a view that strides cannot say", item.parent)
 
-    def _refuse_empty(self, item: LoweredNode) -> None:
+    def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
+        """Tensors without elements have no kernels yet; a result that nobody reads may be one."""
         for value in (*item.node.operands, *item.node.results):
-            if self.types[value].numel == 0:
+            if value in used and self.types[value].numel == 0:
                 origin = item.node.origin
                 raise errors.not_yet(
                     f"A kernel over a tensor with no elements ({value}, {self.types[value]}, of {origin.op} at "
