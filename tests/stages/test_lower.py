@@ -411,3 +411,22 @@ def test_mutated_values_are_kept() -> None:
     graph = lower(capture(fn, (torch.randn(3),)).graph)
     (mutation,) = graph.captured.mutations
     assert mutation.value in {value for kernel in graph.kernels for value in kernel.outputs}
+
+
+def test_a_copy_that_nobody_can_tell_from_the_original_is_none() -> None:
+    """Dropout in eval mode is a clone; between a product and its activation it would cost a way to DRAM and back."""
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(20, 30), torch.nn.Dropout(), torch.nn.ReLU(), torch.nn.Dropout()
+    ).eval()
+    x = torch.randn(7, 20)
+    made = flow(layers, [x])
+    assert kinds(made.lowered)[0] == "contraction"
+    made.assert_matches_eager(torch.randn(7, 20))
+
+
+def test_a_clone_that_is_returned_has_memory_of_its_own() -> None:
+    x = torch.randn(4, 5)
+    made = flow(lambda x: x.clone().view(-1), [x])
+    made.assert_matches_eager(x)
+    assert made.run(x).untyped_storage().data_ptr() != x.untyped_storage().data_ptr()

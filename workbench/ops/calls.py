@@ -70,6 +70,14 @@ def user_path(path: str, positional: list[str]) -> str:
     return positional[int(index)] + rest
 
 
+def call_form(tree: Tree) -> str:
+    """The inputs of a call, a pair of positional and keyword ones, as they stand between a call's parentheses."""
+    positional, keywords = tree.items
+    given = [describe(item) for item in positional.items]
+    given += [f"{key}={describe(item)}" for key, item in zip(keywords.keys, keywords.items, strict=True)]
+    return f"({', '.join(given)})"
+
+
 def describe(tree: Tree) -> str:
     """The containers as one would write them, tensors as dots."""
     if tree.kind == "leaf":

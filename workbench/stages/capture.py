@@ -32,7 +32,7 @@ from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
 from workbench.ops.blame import replaced, user_errors
-from workbench.ops.calls import Target, describe, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ops.literals import to_type
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record
@@ -56,8 +56,9 @@ class CapturedProgram:
         tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise errors.InputMismatch(
-                f"{self.graph.name} was captured with inputs of the form {describe(self.graph.input_tree)}, and was "
-                f"given {describe(tree)}. Numbers and flags are part of the graph: trace again to change them."
+                f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
+                f"{call_form(tree)} (a dot is a tensor). How many there are, and numbers and flags, are part of the "
+                f"graph: trace again to change them."
             )
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
             expected = self.graph.types[slot.value]
@@ -65,7 +66,7 @@ class CapturedProgram:
             if (given.shape, given.dtype) != (expected.shape, expected.dtype):
                 raise errors.InputMismatch(
                     f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
-                    f"Shapes are part of the graph: trace again with the new one."
+                    f"Shapes and element types are part of the graph: trace again with the new ones."
                 )
         return [tensor for _, tensor in leaves]
 

@@ -24,6 +24,9 @@ from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
 
+NO_COPY = "nobody can tell the copy from the original"
+"""Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
+
 _TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
 """Their second result, the indices, has no formula: without it they are plain reductions."""
 
@@ -79,7 +82,13 @@ class _Work:
         used = {value for node in self.graph.nodes for value in node.operands} | self.results()
         taken = set(self.types)
         missing: list[Node] = []
+        own = self._own_memory()
         for node in self.graph.nodes:
+            if node.op == "aten.clone.default" and node.results[0] not in own and self._same_type(node):
+                self.items.append(
+                    LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
+                )
+                continue
             items = self._registered(node, node, "") or self._automatic(node, used, taken)
             if items is None:
                 missing.append(node)
@@ -89,6 +98,17 @@ class _Work:
         if missing and on_missing == "error":
             raise missing_routes(self.graph, missing)
         self.drop_dead()
+
+    def _own_memory(self) -> set[str]:
+        """Values that must not share memory with others: results, and what they are views of."""
+        own = self.results()
+        for node in reversed(self.graph.nodes):
+            if class_of(node.op) == "view" and own.intersection(node.results):
+                own.update(node.operands)
+        return own
+
+    def _same_type(self, node: Node) -> bool:
+        return self.types[node.operands[0]] == self.types[node.results[0]]
 
     def _lay_out(self, node: Node) -> None:
         """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
