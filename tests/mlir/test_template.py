@@ -298,6 +298,16 @@ def test_each_mistake_has_its_own_error(template, error, words: str):
     assert words in str(caught.value)
 
 
+class PutTogether(Negate):
+    source: ClassVar[str] = NotMlir.source.replace("%broken", "%put_together")
+
+
+def test_a_text_that_is_put_together_is_told_by_its_own_lines():
+    with pytest.raises(TemplateMlirError) as caught:
+        written(PutTogether, 16)
+    assert f"{HERE}, line 4 of its text: " in str(caught.value) and "%put_together" in str(caught.value)
+
+
 def test_something_else_registered_as_a_template_is_named():
     with pytest.raises(TemplateOutputError, match="is registered as a template of"):
         made(lambda node, inputs, outputs: None, 4)  # type: ignore[arg-type]

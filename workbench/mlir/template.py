@@ -281,17 +281,18 @@ class Template:
     def _place(self) -> Place:
         owner = type(self)
         if owner.__module__ == "__main__":
-            cell = cell_with(self.source) or cell_with(f"class {owner.__name__}")
-            if cell is not None:
+            if (cell := cell_with(self.source)) is not None:
                 return Place(owner.__name__, cell_name(cell[0]), cell[1])
+            if (cell := cell_with(f"class {owner.__name__}")) is not None:
+                return Place(owner.__name__, cell_name(cell[0]), None)
         try:
-            file, start = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
+            file = inspect.getsourcefile(owner) or ""
         except (OSError, TypeError):
             module = sys.modules.get(owner.__module__)
-            file, start = str(getattr(module, "__file__", owner.__module__)), 0
+            file = str(getattr(module, "__file__", owner.__module__))
         if self.source.endswith(".mlir.j2"):
             return Place(owner.__name__, str(Path(file).parent / self.source), 0)
-        return Place(owner.__name__, file, _text_start(file, self.source) or start)
+        return Place(owner.__name__, file, _text_start(file, self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +301,15 @@ class Place:
 
     name: str
     file: str
-    before: int
+    before: int | None
+    """None for a text that is put together, and so stands nowhere as it is."""
 
     def at(self, line: int | None) -> str:
-        return f"{self.file}:{self.before + line}" if line is not None else self.file
+        if line is None:
+            return self.file
+        return (
+            f"{self.file}:{self.before + line}" if self.before is not None else f"{self.file}, line {line} of its text"
+        )
 
 
 @dataclass(frozen=True, slots=True)
