@@ -251,9 +251,9 @@ def test_the_timeline_is_drawn_with_a_lane_for_every_unit_that_works(product: wb
     [
         ((torch.randn(99, 77), 1), None, "100x77xf32"),
         ((torch.randn(100, 77).double(), 1), None, "f64"),
-        ((torch.randn(100, 77),), None, "form"),
-        ((torch.randn(100, 77), 0), None, "form"),
-        ((torch.randn(100, 77), 1), {"dtype": torch.float64}, "form"),
+        ((torch.randn(100, 77),), None, r"captured with the inputs \(·, 1\), and was given \(·\)"),
+        ((torch.randn(100, 77), 0), None, r"was given \(·, 0\)"),
+        ((torch.randn(100, 77), 1), {"dtype": torch.float64}, r"was given \(·, 1, dtype='f64'\)"),
     ],
     ids=["shape", "element type", "too few", "another number", "keyword"],
 )
