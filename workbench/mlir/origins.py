@@ -37,8 +37,3 @@ def ops_named(module: ir.Module, origin: int) -> frozenset[str]:
     """Names of the ops whose own location is this origin."""
     body = list(operations(function_of(module)))[1:]
     return frozenset(op.name for op in body if str(origin) in _ORIGIN.findall(str(op.location)))
-
-
-def origins_by_line(module: ir.Module, lines: dict[ir.Operation, int]) -> dict[int, tuple[int, ...]]:
-    """Origin ids of the op on each line of the printed module."""
-    return {line: found for op, line in lines.items() if (found := origins_of(op))}

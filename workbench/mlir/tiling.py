@@ -25,9 +25,7 @@ def splits_reduction(payload: Payload, mapping: Mapping) -> bool:
 def transform_script(payload: Payload, mapping: Mapping) -> str:
     """The named sequence that tiles and fuses the payload as the mapping says."""
     lines = ["transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {"]
-    outer = _outer(payload, mapping)
-    if outer:
-        lines += outer
+    lines += _outer(payload, mapping)
     for op in payload.ops:
         sizes = _inner_sizes(op, payload, mapping)
         if any(sizes):
