@@ -8,8 +8,8 @@ import torch
 from workbench.ir import AtenGraph, Input, Node, Origin, Ref, TensorType, Tree
 from workbench.mlir.runtime import KernelCache, NativeProgram
 from workbench.ops import automatic
-from workbench.ops.decompose import infer
 from workbench.ops.execute import execute
+from workbench.ops.formulas.builder import infer
 from workbench.ops.literals import to_arg, to_overload
 from workbench.stages.lower import lower
 from workbench.stages.render import render

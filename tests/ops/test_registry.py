@@ -190,7 +190,7 @@ def test_the_table_has_a_row_for_every_registration_with_its_owner():
     [
         ("aten.hypot.default", "builder", "templates.special"),
         ("aten.add.Tensor", "automatic", "torch-mlir imports it"),
-        ("aten.softmax.int", "automatic", "decompose.py"),
+        ("aten.softmax.int", "automatic", "workbench/ops/formulas"),
         ("aten.transpose.int", "view", "no kernel"),
         ("aten.cumsum.default", "host", "host link"),
     ],

@@ -1,6 +1,6 @@
 """What the automatic route takes: overloads that torch-mlir turns into linalg, by what they are to a schedule.
 
-Every entry is imported, in a test, from a kernel of its own. Ops that are made of others are in `decompose`.
+Every entry is imported, in a test, from a kernel of its own. Ops that are made of others are in `formulas`.
 """
 
 from __future__ import annotations

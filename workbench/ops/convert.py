@@ -12,7 +12,8 @@ from typing import cast
 
 from workbench import errors
 from workbench.ir import Node, Ref, TensorType
-from workbench.ops.decompose import Builder, renamed
+from workbench.ops.decompose import renamed
+from workbench.ops.formulas.builder import Builder
 from workbench.ops.literals import from_arg
 from workbench.ops.registry import Registration
 from workbench.ops.schema import arguments

@@ -11,8 +11,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.ir import HOST, HostStep, Kernel, KernelGraph, Node, TensorType
-from workbench.ops.decompose import meta_tensor
 from workbench.ops.execute import run_nodes
+from workbench.ops.formulas.builder import meta_tensor
 from workbench.ops.literals import call, to_dtype
 from workbench.ops.registry import Registrations
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from workbench.ops import names
 from workbench.ops.automatic import class_of
-from workbench.ops.decompose import FORMULAS
+from workbench.ops.formulas import FORMULAS
 from workbench.ops.registry import DEFAULT, Owner, Registration, Registrations
 
 COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
@@ -67,7 +67,7 @@ def handler(overload: str, registrations: Registrations, prefer: str | None = No
     if kind == "view":
         return Who(overload, "view", "other strides over its operand: no kernel, no bytes")
     if overload in FORMULAS:
-        return Who(overload, "automatic", "written out by its formula in workbench/ops/decompose.py")
+        return Who(overload, "automatic", "written out by its formula in workbench/ops/formulas")
     if kind is not None:
         return Who(overload, "automatic", f"torch-mlir imports it ({kind})")
     return Who(overload, "host", "nothing here makes it: PyTorch computes it on the host, over the host link")

@@ -17,8 +17,9 @@ from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
-from workbench.ops.decompose import expand, infer, meta_tensor
+from workbench.ops.decompose import expand
 from workbench.ops.facts import facts_of
+from workbench.ops.formulas.builder import infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
@@ -132,20 +133,25 @@ class _Work:
 
     def _automatic(self, node: Node, used: set[str], taken: set[str]) -> list[LoweredNode] | None:
         """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
+        items: list[LoweredNode] = []
+        return items if self._written_out(node, node, used, taken, items) else None
+
+    def _written_out(self, node: Node, parent: Node, used: set[str], taken: set[str], items: list[LoweredNode]) -> bool:
+        """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
+        rule = "" if node is parent else parent.op
+        if node is not parent and (made := self._registered(node, parent, rule)):
+            items += made
+            return True
         children = None
         if not (node.op in _TWO_RESULTS and node.results[1] in used):
             children = expand(node, self.types, taken)
-        items: list[LoweredNode] = []
-        for child in children or (node,):
-            rule = node.op if children else ""
-            kind = class_of(child.op)
-            if children and (made := self._registered(child, node, rule)):
-                items += made
-            elif kind is None or (kind != "view" and not self._computable(child)):
-                return None
-            else:
-                items.append(LoweredNode(child, "view" if kind == "view" else "automatic", "", rule, node.name))
-        return items
+        if children is not None:
+            return all(self._written_out(child, parent, used, taken, items) for child in children)
+        kind = class_of(node.op)
+        if kind is None or (kind != "view" and not self._computable(node)):
+            return False
+        items.append(LoweredNode(node, "view" if kind == "view" else "automatic", "", rule, parent.name))
+        return True
 
     def _computable(self, node: Node) -> bool:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))

@@ -1,0 +1,16 @@
+"""Ops that are made of others: each one's own formula, one family a file, as a table from overload to function.
+
+A formula is written with `b`, which adds one ATen call at a time to the record and gives back a reference to its
+result. Types come from running the call on meta tensors, so a formula costs microseconds and no tracing.
+"""
+
+from __future__ import annotations
+
+from workbench.ops.formulas import layout, normalisation, pointwise, products, reductions
+from workbench.ops.formulas.builder import Formula
+
+FAMILIES = (layout, normalisation, pointwise, products, reductions)
+
+FORMULAS: dict[str, Formula] = {
+    overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
+}

@@ -1,0 +1,29 @@
+"""Changes of layout: a view where strides can say it, else a copy."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.ir import Ref
+from workbench.ops.formulas.builder import Builder, Formula, meta_tensor
+
+
+def contiguous(b: Builder, x: Ref, *, memory_format: torch.memory_format = torch.contiguous_format) -> Ref:
+    if meta_tensor(b.type(x)).is_contiguous(memory_format=memory_format):
+        return x
+    return b("aten.clone.default", x, memory_format=memory_format)
+
+
+def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
+    """A view where strides can say it, else a copy and a view of that."""
+    try:
+        meta_tensor(b.type(x)).view(shape)
+    except RuntimeError:
+        x = b("aten.clone.default", x, memory_format=torch.contiguous_format)
+    return b("aten.view.default", x, shape)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.contiguous.default": contiguous,
+    "aten.reshape.default": reshape,
+}
