@@ -123,6 +123,8 @@ class _Extractor(Evaluator):
 
         def run(state: State) -> None:
             boxes = [state.boxes[place] for place in places]
+            if any(0 in box.shape for box in boxes):
+                return  # a ragged tile may have nothing to copy or to fill
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
             self._emit(description, number, tuple(state.counters), boxes, operands)
 
