@@ -217,12 +217,21 @@ def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
     given = loop_names(ops[anchor])
     names: dict[object, str] = {}
     for number in (anchor, *range(len(ops))):
-        for loop in range(len(iterators(ops[number]))):
+        for loop in _written_first(ops[number]):
             root = classes.find((number, loop))
             if root not in names:
                 own = given.get(loop) if number == anchor else None
                 names[root] = own or f"d{len(names)}"
     return names
+
+
+def _written_first(op: ir.Operation) -> list[int]:
+    """An op's loops; where a window moves, those over the result come in the order in which it lies in memory."""
+    loops = list(range(len(iterators(op))))
+    if is_opened(op):
+        return loops
+    written = [loop for loop in axis_loops(indexing_maps(op)[-1]) if loop is not None]
+    return written + [loop for loop in loops if loop not in written]
 
 
 def _describe(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
+from workbench.ops.formulas.layout import per_channel
 
 Sizes = int | list[int]
 
@@ -34,11 +35,6 @@ def _convolution(dims: int) -> Formula:
 
 def _batch(b: Builder, x: Ref) -> Ref:
     return b("aten.unsqueeze.default", x, 0)
-
-
-def per_channel(b: Builder, values: Ref, dims: int) -> Ref:
-    """One number a channel, against `dims` dims of space."""
-    return b("aten.view.default", values, [*b.type(values).shape, *[1] * dims])
 
 
 def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, list[int]]:
