@@ -119,17 +119,16 @@ def test_a_convolution_is_one_chain_of_products():
     assert count(program, Opcode.VECTOR) == 0
 
 
-@pytest.mark.parametrize("figure", [(4, 4, 16_384), (8, 8, 4096), (256, 256, 131_072)])
+@pytest.mark.parametrize("figure", [(4, 4, 16_384), (256, 256, 131_072)])
 def test_every_machine_has_a_mapping(figure: tuple[int, int, int]):
     rows, lanes, per_lane = figure
     machine = load_machine("edge-8x8").with_(
         systolic_rows=rows, systolic_columns=rows, vector_lanes=lanes, scratchpad_bytes_per_lane=per_lane
     )
     for function, shape in (
-        (nn.Conv2d(16, 32, 3, padding=1), (1, 16, 56, 56)),
-        (nn.Conv2d(3, 8, 11, stride=4, padding=2), (1, 3, 64, 64)),
-        (nn.Conv2d(2, 3, 48), (1, 2, 49, 50)),
-        (nn.MaxPool2d(40, 3), (1, 3, 80, 80)),
+        (nn.Conv2d(16, 32, 3, padding=1), (1, 16, 40, 40)),
+        (nn.Conv2d(8, 4, 48, stride=3), (1, 8, 49, 54)),
+        (nn.MaxPool2d(12, 5), (1, 8, 60, 80)),
     ):
         x = torch.randn(shape)
         captured = capture(function.eval(), (x,), None)

@@ -177,13 +177,16 @@ class _Cost:
 
 
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> Mapping:
-    priced = [
-        (_cost(payload, machine, tile, order), tile, order)
-        for tile in _candidates(payload, machine)
-        if demand.fits(tile)
-        for order in _orders(payload)
-    ]
-    if not priced:
+    for whole in range(len(payload.windows), -1, -1):
+        priced = [
+            (_cost(payload, machine, tile, order), tile, order)
+            for tile in _candidates(payload, machine, payload.windows[len(payload.windows) - whole :])
+            if demand.fits(tile)
+            for order in _orders(payload)
+        ]
+        if priced:
+            break
+    else:
         tile = dict.fromkeys(payload.dims, 1)
         return Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
     fastest = min(cost.cycles for cost, _, _ in priced)
@@ -208,9 +211,11 @@ def _orders(payload: Payload) -> list[tuple[str, ...]]:
     return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
 
 
-def _candidates(payload: Payload, machine: Machine) -> Iterator[dict[str, int]]:
+def _candidates(payload: Payload, machine: Machine, windows: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Tilings with the given dims of the window whole, and others of it cut into single rows."""
     names = list(payload.dims)
-    choices = [sorted(_sizes(payload, machine, dim)) for dim in names]
+    cut = [dim for dim in payload.windows if dim not in windows]
+    choices = [[1] if dim in cut else sorted(_sizes(payload, machine, dim)) for dim in names]
     for sizes in itertools.product(*choices):
         yield dict(zip(names, sizes, strict=True))
 
