@@ -5,11 +5,12 @@ VENV ?= .venv
 PORT ?= 8888
 IP ?= localhost
 WORKERS ?= 4
+N ?= 200
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test demo check format notebooks clean
+.PHONY: help lab test fuzz demo check format notebooks clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -21,6 +22,9 @@ test: $(INSTALLED)  ## run the tests, then every notebook, on all cores but no m
 	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist worksteal tests
 	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist loadfile -p no:cacheprovider -x \
 		--nbval-lax --nbval-cell-timeout=300 notebooks
+
+fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
+	$(BIN)/python -m tests.fuzz $(N)
 
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py
