@@ -33,7 +33,7 @@ def flatten(value: object, path: str = "") -> tuple[Tree, list[tuple[str, torch.
         names = _field_names(value)
         places = [f".{name}" for name in names] or [f"[{i}]" for i in range(len(items))]
         parts = [flatten(item, path + place) for item, place in zip(items, places, strict=True)]
-        cls = type(cast("object", value))
+        cls = type(value)
         kind = "list" if cls is list else "tuple"
         own = "" if cls in (tuple, list) else _class_name(cls)
         inner = tuple(tree for tree, _ in parts)
