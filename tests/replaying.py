@@ -27,7 +27,7 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
             if owner not in storages:
                 storages[owner] = _flat(allocate(lowered.types[owner]))
                 storages[owner].view(torch.uint8).fill_(0xFF)  # not a number, or a number nobody expects
-        arguments = [storages[base.get(value, value)].numpy() for value in launch.arguments]
+        arguments = [_memory(storages[base.get(value, value)]) for value in launch.arguments]
         rows = np.flatnonzero(trace.launch == index)
         kernel = next(kernel for kernel in made.scheduled.kernels if kernel.kernel == launch.kernel)
         replay(kernel, arguments, trace.start[rows].tolist(), trace.done[rows].tolist())
@@ -51,3 +51,8 @@ def _laid_out(tensor: torch.Tensor, kind: TensorType) -> torch.Tensor:
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's whole storage, offset included."""
     return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+
+
+def _memory(storage: torch.Tensor) -> np.ndarray:
+    """The same memory as numpy says it: bf16 as its bits."""
+    return (storage.view(torch.uint16) if storage.dtype == torch.bfloat16 else storage).numpy()

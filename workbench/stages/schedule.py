@@ -34,7 +34,7 @@ from workbench.mlir.identity import machine_key, module_key, schedule_key, taken
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
-from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.payload import Payload, analyse, linalg_ops
 from workbench.mlir.scripts import check_script, check_scripted, in_script, without_lines
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
@@ -255,6 +255,8 @@ def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> Pas
     gathers = holds_gathers(trace.module)
     if gathers:
         trace.run("take gathers apart", "npu-split-gathers")
+    if not linalg_ops(trace.module):
+        trace.run("copy what is left", "npu-copy-left-over")
     trace.run("name the ops", "npu-tag")
     if split:
         trace.run("recompute per pass", "npu-recompute")
