@@ -4,10 +4,10 @@ A box is a start and a list of (extent, stride) pairs. Two boxes are compared as
 coordinates over the same strides: with strides S1 > S2 > ... > element, an address has one reading
 `c1*S1 + c2*S2 + ... + rest` as long as the inner coordinates of a box never reach as far as the next outer stride.
 In that reading the boxes are products of intervals, and meet exactly if all their intervals meet. A tile that is one
-row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of every
-second column, say, is held against a whole tile as if it had the columns between: it may be said to overlap when it does not,
-never the other way round. Whatever has no such reading, a reshaped view for instance, is compared by its first and last
-byte, with the same care.
+row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of
+every second column, say, is held against a whole tile as if it had the columns between: it may be said to overlap when
+it does not, never the other way round. Whatever has no such reading, a reshaped view for instance, is compared by its
+first and last byte, with the same care.
 
 Boxes of two buffers that share an address have no strides in common: `meet` and `holds` compare them run by run of
 contiguous bytes, which is exact, and slower.

@@ -87,7 +87,9 @@ class _Seens:
         """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
         touched = list(self.touching(box))
         covered = {id(seen) for seen in touched if held(box, seen.box)}
-        cut = [(seen, left) for seen in touched if id(seen) not in covered and (left := without(seen.box, box)) != seen.box]
+        cut = [
+            (seen, left) for seen in touched if id(seen) not in covered and (left := without(seen.box, box)) != seen.box
+        ]
         covered |= {id(seen) for seen, _ in cut}
         if covered:
             self.rows = [seen for seen in self.rows if id(seen) not in covered]

@@ -28,9 +28,7 @@ class Bottleneck(nn.Module):
     def __init__(self, channels: int, width: int, out: int, stride: int = 1) -> None:
         super().__init__()
         self.narrow = nn.Sequential(nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-        self.look = nn.Sequential(
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
-        )
+        self.look = nn.Sequential(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
         self.widen = nn.Sequential(nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
         self.down = _down(channels, out, stride)
 

@@ -17,7 +17,6 @@ from torch_mlir.dialects import bufferization, tensor
 from workbench.mlir.bindings import (
     DYNAMIC_EXTENT,
     Value,
-    copy,
     integers,
     maker,
     named,
@@ -25,7 +24,6 @@ from workbench.mlir.bindings import (
 )
 from workbench.mlir.memrefs import recast
 from workbench.mlir.padding import padded_view
-
 
 _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
 
@@ -46,14 +44,13 @@ def settle_borders(module: ir.Module) -> None:
             _padded_argument(op)
         for op in named(module, "bufferization.materialize_in_destination"):
             _expanded_result(op)
-        for op in named(module, "bufferization.materialize_in_destination"):
-            _copied_result(op)
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
     """Which axes of the wide side belong to each axis of the narrow side of a reshape."""
     return [
-        [ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)] for group in ir.ArrayAttr(op.attributes["reassociation"])
+        [ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)]
+        for group in ir.ArrayAttr(op.attributes["reassociation"])
     ]
 
 
@@ -113,15 +110,6 @@ def _expanded_argument(op: ir.Operation) -> None:
     op.erase()
 
 
-def _copied_result(op: ir.Operation) -> None:
-    """A result that is an argument as it stands, or with padding around it, is a copy."""
-    source = _argument(op.operands[0])
-    if source is not None:
-        with ir.InsertionPoint(op), op.location:
-            copy(source, op.operands[1])
-        op.erase()
-
-
 def _expanded_result(op: ir.Operation) -> None:
     collapse = maker(op.operands[0])
     if collapse is None or collapse.name != "tensor.collapse_shape":
@@ -139,7 +127,9 @@ def _padding(op: ir.Operation) -> ir.Attribute | None:
     """The one number that a `tensor.pad` of known extents pads with."""
     constant = maker(_yielded(op))
     known = DYNAMIC_EXTENT not in (*integers(op, "static_low"), *integers(op, "static_high"))
-    return constant.attributes["value"] if known and constant is not None and constant.name == "arith.constant" else None
+    return (
+        constant.attributes["value"] if known and constant is not None and constant.name == "arith.constant" else None
+    )
 
 
 def _yielded(pad: ir.Operation) -> Value:

@@ -13,8 +13,9 @@ from torch_mlir import ir
 from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
 from workbench.mlir.bindings import Value, maker, segments
-from workbench.mlir.origins import origins_of
+from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
+from workbench.mlir.origins import origins_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Description:
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
+    indexed: IndexedOp | None = None
+    """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
@@ -41,6 +44,8 @@ class Description:
     def opcode(self, operands: Sequence[Operand]) -> Opcode:
         if self.role == "contraction":
             return Opcode.MATMUL
+        if self.indexed is not None:
+            return Opcode.SCATTER if self.indexed.writes else Opcode.GATHER
         if self.role != "copy":
             return Opcode.VECTOR
         source, target = operands[0].space, operands[1].space
@@ -64,18 +69,29 @@ def describe(op: ir.Operation) -> Description:
         memrefs.append(value)
         accesses.append(_access(op, position) if position >= inputs else Access.READ)
     groups = product_loops(op).values() if role == "contraction" else ([loop] for loop in range(len(kinds)))
+    indexed = read_indexed(op)
+    if indexed is not None:
+        memrefs.append(indexed.memref)
+        accesses.append(_access_at(indexed))
     return Description(
         role,
         tuple(memrefs),
         tuple(accesses),
         class_counts(op.regions[0].blocks[0].operations)
-        if role not in ("contraction", "copy")
+        if role not in ("contraction", "copy") and indexed is None
         else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
         tuple(tuple(walked[loop] for loop in group) for group in groups),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
+        indexed,
     )
+
+
+def _access_at(indexed: IndexedOp) -> Access:
+    if not indexed.writes:
+        return Access.READ
+    return Access.READ_WRITE if indexed.combiner else Access.WRITE
 
 
 def _is_zero(value: Value) -> bool:

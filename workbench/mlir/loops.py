@@ -63,7 +63,9 @@ def _terms(expr: ir.AffineExpr, factor: int = 1) -> dict[int, int]:
 def is_opened(op: ir.Operation) -> bool:
     """Whether every axis of every operand is walked by a loop of its own, or by none."""
     return all(
-        isinstance(expr, ir.AffineDimExpr | ir.AffineConstantExpr) for each in indexing_maps(op) for expr in each.results
+        isinstance(expr, ir.AffineDimExpr | ir.AffineConstantExpr)
+        for each in indexing_maps(op)
+        for expr in each.results
     )
 
 

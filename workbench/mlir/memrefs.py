@@ -24,9 +24,16 @@ from workbench.mlir.bindings import (
 
 
 def subview(
-    source: Value, offsets: list[Index], sizes: list[Index], dropped: Collection[int] = (), steps: list[int] | None = None
+    source: Value,
+    offsets: list[Index],
+    sizes: list[Index],
+    dropped: Collection[int] = (),
+    steps: list[int] | None = None,
 ) -> Value:
-    """A subview, every so many elements along each axis, without its `dropped` axes; its type follows from the source's."""
+    """A subview, every so many elements along each axis, without its `dropped` axes.
+
+    Its type follows from the source's.
+    """
     kind = ir.MemRefType(source.type)
     strides, start = kind.get_strides_and_offset()
     steps = steps or [1] * len(sizes)
@@ -98,6 +105,17 @@ def mixed_shape(value: Value) -> list[Index]:
     """Extents of a memref: numbers, and the SSA values of the dynamic ones."""
     pairs = zip(shape_of(value), dynamic_sizes(value), strict=True)
     return [extent if size is None else size for extent, size in pairs]
+
+
+def memref_behind(value: Value) -> Value | None:
+    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
+    while (op := maker(value)) is not None:
+        if op.name == "bufferization.to_tensor":
+            return op.operands[0]
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
+            return None
+        value = op.operands[0]
+    return None
 
 
 def replace(old: Value, new: Value) -> None:

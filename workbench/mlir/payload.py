@@ -203,7 +203,7 @@ def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
 
 
 def _anchor(ops: list[ir.Operation]) -> int:
-    """The op whose loops name the dims: the contraction, else one with a window, else the widest, the last of several."""
+    """The op whose loops name the dims: the contraction, else one with a window, else the widest (the last of them)."""
     roles = [role_of(op) for op in ops]
     if "contraction" in roles:
         return roles.index("contraction")

@@ -74,9 +74,7 @@ def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int
     number = {loop: position for position, loop in enumerate(kept)}
     block, inputs = op.regions[0].blocks[0], segments(op)[0]
     # What the body does not use was there to say how large a window is.
-    used = [
-        position >= inputs or bool(list(argument.uses)) for position, argument in enumerate(block.arguments)
-    ]
+    used = [position >= inputs or bool(list(argument.uses)) for position, argument in enumerate(block.arguments)]
     operands: list[Value] = []
     maps: list[ir.AffineMap] = []
     for wanted, value, indexing in zip(used, op.operands, indexing_maps(op), strict=True):

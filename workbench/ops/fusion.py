@@ -2,7 +2,7 @@
 
 A kernel makes exactly one value, unless it is opaque. Six kinds exist, by what anchors them:
 
-elementwise   pointwise ops over one iteration space
+elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product or convolution, followed by pointwise ops on its result
 window        one pool, or a tensor padded, followed by pointwise ops on its result
@@ -59,7 +59,7 @@ class Candidate:
 
 
 def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
-    """pointwise, reduction, contraction, window, tile or opaque. A copy fuses as any pointwise op does."""
+    """pointwise, gather, reduction, contraction, window, tile or opaque. A copy fuses as any pointwise op does."""
     found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
@@ -169,14 +169,26 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
-OPAQUE, TILE, WINDOW = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"window"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE
+OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
+WINDOW = frozenset({"window"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER
+
+IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
 
 READ_AGAIN = "windows overlap: an element made inside would be computed again for every window that reads it"
 
 ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
+    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "what a gather reads is made before it"),
+    Rule(
+        "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group.nodes, group.types, group.classes),
+        "a gather fills the tile of the pointwise op that reads it",
+    ),
+    Rule(
+        "gather into a reduction", GATHER, REDUCTION, _reduction_space,
+        "a gather fills the tile of the reduction that reads it",
+    ),
     Rule("elementwise chain", POINTWISE, POINTWISE, _one_space, "pointwise ops over one shape run in one pass"),
     Rule(
         "reduction prologue", POINTWISE, REDUCTION, _reduction_space,
@@ -200,7 +212,7 @@ RULES: tuple[Rule, ...] = (
         "a reduction does not follow a product in one kernel",
     ),
     Rule(
-        "producer into product", POINTWISE | REDUCTION, CONTRACTION,
+        "producer into product", POINTWISE | REDUCTION | GATHER, CONTRACTION,
         _never(
             "a product reads each element of its operands once for every tile of the other operand: making the "
             "operand inside would compute it again each time, or need a whole panel of it kept in the scratchpad, "
@@ -220,11 +232,11 @@ RULES: tuple[Rule, ...] = (
         "window epilogue", WINDOW, POINTWISE, _window_epilogue,
         "a pointwise op on the result of a pool, or on a padded tensor, runs on its tile before it is stored",
     ),
-    Rule("into a window", POINTWISE | REDUCTION | CONTRACTION | WINDOW, WINDOW, _never(READ_AGAIN), "made before"),
+    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "what moves a window reads memory"),
     Rule(
         "window into another loop nest", WINDOW, REDUCTION | CONTRACTION,
         _never("what moves a window has a loop nest of its own, with nothing but pointwise ops after it"),
-        "made before",
+        "what moves a window writes memory",
     ),
     Rule(
         "template prologue", POINTWISE, TILE, _hooks,
@@ -240,7 +252,7 @@ RULES: tuple[Rule, ...] = (
         "a template has a kernel of its own",
     ),
     Rule(
-        "before a template", REDUCTION | CONTRACTION | WINDOW, TILE,
+        "before a template", REDUCTION | CONTRACTION | GATHER | WINDOW, TILE,
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
@@ -259,6 +271,9 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     group = Candidate(tuple(nodes), types, classes)
     if group.of("opaque") and len(group.nodes) > 1:
         return ALONE
+    made = {value for node in group.nodes for value in node.results}
+    if any(made.intersection(node.operands) for node in group.of("gather")):
+        return IN_MEMORY
     if group.of("tile"):
         return (
             _hooks(group)
@@ -276,7 +291,9 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
 def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
     """The kind of a kernel of these nodes: what anchors it."""
     found = {node_class(node, classes) for node in nodes}
-    return next((kind for kind in ("opaque", "tile", "contraction", "window", "reduction") if kind in found), "elementwise")
+    return next(
+        (kind for kind in ("opaque", "tile", "contraction", "window", "reduction") if kind in found), "elementwise"
+    )
 
 
 @dataclass(frozen=True)

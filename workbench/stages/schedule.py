@@ -29,12 +29,13 @@ from workbench.mlir import heuristic
 from workbench.mlir.borders import has_borders
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.gathers import holds_gathers
 from workbench.mlir.handwritten import written_kernel
 from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
-from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.payload import Payload, analyse, linalg_ops
 from workbench.mlir.scripts import check_script, check_scripted, in_script, without_lines
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
@@ -256,10 +257,17 @@ def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> Pas
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
     if has_borders(trace.module):
         trace.run("settle borders", "npu-borders")
+    gathers = holds_gathers(trace.module)
+    if gathers:
+        trace.run("take gathers apart", "npu-split-gathers")
+    if not linalg_ops(trace.module):
+        trace.run("copy what is left", "npu-copy-left-over")
     trace.run("name the ops", "npu-tag")
     if split:
         trace.run("recompute per pass", "npu-recompute")
         trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+        if gathers:
+            trace.run("take gathers apart", "npu-split-gathers")
         trace.run("name the ops", "npu-tag")
     return trace
 

@@ -58,7 +58,7 @@ def convolution(
     b: Builder, x: Ref, weight: Ref, bias: Ref | None, stride: list[int], padding: list[int], dilation: list[int],
     transposed: bool, output_padding: list[int], groups: int,
 ) -> Ref | None:  # fmt: skip
-    """The op that all convolutions become; with a bias, or with a window of one point, there is still something to do."""
+    """The op that all convolutions become; with a bias, or a window of one point, there is still something to do."""
     if transposed:
         return None
     dims = b.rank(x) - 2
