@@ -15,6 +15,7 @@ import torch
 
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand
@@ -150,7 +151,8 @@ class _Work:
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):
             return False
-        items.append(LoweredNode(node, "view" if kind == "view" else "automatic", "", rule, parent.name))
+        route = "view" if kind in ("view", "assembly") else "automatic"
+        items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
 
     def _computable(self, node: Node) -> bool:
@@ -181,12 +183,18 @@ class _Work:
         self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
 
     def place_views(self) -> None:
-        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first."""
-        bases: dict[str, str] = {}
+        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first.
+
+        What is part of a result that is put together lies in that result, and is a view of it too.
+        """
+        parts = assembled(self.items, self.types, self.results())
+        bases = dict(parts.base)
         items: list[LoweredNode] = []
-        for item in self.items:
-            if item.route == "view":
+        for item in parts.items:
+            if item.route == "view" and class_of(item.node.op) == "view":
                 item = self._placed(item, bases, items)
+            else:
+                self.views += [View(value, bases[value]) for value in item.node.results if value in bases]
             items.append(item)
         self.items = items
         used = self.results() | {value for item in items for value in item.node.operands}
@@ -304,15 +312,23 @@ def _across_views(work: _Work) -> list[Fusion]:
     found: list[Fusion] = []
     for item in work.items:
         for value in item.node.operands if item.route != "view" else ():
-            via = maker.get(value)
-            if via is None or via.route != "view":
-                continue
-            while via is not None and via.route == "view":
-                via = maker.get(via.node.operands[0])
-            if via is not None:
-                reason = f"{value} is other strides over the result: kernels are not fused across a view"
-                found.append(Fusion(via.node.name, item.node.name, False, "never across a view", reason))
+            reason = f"{value} is other strides over the result: kernels are not fused across a view"
+            for producer in _behind(value, maker):
+                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
     return found
+
+
+def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
+    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
+    names: dict[str, None] = {}
+    ahead = [value] if value in maker and maker[value].route == "view" else []
+    while ahead:
+        item = maker.get(ahead.pop(0))
+        if item is not None and item.route == "view":
+            ahead += item.node.operands
+        elif item is not None:
+            names[item.node.name] = None
+    return tuple(names)
 
 
 def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoutes:
