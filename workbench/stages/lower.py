@@ -18,10 +18,11 @@ from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNo
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
-from workbench.ops.decompose import expand
+from workbench.ops.creations import at_their_readers
+from workbench.ops.decompose import expand, reading
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
-from workbench.ops.fusion import Grouping, kind_of
+from workbench.ops.fusion import Grouping, kind_of, node_class
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
@@ -55,6 +56,8 @@ def lower(
     work = _Work(graph, dict(graph.types), known, prefer)
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types)
+    classes = work.classes()
+    work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
@@ -208,7 +211,7 @@ class _Work:
         except RuntimeError:
             copy = self._copy(item, source)
             items.append(copy)
-            item = replace(item, node=_reading(item.node, {source: copy.node.name}))
+            item = replace(item, node=reading(item.node, {source: copy.node.name}))
             source = copy.node.name
             types = infer(item.node, self.types)
         base = bases.get(source, source)
@@ -249,11 +252,6 @@ class _Work:
     def kept(self) -> set[str]:
         """Values that must lie in memory: what is returned, and what views look into."""
         return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
-
-
-def _reading(node: Node, names: Mapping[str, str]) -> Node:
-    """`node` reading other values."""
-    return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
 
 
 def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:

@@ -97,19 +97,23 @@ def _spread(b: Builder, x: Ref, shape: list[int]) -> Ref:
 
 
 def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()) -> Ref:  # pyright: ignore[reportArgumentType]
-    """What is pushed out at the end comes first."""
+    """What is pushed out at the end comes first. Along several dims it is what lies in one part that is rolled."""
     moves, axes = _list(shifts), _list(dims)
     if not axes:
         flat = reshape(b, x, [b.type(x).numel])
         return b("aten.view.default", roll(b, flat, moves, [0]), list(b.type(x).shape))
-    rolled = x
-    for shift, dim in zip(moves, axes, strict=True):
-        extent = b.type(rolled).shape[dim]
-        cut = -shift % extent if extent else 0
-        if cut:
-            last, first = part(b, rolled, dim, cut, extent), part(b, rolled, dim, 0, cut)
-            rolled = b("aten.cat.default", [last, first], dim)
+    cuts = [(dim, -shift % max(b.type(x).shape[dim], 1)) for shift, dim in zip(moves, axes, strict=True)]
+    rolled = _rolled(b, x, [(dim, cut) for dim, cut in cuts if cut])
     return b("aten.clone.default", x) if rolled is x else rolled
+
+
+def _rolled(b: Builder, x: Ref, cuts: list[tuple[int, int]]) -> Ref:
+    if not cuts:
+        return x
+    (dim, cut), *rest = cuts
+    extent = b.type(x).shape[dim]
+    parts = [_rolled(b, part(b, x, dim, *ends), rest) for ends in ((cut, extent), (0, cut))]
+    return b("aten.cat.default", parts, dim)
 
 
 def _list(value: int | list[int]) -> list[int]:
@@ -181,7 +185,21 @@ def channel_shuffle(b: Builder, x: Ref, groups: int) -> Ref:
     return reshape(b, b("aten.transpose.int", split, 1, 2), [batch, channels, *rest])
 
 
+def meshgrid(b: Builder, tensors: list[Ref], *, indexing: str = "ij") -> tuple[Ref, ...]:
+    """Each tensor along a dim of its own, expanded along the others; `xy` swaps the first two dims of the results."""
+    shape = [b.type(x).numel for x in tensors]
+    grids: list[Ref] = []
+    for dim, x in enumerate(tensors):
+        along = reshape(b, x, [extent if axis == dim else 1 for axis, extent in enumerate(shape)])
+        grid = b("aten.expand.default", along, shape)
+        swapped = indexing == "xy" and len(shape) > 1
+        grids.append(b("aten.transpose.int", grid, 0, 1) if swapped else grid)
+    return tuple(grids)
+
+
 FORMULAS: dict[str, Formula] = {
+    "aten.meshgrid.indexing": meshgrid,
+    "aten.meshgrid.default": meshgrid,
     "aten.cat.default": cat,
     "aten.concat.default": cat,
     "aten.concatenate.default": cat,
