@@ -7,7 +7,7 @@ Extents of one may stand around that dim: a creation op is computed where it is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def full(op: NodeBuilder) -> Value:
-    return linalg.fill(op.number(op["fill_value"]), outs=[op.empty()])
+    return linalg.fill(op.number(cast("bool | int | float", op["fill_value"])), outs=[op.empty()])
 
 
 def arange(op: NodeBuilder) -> Value:
     """`start + step * place`: in integers, or in floats of the result's width, 16-bit ones in f32."""
-    start, step = op.arguments.get("start", 0), op.arguments.get("step", 1)
+    start, step = (cast("int | float", op.arguments.get(name, other)) for name, other in (("start", 0), ("step", 1)))
     shape = op.result_types[0].shape
     dim = next((axis for axis, extent in enumerate(shape) if extent != 1), 0)
     floats = isinstance(op.element, ir.FloatType)

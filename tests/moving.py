@@ -1,4 +1,4 @@
-"""Programs that move data or make known contents: the numbers to the bit, on the machines asked for, without the host."""
+"""Programs that move data or make known contents: the same as eager on the machines asked for, without the host."""
 
 from __future__ import annotations
 

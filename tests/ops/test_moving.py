@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], object], Shapes]] = {
     "padded around": (lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), IMAGES),
 }
 
+
 @pytest.mark.parametrize("name", CASES)
 def test_moves_what_eager_moves(name: str):
     function, shapes = CASES[name]

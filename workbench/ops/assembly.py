@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -100,9 +100,9 @@ def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
     """Results and what they are views of; and what `as_strided` looks into, which counts a storage's own elements."""
     fixed = set(results)
     for item in reversed(items):
-        if item.route == "view" and class_of(item.node.op) == "view":
-            if item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results):
-                fixed.update(item.node.operands)
+        is_view = item.route == "view" and class_of(item.node.op) == "view"
+        if is_view and (item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results)):
+            fixed.update(item.node.operands)
     return fixed
 
 
@@ -154,9 +154,10 @@ Laid = list[tuple[str, torch.Tensor]]
 
 def _cat(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
     start, found = 0, Laid()
-    for value in given["tensors"]:
-        extent = types[value].shape[given["dim"]]
-        found.append((value, whole.narrow(given["dim"], start, extent)))
+    dim = cast("int", given["dim"])
+    for value in cast("list[str]", given["tensors"]):
+        extent = types[value].shape[dim]
+        found.append((value, whole.narrow(dim, start, extent)))
         start += extent
     return found
 

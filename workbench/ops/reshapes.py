@@ -8,7 +8,6 @@ same elements in the same order, under two shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from workbench.ir import Literal, LoweredNode, Node, Ref, Sequence, TensorType

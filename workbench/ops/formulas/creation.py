@@ -6,7 +6,6 @@ All are made of `full` and `arange`, which are computed where they are read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 
@@ -143,6 +142,10 @@ def diag(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
     return b("aten.clone.default", b("aten.diagonal.default", x, diagonal))
 
 
+def own_copy(b: Builder, x: Ref) -> Ref:
+    return b("aten.clone.default", x)
+
+
 _NUMBERS: dict[str, Number] = {"zeros": 0, "ones": 1, "empty": 0}
 
 FORMULAS: dict[str, Formula] = {
@@ -167,5 +170,5 @@ FORMULAS: dict[str, Formula] = {
     "aten.one_hot.default": one_hot,
     "aten.diag_embed.default": diag_embed,
     "aten.diag.default": diag,
-    "aten.lift_fresh_copy.default": partial(lambda b, x: b("aten.clone.default", x)),
+    "aten.lift_fresh_copy.default": own_copy,
 }
