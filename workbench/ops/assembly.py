@@ -17,6 +17,7 @@ import torch
 
 from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ops.automatic import class_of
+from workbench.ops.empty import NO_ELEMENTS
 from workbench.ops.formulas.builder import meta_tensor
 from workbench.ops.literals import from_arg, to_arg, to_type
 from workbench.ops.schema import arguments
@@ -59,7 +60,7 @@ class Assembly:
     def put_together(self, item: LoweredNode) -> None:
         """Places the parts of an assembling node; other nodes have none."""
         node = item.node
-        if item.route != "view" or class_of(node.op) != "assembly":
+        if item.route != "view" or class_of(node.op) != "assembly" or item.rule == NO_ELEMENTS:
             return
         base = self.base.get(node.results[0], node.results[0])
         overlapping = node.op not in _DISJOINT

@@ -241,7 +241,8 @@ class OriginIndex:
                 found[item.node.name] = "the kernels that make its parts write them where they belong in the result"
             elif item.route == "view":
                 value = item.node.results[0]
-                found[item.node.name] = f"a view: other strides over {base.get(value, value)}, no work and no bytes"
+                view = f"a view: other strides over {base[value]}, no work and no bytes" if value in base else item.rule
+                found[item.node.name] = view
         for module in self.rendered:
             found |= {gone.node: gone.reason for gone in module.absorbed}
         for launch in range(len(self.launches)):

@@ -6,6 +6,8 @@ these are views, concatenations and copies of views.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 
 from workbench.ir import Ref
@@ -15,26 +17,23 @@ from workbench.ops.literals import to_dtype
 
 
 def cat(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
-    """Parts of other element types are converted, and those without elements left out."""
-    wanted = to_dtype(b.type(tensors[0]).dtype)
-    for tensor in tensors[1:]:
-        wanted = torch.promote_types(wanted, to_dtype(b.type(tensor).dtype))
-    parts = [_as(b, tensor, wanted) for tensor in tensors if b.type(tensor).numel] or tensors[:1]
+    """Parts of several element types are converted to the one that holds all."""
+    parts = _of_one_type(b, tensors)
     if len(parts) == 1:
         return b("aten.clone.default", parts[0])
     return None if parts == tensors else b("aten.cat.default", parts, dim)
 
 
-def _as(b: Builder, x: Ref, dtype: torch.dtype) -> Ref:
-    return x if to_dtype(b.type(x).dtype) == dtype else b("aten._to_copy.default", x, dtype=dtype)
-
-
 def stack(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
-    wanted = to_dtype(b.type(tensors[0]).dtype)
-    for tensor in tensors[1:]:
-        wanted = torch.promote_types(wanted, to_dtype(b.type(tensor).dtype))
-    parts = [_as(b, tensor, wanted) for tensor in tensors]
+    parts = _of_one_type(b, tensors)
     return None if parts == tensors else b("aten.stack.default", parts, dim)
+
+
+def _of_one_type(b: Builder, tensors: list[Ref]) -> list[Ref]:
+    kinds = [to_dtype(b.type(tensor).dtype) for tensor in tensors]
+    wanted = reduce(torch.promote_types, kinds)
+    pairs = zip(tensors, kinds, strict=True)
+    return [x if kind == wanted else b("aten._to_copy.default", x, dtype=wanted) for x, kind in pairs]
 
 
 def hstack(b: Builder, tensors: list[Ref]) -> Ref:
