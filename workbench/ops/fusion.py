@@ -5,9 +5,11 @@ A kernel makes exactly one value, unless it is opaque. Six kinds exist, by what 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product or convolution, followed by pointwise ops on its result
-window        one pool, or a tensor padded, followed by pointwise ops on its result
+window        one pool, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
 opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
+
+Creation ops, which read nothing, stand in any of the first three beside their one reader, in whatever shape it reads.
 
 What an op is follows from its overload; for a node that somebody registered for, from the kind it was registered with.
 """
@@ -131,9 +133,6 @@ def _window_epilogue(group: Candidate) -> str:
     anchors = [node for node in group.nodes if node_class(node, group.classes) != "pointwise"]
     if len(anchors) != 1:
         return "one kernel holds one op that reads windows"
-    made = {value for node in group.nodes for value in node.results}
-    if made.intersection(anchors[0].operands):
-        return READ_AGAIN
     shapes = {group.shape(node) for node in group.nodes} - {group.shape(anchors[0])}
     return f"{_shapes(shapes)} is not its result's shape {_shapes([group.shape(anchors[0])])}" if shapes else ""
 
@@ -170,8 +169,8 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
-WINDOW = frozenset({"window"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER
+CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
 
 IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
 
@@ -230,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "window epilogue", WINDOW, POINTWISE, _window_epilogue,
-        "a pointwise op on the result of a pool, or on a padded tensor, runs on its tile before it is stored",
+        "a pointwise op on the result of a pool runs on its tile before it is stored",
     ),
     Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "what moves a window reads memory"),
     Rule(
@@ -256,6 +255,15 @@ RULES: tuple[Rule, ...] = (
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
+    Rule(
+        "creation at its reader", CREATION, POINTWISE | REDUCTION, lambda _: "",
+        "what follows from where an element stands is computed where it is read",
+    ),
+    Rule(
+        "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
+        _never("a product, a gather and a template read their operands from memory"),
+        "an operand of a product, a gather or a template is made before it",
+    ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
@@ -268,12 +276,17 @@ def rule_for(producer: Node, consumer: Node, classes: Classes = NO_CLASSES) -> R
 
 def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Classes = NO_CLASSES) -> str:
     """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
-    group = Candidate(tuple(nodes), types, classes)
-    if group.of("opaque") and len(group.nodes) > 1:
+    whole = Candidate(tuple(nodes), types, classes)
+    if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
-    made = {value for node in group.nodes for value in node.results}
-    if any(made.intersection(node.operands) for node in group.of("gather")):
+    made = {value for node in whole.nodes for value in node.results}
+    if any(made.intersection(node.operands) for node in whole.of("gather")):
         return IN_MEMORY
+    if any(made.intersection(node.operands) for node in whole.of("window")):
+        return READ_AGAIN
+    if whole.of("tile") and whole.of("creation"):
+        return "a template's hooks have its own tiles at hand, and make none"
+    group = Candidate(tuple(node for node in whole.nodes if node not in whole.of("creation")), types, classes)
     if group.of("tile"):
         return (
             _hooks(group)
