@@ -30,7 +30,7 @@ def flows(function: Callable[..., Any], x: torch.Tensor) -> list[Flow]:
     """One for each machine; nothing is left to the host."""
     captured = capture(function, (x,), None)
     lowered = lower(captured.graph)
-    assert {node.route for node in lowered.nodes} <= {"automatic", "view"}
+    assert {node.route for node in lowered.nodes} <= {"automatic", "view", "builder"}
     rendered = render(lowered)
     targets = [load_machine(name) for name in MACHINES]
     return [

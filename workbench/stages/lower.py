@@ -32,8 +32,12 @@ from workbench.ops.skeleton import stub
 NO_COPY = "nobody can tell the copy from the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
 
-_TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
-"""Their second result, the indices, has no formula: without it they are plain reductions."""
+_TWO_RESULTS = (
+    "aten.max.dim", "aten.min.dim", "aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d.default",
+    "aten.max_pool1d_with_indices.default", "aten.max_pool2d_with_indices.default",
+    "aten.max_pool3d_with_indices.default",
+)  # fmt: skip
+"""Their second result, the indices, has no formula: without it they are plain reductions and pools."""
 
 
 def lower(

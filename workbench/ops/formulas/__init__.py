@@ -14,13 +14,28 @@ from workbench.ops.formulas import (
     normalisation,
     padding,
     pointwise,
+    pools,
     products,
     reductions,
+    transposed,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, windows)
+FAMILIES = (
+    creation,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    pools,
+    products,
+    reductions,
+    transposed,
+    windows,
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
