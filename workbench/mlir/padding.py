@@ -3,8 +3,8 @@
 """Views that reach beyond their memref, and how a tile of one is loaded.
 
 A padded view has the extents of the padded tensor and the strides of the one that is padded; where it starts means
-nothing. Nothing ever reads it as it stands: a tile of it is loaded by copying the part that lies inside, and by filling what is left in the scratchpad.
-The two are disjoint, so that the copy never waits for a fill.
+nothing. Nothing ever reads it as it stands: a tile of it is loaded by copying the part that lies inside, and by filling
+what is left in the scratchpad. The two are disjoint, so that the copy never waits for a fill.
 """
 
 from __future__ import annotations

@@ -31,19 +31,17 @@ def tighten_windows(module: ir.Module) -> None:
                 if not isinstance(value.type, ir.RankedTensorType):
                     continue
                 shape = shape_of(value)
-                reached = [
-                    1 + sum(factor * (extents[loop] - 1) for loop, factor in terms)
-                    if _stands(terms, extents)
-                    else extent
-                    for terms, extent in zip(axis_terms(indexing_maps(op)[position]), shape, strict=True)
-                ]
+                axes = zip(axis_terms(indexing_maps(op)[position]), shape, strict=True)
+                reached = [_reached(terms, extents, extent) for terms, extent in axes]
                 if reached != shape:
                     with ir.InsertionPoint(op), op.location:
                         op.operands[position] = _cut(value, reached)
 
 
-def _stands(terms: Sequence[tuple[int, int]], extents: dict[int, int]) -> bool:
-    return len(terms) > 1 and any(extents[loop] == 1 for loop, _ in terms)
+def _reached(terms: Sequence[tuple[int, int]], extents: dict[int, int], extent: int) -> int:
+    """How far a window reaches along an axis of `extent` elements; all of it where the window moves."""
+    stands = len(terms) > 1 and any(extents[loop] == 1 for loop, _ in terms)
+    return 1 + sum(factor * (extents[loop] - 1) for loop, factor in terms) if stands else extent
 
 
 def _extents(op: ir.Operation) -> dict[int, int]:

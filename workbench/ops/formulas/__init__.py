@@ -23,19 +23,9 @@ from workbench.ops.formulas import (
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
-    creation,
-    indexing,
-    layout,
-    moving,
-    normalisation,
-    padding,
-    pointwise,
-    pools,
-    products,
-    reductions,
-    transposed,
-    windows,
-)
+    creation, indexing, layout, moving, normalisation, padding, pointwise, pools, products,
+    reductions, transposed, windows,
+)  # fmt: skip
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
