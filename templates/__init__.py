@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
+FAMILIES = ("choosing", "extremes", "integers", "numbers", "special")
+"""Modules of this package that have a `register`."""
+
+
 def builtin(registry: Registry) -> None:
     """Registers everything shipped. The journey calls it once, for the default registry."""
-    importlib.import_module("templates.special").register(registry)
+    for family in FAMILIES:
+        importlib.import_module(f"templates.{family}").register(registry)

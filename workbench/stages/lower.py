@@ -28,9 +28,6 @@ from workbench.ops.skeleton import stub
 NO_COPY = "nobody can tell the copy from the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
 
-_TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
-"""Their second result, the indices, has no formula: without it they are plain reductions."""
-
 
 def lower(
     graph: AtenGraph,
@@ -80,7 +77,6 @@ class _Work:
 
     def route(self, on_missing: str) -> None:
         """Decomposes, and finds each node's route; nodes without one go to the host, or are all named in one error."""
-        used = {value for node in self.graph.nodes for value in node.operands} | self.results()
         taken = set(self.types)
         missing: list[Node] = []
         own = self._own_memory()
@@ -90,7 +86,7 @@ class _Work:
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
                 continue
-            items = self._registered(node, node, "") or self._automatic(node, used, taken)
+            items = self._registered(node, node, "") or self._automatic(node, taken)
             if items is None:
                 missing.append(node)
                 items = [LoweredNode(node, "host", "", "no other route", node.name)]
@@ -131,22 +127,20 @@ class _Work:
             return [LoweredNode(one, route, "", "a kernel for each result", parent.name, found.dialect) for one in each]
         return []
 
-    def _automatic(self, node: Node, used: set[str], taken: set[str]) -> list[LoweredNode] | None:
+    def _automatic(self, node: Node, taken: set[str]) -> list[LoweredNode] | None:
         """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
         items: list[LoweredNode] = []
-        return items if self._written_out(node, node, used, taken, items) else None
+        return items if self._written_out(node, node, taken, items) else None
 
-    def _written_out(self, node: Node, parent: Node, used: set[str], taken: set[str], items: list[LoweredNode]) -> bool:
+    def _written_out(self, node: Node, parent: Node, taken: set[str], items: list[LoweredNode]) -> bool:
         """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
         rule = "" if node is parent else parent.op
         if node is not parent and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = None
-        if not (node.op in _TWO_RESULTS and node.results[1] in used):
-            children = expand(node, self.types, taken)
+        children = expand(node, self.types, taken)
         if children is not None:
-            return all(self._written_out(child, parent, used, taken, items) for child in children)
+            return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):
             return False
