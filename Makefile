@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8888
 IP ?= localhost
+WORKERS ?= 4
+N ?= 200
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test demo check format notebooks clean
+.PHONY: help lab test fuzz demo check format notebooks clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -16,9 +18,13 @@ help:  ## list these targets
 lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
 	$(BIN)/workbench lab --port $(PORT) --ip $(IP)
 
-test: $(INSTALLED)  ## run the tests, then every notebook
-	$(BIN)/python -m pytest tests
-	$(BIN)/python -m pytest -p no:cacheprovider -x --nbval-lax --nbval-cell-timeout=300 notebooks
+test: $(INSTALLED)  ## run the tests, then every notebook, on all cores but no more than WORKERS=4
+	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist worksteal tests
+	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist loadfile -p no:cacheprovider -x \
+		--nbval-lax --nbval-cell-timeout=300 notebooks
+
+fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
+	$(BIN)/python -m tests.fuzz $(N)
 
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py

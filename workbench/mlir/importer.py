@@ -26,8 +26,9 @@ from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
-from workbench.mlir.bindings import Value, copy, function_of, maker
+from workbench.mlir.bindings import Value, copy, function_of
 from workbench.mlir.context import new_context, run_passes
+from workbench.mlir.memrefs import memref_behind
 
 if TYPE_CHECKING:
     import torch
@@ -193,7 +194,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
         out = block.add_argument(memref_type(kind), ir.Location.unknown())
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
-            source = _argument_behind(value)
+            source = memref_behind(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
                 with place:
                     copy(source, squeezed)
@@ -222,17 +223,6 @@ def _squeeze(value: Value, kind: TensorType) -> Value:
     )
     rank = len(kind.shape)
     return memref.SubViewOp(memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank).result
-
-
-def _argument_behind(value: Value) -> Value | None:
-    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
-    while (op := maker(value)) is not None:
-        if op.name == "bufferization.to_tensor":
-            return op.operands[0]
-        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
-            return None
-        value = op.operands[0]
-    return None
 
 
 def _reassociation(shape: Sequence[int]) -> list[list[int]]:
