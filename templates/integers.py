@@ -1,5 +1,5 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false, reportUnknownLambdaType=false
 """Builders of what works on bits, and of division with a remainder, for whole numbers and floats.
 
 No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number
@@ -19,6 +19,7 @@ from workbench.mlir.building import NodeBuilder, converted
 if TYPE_CHECKING:
     from workbench.mlir.bindings import Value
     from workbench.ops.registry import Registry
+
 
 def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value]) -> Value:
     """`fn` of the arguments `self` and `other` as numbers of the result's type; one of them may be a plain number."""

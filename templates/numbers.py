@@ -1,5 +1,5 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false, reportUnknownLambdaType=false
 """Builders of functions of real numbers that MLIR has an op for, and of rounding."""
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
 
     def build(op: NodeBuilder) -> Value:
         unsigned = all(op.is_unsigned(each) for each in op.operands)
-        of_whole = (
-            (arith.maxui if largest else arith.minui) if unsigned else (arith.maxsi if largest else arith.minsi)
-        )
+        of_whole = (arith.maxui if largest else arith.minui) if unsigned else (arith.maxsi if largest else arith.minsi)
         of_floats = arith.maxnumf if largest else arith.minnumf
 
         def one(x: Value, y: Value) -> Value:

@@ -24,7 +24,8 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
         for value in launch.arguments:
             owner = base.get(value, value)
             if owner not in storages:
-                storages[owner] = _flat(allocate(lowered.types[owner])).fill_(float("nan"))
+                storages[owner] = _flat(allocate(lowered.types[owner]))
+                storages[owner].view(torch.uint8).fill_(0xFF)  # not a number, as a float of any width
         arguments = [storages[base.get(value, value)].numpy() for value in launch.arguments]
         rows = np.flatnonzero(trace.launch == index)
         kernel = next(kernel for kernel in made.scheduled.kernels if kernel.kernel == launch.kernel)

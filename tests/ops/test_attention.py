@@ -34,11 +34,15 @@ def test_shapes(shapes: tuple[Shape, Shape, Shape]):
 
 
 def test_two_products_and_a_softmax_are_three_kernels():
-    made = agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES[0]), machine="tpu-v3")
+    made = agrees(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES[0]), machine="tpu-v3"
+    )
     assert [kernel.kind for kernel in made.lowered.record.kernels] == ["contraction", "reduction", "contraction"]
 
 
-@pytest.mark.parametrize("mask_shape", [(10, 12), (1, 1, 10, 12), (2, 1, 10, 12), (2, 3, 10, 12), (2, 1, 1, 12)], ids=str)
+@pytest.mark.parametrize(
+    "mask_shape", [(10, 12), (1, 1, 10, 12), (2, 1, 10, 12), (2, 3, 10, 12), (2, 1, 1, 12)], ids=str
+)
 @pytest.mark.parametrize("kind", ["bool", "float"])
 def test_masks(mask_shape: Shape, kind: str):
     mask = torch.rand(mask_shape) > 0.3

@@ -15,7 +15,25 @@ from tests.agreement import agrees, replays, together
 
 Function = Callable[..., torch.Tensor]
 
-CORNERS = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 6.0, 1e-30, -3e5, 88.0, -90.0)
+CORNERS = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    6.0,
+    1e-30,
+    -3e5,
+    88.0,
+    -90.0,
+)
 
 ONE: dict[str, Function] = {
     "relu6": F.relu6, "celu": lambda x: F.celu(x, 0.7), "selu": F.selu, "mish": F.mish, "logsigmoid": F.logsigmoid,
@@ -46,8 +64,8 @@ WHOLE: dict[str, Function] = {
     "and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y, "number": lambda x, y: (x & 5) | 2,
     "remainder": torch.remainder, "fmod": torch.fmod, "floor": torch.floor_divide, "fmax": torch.fmax,
     "truncated": lambda x, y: torch.div(x, y, rounding_mode="trunc"), "by_number": lambda x, y: (x % 3) + x // 3,
-    "masked_fill": lambda x, y: x.masked_fill(y > 3, 9), "logical_xor": torch.logical_xor, "isinf": lambda x, y: x.isinf(),
-    "true_divide": lambda x, y: torch.div(x, y, rounding_mode=None), "tan": lambda x, y: torch.tan(x),
+    "masked_fill": lambda x, y: x.masked_fill(y > 3, 9), "logical_xor": torch.logical_xor,
+    "isinf": lambda x, y: x.isinf(), "true_divide": lambda x, y: torch.div(x, y, rounding_mode=None), "tan": lambda x, y: torch.tan(x),
 }  # fmt: skip
 
 
@@ -111,7 +129,9 @@ def test_other_floats(dtype: torch.dtype):
 
 def test_truth():
     a, b = torch.rand(4, 33) > 0.5, torch.rand(33) > 0.5
-    agrees(together([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, torch.logical_xor, lambda a, b: ~a]), a, b)
+    agrees(
+        together([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, torch.logical_xor, lambda a, b: ~a]), a, b
+    )
 
 
 def test_channels_and_halves():

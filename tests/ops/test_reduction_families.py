@@ -20,7 +20,8 @@ ALONG: dict[str, Callable[[torch.Tensor, int], Any]] = {
     "any": lambda x, dim: (x > 1).any(dim), "all": lambda x, dim: (x > -1).all(dim, keepdim=True),
     "count_nonzero": lambda x, dim: (x > 0).count_nonzero(dim), "logsumexp": lambda x, dim: x.logsumexp(dim),
     "nansum": lambda x, dim: x.nansum(dim), "var_mean": lambda x, dim: torch.var_mean(x, dim, keepdim=True),
-    "norm": lambda x, dim: x.norm(dim=dim), "norm1": lambda x, dim: x.norm(1, dim), "norm3": lambda x, dim: x.norm(3, dim),
+    "norm": lambda x, dim: x.norm(dim=dim), "norm1": lambda x, dim: x.norm(1, dim),
+    "norm3": lambda x, dim: x.norm(3, dim),
 }  # fmt: skip
 WHOLE: dict[str, Callable[[torch.Tensor], Any]] = {
     "argmax": torch.argmax, "argmin": torch.argmin, "prod": torch.prod, "any": lambda x: (x > 2).any(),
@@ -52,8 +53,12 @@ def test_several_dims():
 
 def test_the_first_of_equals_and_nan_before_all_numbers():
     nan, inf = math.nan, math.inf
-    x = torch.tensor([[1.0, 3, 3, 0, 0], [nan, 9, nan, 1, 2], [-inf] * 5, [inf, inf, nan, 1, 1], [0.0, -0.0, 0, -0.0, 0]])
-    agrees(together([lambda x: x.argmax(1), lambda x: x.argmin(1), lambda x: x.argmax(0), torch.argmax, torch.argmin]), x)
+    x = torch.tensor(
+        [[1.0, 3, 3, 0, 0], [nan, 9, nan, 1, 2], [-inf] * 5, [inf, inf, nan, 1, 1], [0.0, -0.0, 0, -0.0, 0]]
+    )
+    agrees(
+        together([lambda x: x.argmax(1), lambda x: x.argmin(1), lambda x: x.argmax(0), torch.argmax, torch.argmin]), x
+    )
 
 
 def test_logsumexp_of_infinities_and_nothing_known():

@@ -31,7 +31,6 @@ def vector_norm(
     total = b("aten.sum.dim_IntList", powers, dims, keepdim)
     return b("aten.sqrt.default", total) if ord == 2 else b("aten.pow.Tensor_Scalar", total, 1 / ord)
 
-
     return to_dtype(b.type(x).dtype)
 
 
