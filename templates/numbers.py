@@ -1,5 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false, reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownLambdaType=false
 """Builders of functions of real numbers that MLIR has an op for, and of rounding."""
 
 from __future__ import annotations
@@ -45,10 +46,6 @@ def rounding(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
     return build
 
 
-def frac(op: NodeBuilder) -> Value:
-    return op.elementwise(lambda x: arith.subf(x, math.trunc(x)), *op.operands, compute="float")
-
-
 def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
     """fmax and fmin: beside a NaN, the other one."""
 
@@ -71,7 +68,6 @@ def register(registry: Registry) -> None:
         "aten.trunc.default": rounding(math.trunc),
         "aten.fix.default": rounding(math.trunc),
         "aten.round.default": rounding(math.roundeven),
-        "aten.frac.default": frac,
         "aten.fmax.default": number_if_any(largest=True),
         "aten.fmin.default": number_if_any(largest=False),
     }

@@ -65,7 +65,8 @@ WHOLE: dict[str, Function] = {
     "remainder": torch.remainder, "fmod": torch.fmod, "floor": torch.floor_divide, "fmax": torch.fmax,
     "truncated": lambda x, y: torch.div(x, y, rounding_mode="trunc"), "by_number": lambda x, y: (x % 3) + x // 3,
     "masked_fill": lambda x, y: x.masked_fill(y > 3, 9), "logical_xor": torch.logical_xor,
-    "isinf": lambda x, y: x.isinf(), "true_divide": lambda x, y: torch.div(x, y, rounding_mode=None), "tan": lambda x, y: torch.tan(x),
+    "isinf": lambda x, y: x.isinf(), "true_divide": lambda x, y: torch.div(x, y, rounding_mode=None),
+    "tan": lambda x, y: torch.tan(x),
 }  # fmt: skip
 
 

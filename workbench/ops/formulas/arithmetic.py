@@ -56,6 +56,10 @@ def square(b: Builder, x: Ref) -> Ref:
     return b("aten.mul.Tensor", x, x)
 
 
+def frac(b: Builder, x: Ref) -> Ref:
+    return b("aten.sub.Tensor", x, b("aten.trunc.default", x))
+
+
 def scaled(factor: float) -> Formula:
     def made(b: Builder, x: Ref) -> Ref:
         return b("aten.mul.Tensor", x, factor)
@@ -152,6 +156,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.isneginf.default": is_exactly(-math.inf),
     "aten.nan_to_num.default": nan_to_num,
     "aten.square.default": square,
+    "aten.frac.default": frac,
     "aten.deg2rad.default": scaled(math.pi / 180),
     "aten.rad2deg.default": scaled(180 / math.pi),
     "aten.round.decimals": round_decimals,
