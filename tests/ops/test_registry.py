@@ -123,6 +123,14 @@ def test_a_module_loaded_again_replaces_and_another_one_is_refused(
         decorate(cell(SOURCE.format(answer=1), 1))
 
 
+def test_whatever_somebody_registers_goes_before_what_is_shipped():
+    shipped = Registry()
+    shipped.fill_from(lambda into: into.template("aten.hypot.default")(build))
+    assert shipped.now().kernel_maker("aten.hypot.default").route == "template"  # pyright: ignore[reportOptionalMemberAccess]
+    shipped.builder("aten.hypot.default", dialect="tosa")(build)
+    assert shipped.now().kernel_maker("aten.hypot.default").route == "builder"  # pyright: ignore[reportOptionalMemberAccess]
+
+
 def test_builders_in_two_dialects_live_together_and_one_is_preferred(registry: Registry):
     registry.builder("aten.hypot.default", dialect="math")(build)
     registry.builder("aten.hypot.default", dialect="tosa")(lambda op: None)

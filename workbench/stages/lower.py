@@ -117,15 +117,13 @@ class _Work:
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
-        for route in ("template", "builder"):
-            found = self.registrations.find(node.op, route, self.prefer)
-            if found is None:
-                continue
-            if route == "template" or len(node.results) == 1:
-                return [LoweredNode(node, route, "", rule, parent.name, found.dialect)]
-            each = (replace(node, name=value, results=(value,)) for value in node.results)
-            return [LoweredNode(one, route, "", "a kernel for each result", parent.name, found.dialect) for one in each]
-        return []
+        found = self.registrations.kernel_maker(node.op, self.prefer)
+        if found is None:
+            return []
+        if found.route == "template" or len(node.results) == 1:
+            return [LoweredNode(node, found.route, "", rule, parent.name, found.dialect)]
+        each = (replace(node, name=value, results=(value,)) for value in node.results)
+        return [LoweredNode(one, "builder", "", "a kernel for each result", parent.name, found.dialect) for one in each]
 
     def _automatic(self, node: Node, taken: set[str]) -> list[LoweredNode] | None:
         """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
