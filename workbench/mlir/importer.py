@@ -27,6 +27,7 @@ from torch_mlir.fx import stateless_fx_import
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
 from workbench.mlir.bindings import Value, copy, function_of
+from workbench.mlir.constants import round_constants
 from workbench.mlir.context import new_context, run_passes
 from workbench.mlir.memrefs import memref_behind
 
@@ -85,6 +86,7 @@ def assemble_kernel(
             values |= part.add(values, block)
         with ir.InsertionPoint(block):
             func.ReturnOp([values[each] for each in outputs])
+        round_constants(module)
         run_passes(module, "func.func(cse)")
         places = [ir.Location.file(f"aten:{makers[each]}", 1, 0) for each in outputs]
         _take_memrefs(function.operation, (*inputs.values(), *outputs.values()), places)
@@ -97,6 +99,8 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
         function = function_of(imported)
+        round_constants(imported)
+        run_passes(imported, "func.func(cse)")
         _take_memrefs(function, arguments, _makers(module))
         imported.operation.verify()
     return imported
