@@ -25,8 +25,8 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
             owner = base.get(value, value)
             if owner not in storages:
                 storages[owner] = _flat(allocate(lowered.types[owner]))
-                storages[owner].view(torch.uint8).fill_(0xFF)  # not a number, as a float of any width
-        arguments = [storages[base.get(value, value)].numpy() for value in launch.arguments]
+                _poison(storages[owner])
+        arguments = [_array(storages[base.get(value, value)]) for value in launch.arguments]
         rows = np.flatnonzero(trace.launch == index)
         kernel = next(kernel for kernel in made.scheduled.kernels if kernel.kernel == launch.kernel)
         replay(kernel, arguments, trace.start[rows].tolist(), trace.done[rows].tolist())
@@ -40,3 +40,13 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's whole storage, offset included."""
     return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+
+
+def _poison(storage: torch.Tensor) -> None:
+    """Bytes that no result has by chance: as a float not a number."""
+    storage.view(torch.uint8).fill_(1 if storage.dtype == torch.bool else 0xFF)
+
+
+def _array(storage: torch.Tensor) -> np.ndarray:
+    """The memory as numpy sees it, which knows no bf16."""
+    return storage.view(torch.uint16).numpy() if storage.dtype == torch.bfloat16 else storage.numpy()

@@ -22,15 +22,23 @@ class Range:
     high: int
 
 
-def compile_expr(expr: ir.AffineExpr) -> Compiled:
-    """A Python function from the map's dims to the expression's value."""
+def compile_map(indexing: ir.AffineMap) -> list[Compiled]:
+    """A Python function for each result of a map, from the values of its dims, then of its symbols."""
+    return [compile_expr(expr, indexing.n_dims) for expr in indexing.results]
+
+
+def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
+    """A Python function from the map's operands to the expression's value; `dims` of them come before the symbols."""
     if isinstance(expr, ir.AffineConstantExpr):
         constant = expr.value
         return lambda dims: constant
     if isinstance(expr, ir.AffineDimExpr):
         position = expr.position
         return lambda dims: dims[position]
-    left, right = compile_expr(expr.lhs), compile_expr(expr.rhs)
+    if isinstance(expr, ir.AffineSymbolExpr):
+        symbol = dims + expr.position
+        return lambda dims: dims[symbol]
+    left, right = compile_expr(expr.lhs, dims), compile_expr(expr.rhs, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return lambda dims: left(dims) + right(dims)
     if isinstance(expr, ir.AffineMulExpr):
@@ -42,13 +50,15 @@ def compile_expr(expr: ir.AffineExpr) -> Compiled:
     return lambda dims: -(-left(dims) // right(dims))
 
 
-def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range]) -> Range:
-    """Bounds of the expression when each dim lies in its range (each taken on its own)."""
+def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range], symbols: Sequence[Range] = ()) -> Range:
+    """Bounds of the expression when each dim and symbol lies in its range (each taken on its own)."""
     if isinstance(expr, ir.AffineConstantExpr):
         return Range(expr.value, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
         return dims[expr.position]
-    left, right = range_of_expr(expr.lhs, dims), range_of_expr(expr.rhs, dims)
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return symbols[expr.position]
+    left, right = (range_of_expr(side, dims, symbols) for side in (expr.lhs, expr.rhs))
     if isinstance(expr, ir.AffineAddExpr):
         return Range(left.low + right.low, left.high + right.high)
     if isinstance(expr, ir.AffineModExpr):
@@ -85,8 +95,9 @@ def range_of(value: Value) -> Range:
     constant = constant_of(value)
     if constant is not None:
         return Range(constant, constant)
-    dims = [range_of(operand) for operand in op.operands]
-    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
+    given, indexing = [range_of(operand) for operand in op.operands], affine_map(op)
+    dims, symbols = given[: indexing.n_dims], given[indexing.n_dims :]
+    results = [range_of_expr(expr, dims, symbols) for expr in indexing.results]
     if op.name == "affine.max":
         return Range(max(each.low for each in results), max(each.high for each in results))
     return Range(min(each.low for each in results), min(each.high for each in results))

@@ -18,7 +18,7 @@ import numpy as np
 from torch_mlir import ir
 
 from workbench.errors import ReplayError
-from workbench.mlir.affine import affine_map, compile_expr, loop_bounds
+from workbench.mlir.affine import affine_map, compile_expr, compile_map, loop_bounds
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.elementwise import (
     COMBINERS,
@@ -255,7 +255,7 @@ def _apply(operation: ir.Operation, operands: list[Array]) -> Array:
     if name == "arith.constant":
         return np.asarray(_constant(operation), element.values)
     if name in ("affine.apply", "affine.min", "affine.max"):
-        choices = [np.asarray(compile_expr(expr)(operands)) for expr in affine_map(operation).results]  # type: ignore[arg-type]
+        choices = [np.asarray(compiled(operands)) for compiled in compile_map(affine_map(operation))]  # type: ignore[arg-type]
         return (np.maximum if name == "affine.max" else np.minimum).reduce(np.broadcast_arrays(*choices))
     if name == "arith.bitcast":
         return operands[0].view(element.values)

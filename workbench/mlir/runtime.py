@@ -159,7 +159,9 @@ class NativeProgram:
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
             live |= {name: allocate(self._types[name]) for name in self._empty}
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
-                live |= {name: allocate(self._types[name]) for name in step.outputs}
+                for name in (self._base.get(name, name) for name in step.outputs):
+                    if name not in live:  # a result that is put together has a storage before all its parts are made
+                        live[name] = allocate(self._types[name])
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
                 for name in dropped:
                     del live[name]

@@ -28,9 +28,10 @@ V = TypeVar("V", bound=Callable[..., object])
 ROUTES: Final = ("template", "builder", "conversion", "executor")
 """What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
 
-KINDS: Final = ("elementwise", "reduction", "contraction", "tile", "opaque")
+KINDS: Final = ("elementwise", "creation", "reduction", "contraction", "tile", "opaque")
 """What an op is to the fusion rules. An opaque op gets a kernel of its own. A tile op is a template that takes
-pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
+pointwise neighbours into its kernel, by its prologue and epilogue hooks. A creation op reads no tensor, and is made
+again for each of its readers."""
 
 
 @dataclass(frozen=True, slots=True)
