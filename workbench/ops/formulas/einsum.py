@@ -56,9 +56,7 @@ def outer(b: Builder, x: Ref, y: Ref) -> Ref:
 
 def addmv(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
     column = b("aten.unsqueeze.default", c, -1) if b.rank(c) else c
-    return b(
-        "aten.squeeze.dim", addmm(b, column, x, b("aten.unsqueeze.default", y, 1), beta=beta, alpha=alpha), 1
-    )
+    return b("aten.squeeze.dim", addmm(b, column, x, b("aten.unsqueeze.default", y, 1), beta=beta, alpha=alpha), 1)
 
 
 def addr(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
