@@ -1,4 +1,4 @@
-"""Writing a kernel's text from Python: for templates whose loops and views depend on the rank of what they are given."""
+"""Writing a kernel's text from Python: for templates whose loops and views depend on the rank of their tensors."""
 
 from __future__ import annotations
 

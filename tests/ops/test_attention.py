@@ -62,6 +62,11 @@ def test_element_types(dtype: torch.dtype):
     agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *qkv(*SHAPES[0], dtype=dtype))
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 10, 8), (1, 2, 33, 4)], ids=str)
+def test_causal(shape: Shape):
+    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *qkv(shape, shape, shape))
+
+
 def test_query_heads_share_keys_and_values():
     shapes = (2, 6, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8)
     agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *qkv(*shapes))
@@ -93,3 +98,29 @@ def test_decoder_layer():
     torch.manual_seed(0)
     layer = nn.TransformerDecoderLayer(32, 4, 64, batch_first=True).eval()
     agrees(layer, torch.randn(2, 9, 32), torch.randn(2, 11, 32))
+
+
+class Block(nn.Module):
+    """A GPT block: causal attention and a feed-forward half, each on a normalised residual stream."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(32, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.heads = heads
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
+def test_a_gpt_block_with_causal_mask_and_embedding(machine: str):
+    torch.manual_seed(0)
+    agrees(Block(50, 32, 4).eval(), torch.randint(0, 50, (2, 9)), machine=machine)

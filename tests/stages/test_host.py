@@ -137,9 +137,7 @@ def test_records_with_host_steps_go_through_json(journey: wb.Journey):
 
 def test_the_command_line_counts_host_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "program.py"
-    file.write_text(
-        "import torch\ndef model(x):\n    return torch.i0(torch.relu(x))\ninputs = (torch.randn(9, 9),)\n"
-    )
+    file.write_text("import torch\ndef model(x):\n    return torch.i0(torch.relu(x))\ninputs = (torch.randn(9, 9),)\n")
     with pytest.warns(errors.HostRoute):
         assert cli.main(["trace", str(file)]) == 0
     printed = json.loads(capsys.readouterr().out)
