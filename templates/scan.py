@@ -95,6 +95,8 @@ class _Text:
         self.scan, self.tile, self.out = scan, tile, Writer()
         self.axis, self.length = scan.dim, tile[scan.dim]
         self.strides = row_major(tile)
+        self.end = [1 if axis == self.axis else extent for axis, extent in enumerate(tile)]
+        """Extents of what a tile hands on to the next."""
 
     def written(self) -> str:
         scan, out = self.scan, self.out
@@ -104,8 +106,7 @@ class _Text:
             made = [self._made(each.type.dtype, part) for each, part in zip(scan.outputs, parts, strict=True)]
             carried: list[View] = []
             if self.length < scan.shape[self.axis]:
-                shape = [1 if axis == self.axis else extent for axis, extent in enumerate(self.tile)]
-                carried = [out.alloc(shape, dtype, "carried") for dtype in scan.parts]
+                carried = [out.alloc(self.end, dtype, "carried") for dtype in scan.parts]
             self._rows(given, parts, made, carried)
             out.dealloc([given, *parts, *(each for each in made if each not in parts), *carried])
             out.line("return")
@@ -186,7 +187,7 @@ class _Text:
 
     def _part(self, buffer: View, sizes: list[Index], start: int = 0, step: int = 1, of: View | None = None) -> View:
         """A part of a buffer: every `step`th element along the scanned axis, from `start` on."""
-        strides = self.strides if of is None else row_major(self._only(list(self.tile), 1))
+        strides = self.strides if of is None else row_major(self.end)
         steps = [stride * (step if axis == self.axis else 1) for axis, stride in enumerate(strides)]
         return self.out.strided(buffer, start * strides[self.axis], sizes, steps)
 
