@@ -22,6 +22,7 @@ from workbench.ops.formulas import (
     recurrent,
     reductions,
     statistics,
+    windows,
 )
 from workbench.ops.formulas.builder import Formula
 
@@ -41,6 +42,7 @@ FAMILIES = (
     recurrent,
     reductions,
     statistics,
+    windows,
 )
 
 FORMULAS: dict[str, Formula] = {
