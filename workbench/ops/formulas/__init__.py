@@ -7,7 +7,11 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 from __future__ import annotations
 
 from workbench.ops.formulas import (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     moving,
@@ -16,16 +20,34 @@ from workbench.ops.formulas import (
     pointwise,
     pools,
     products,
+    recurrent,
     reductions,
+    statistics,
     transposed,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
-    creation, indexing, layout, moving, normalisation, padding, pointwise, pools, products,
-    reductions, transposed, windows,
-)  # fmt: skip
+    activations,
+    arithmetic,
+    attention,
+    creation,
+    einsum,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    pools,
+    products,
+    recurrent,
+    reductions,
+    statistics,
+    transposed,
+    windows,
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
