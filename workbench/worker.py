@@ -1,55 +1,26 @@
-"""The worker: a process that does what may end the process that does it, and says what came of it.
-
-It takes jobs from one pipe and answers on another, in the messages of `faults.channel`. Its standard streams are for
-what native code has to say: `faults.process` collects that for the error.
-"""
+"""The worker: a process that does what may end the process that does it, and says what came of it."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import os
-import signal
-from collections.abc import Callable, Generator
-from dataclasses import asdict
 from typing import Final
 
-from workbench.errors import WorkbenchError
-from workbench.faults.channel import Message, receive, send
-from workbench.faults.trial import FAILED, OK, OVERRAN, TRIALS, Verdict
-from workbench.ir import codec
-from workbench.mlir import guarded, handwritten, importer
+import torch
+
+from simulator.machine import load_machine
+from workbench.faults.channel import Message
+from workbench.faults.serving import Say, Work, serve
+from workbench.ir import AtenGraph, codec
+from workbench.mlir import guarded, handwritten, importer, jit
 from workbench.ops import fx, importing
 from workbench.stages import schedule
-
-_GRACE_SECONDS: Final = 5
-"""How much longer than allowed a job may take before the system ends the worker, should nobody else be left to."""
-
-Say = Callable[[str], None]
+from workbench.stages.lower import lower
+from workbench.stages.render import render
 
 
 def main(read_from: int, write_to: int) -> None:
-    """Answers jobs that come on one file descriptor on the other, until nobody is left to ask."""
-    TRIALS.inside = True
-    requests, answers = os.fdopen(read_from, "rb"), os.fdopen(write_to, "wb")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _no_core_dumps()
-    send(answers, Message({"ready": os.getpid()}))
-    while (job := receive(requests)) is not None:
-        with _alarm(job.body["seconds"]):
-            verdict = _tried(job, lambda stage: send(answers, Message({"stage": stage})))
-        send(answers, Message(asdict(verdict)))
-
-
-def _tried(job: Message, say: Say) -> Verdict:
-    kind = job.body["kind"]
-    try:
-        found = JOBS[kind](job, say)
-    except WorkbenchError as error:
-        return Verdict(FAILED, kind, str(error))
-    except Exception as error:  # whatever it is, the process that asked will meet it too, and tell it better
-        return Verdict(FAILED, kind, f"{type(error).__name__}: {error}")
-    return Verdict(OVERRAN, "run", found) if found else Verdict(OK)
+    """Called by `faults.process` in a new process, with the ends of two pipes."""
+    serve(JOBS, read_from, write_to)
 
 
 def _import(job: Message, say: Say) -> str:
@@ -73,29 +44,39 @@ def _run(job: Message, say: Say) -> str:
     return guarded.try_run(job, say)
 
 
-JOBS: Final[dict[str, Callable[[Message, Say], str]]] = {
+def _node(job: Message, say: Say) -> str:
+    """One node through all stages, on made-up numbers: what the sweep asks (`scripts/sweep_proven.py`)."""
+    say("lower")
+    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+    lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
+    say("import")
+    rendered = render(lowered)
+    for machine in job.body["machines"]:
+        say("schedule")
+        for kernel in schedule.schedule(lowered, rendered, load_machine(machine)).kernels:
+            say("compile")
+            native = jit.compile_scheduled(kernel.mlir, kernel.kernel)
+            inputs = len(lowered.kernel(kernel.kernel).inputs)
+            names = [f"{place}" for place, _ in enumerate(native.layouts)]
+            contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
+            if found := guarded.run_watched(native, names, contents, say):
+                return found
+    return ""
+
+
+def _made_up(layout: jit.Layout) -> bytes:
+    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are good as both
+    unless there is only one element to choose from."""
+    dtype, count = layout.dtypes[0], layout.span_bytes // layout.dtypes[0].itemsize
+    made = torch.randn(count).to(dtype) if dtype.is_floating_point else torch.ones(count, dtype=dtype)
+    return made.view(torch.uint8).numpy().tobytes()
+
+
+JOBS: Final[dict[str, Work]] = {
     "import": _import,
     "schedule": _schedule,
     "read": _read,
     "run": _run,
+    "node": _node,
 }
 """What each kind of trial does; the text it gives back is what was found wrong."""
-
-
-def _no_core_dumps() -> None:
-    """A crash is what a worker is for; it shall leave no files, and no seconds of writing them."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        resource = importlib.import_module("resource")
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float) -> Generator[None]:
-    """Ends this process if the job is not done in time and the process that asked, which would see to it, is gone."""
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)

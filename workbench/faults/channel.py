@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
 _LENGTH = struct.Struct("<Q")
+_LONGEST_TEXT = 1 << 30
+"""No message has that much JSON: what claims to is none."""
 
 Block: TypeAlias = "bytes | memoryview"
 
@@ -31,11 +33,13 @@ def send(stream: BinaryIO, message: Message) -> None:
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """The next message; None at the end of the stream, also where that comes in the middle of a message."""
+    """The next message; None at the end of the stream, also in the middle of a message."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
+    if length > _LONGEST_TEXT:
+        return None
     text = stream.read(length)
     if len(text) < length:
         return None

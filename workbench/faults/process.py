@@ -117,7 +117,7 @@ class WorkerProcess:
                 return Overdue(running.said.text())
             if answer is None:
                 return self._died(running)
-            if "stage" not in answer.body or "outcome" in answer.body:
+            if "stage" not in answer.body:
                 return answer
             at_stage(answer.body["stage"])
 

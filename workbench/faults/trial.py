@@ -118,7 +118,7 @@ class Trials:
             return Verdict(CRASHED, stage, ending(answer.returncode), answer.said)
         if isinstance(answer, Overdue):
             return Verdict(HUNG, stage, f"was not done after {allowed:g} s", answer.said, allowed)
-        verdict = Verdict(**answer.body)
+        verdict = Verdict(**answer.body["verdict"])
         if verdict.outcome == OVERRAN:
             self.worker.end()  # its memory is no longer what it should be
         return verdict

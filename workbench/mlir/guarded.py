@@ -53,31 +53,29 @@ def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Ar
 
 
 def try_run(job: Message, say: Callable[[str], None]) -> str:
-    """In the worker: compiles the kernel and calls it; what it did to memory that is not its own, or nothing."""
+    """In the worker: compiles the kernel of a `run_trial` and calls it; what it wrote where it must not, or nothing."""
     body = job.body
     say("compile")
     compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
     native = compiler(body["text"], body["kernel"])
-    say("run")
-    findings: list[str] = []
+    outputs = [None] * (len(native.layouts) - body["inputs"])
+    return run_watched(native, body["names"], [*job.blocks, *outputs], say)
+
+
+def run_watched(
+    native: NativeKernel, names: Sequence[str], contents: Sequence[Block | None], say: Callable[[str], None]
+) -> str:
+    """Calls a kernel twice on watched memory; `contents` are the bytes of each input, None for an output."""
     for pattern, tight in zip(_PATTERNS, (False, True), strict=True):
-        if tight:
-            say("run at the very end of its memory")
-        found = _call(native, job, pattern, tight=tight)
-        findings += [each for each in found if each not in findings]
-        if found:
-            break
-    return "; ".join(findings)
-
-
-def _call(native: NativeKernel, job: Message, pattern: int, *, tight: bool) -> list[str]:
-    inputs = job.body["inputs"]
-    fenced = [
-        _Fenced(name, layout.span_bytes, pattern, None if place >= inputs else job.blocks[place], tight=tight)
-        for place, (name, layout) in enumerate(zip(job.body["names"], native.layouts, strict=True))
-    ]
-    native.call_at([each.address for each in fenced])
-    return [finding for each in fenced for finding in each.findings()]
+        say("run at the very end of its memory" if tight else "run")
+        fenced = [
+            _Fenced(name, layout.span_bytes, pattern, content, tight=tight)
+            for name, layout, content in zip(names, native.layouts, contents, strict=True)
+        ]
+        native.call_at([each.address for each in fenced])
+        if found := [finding for each in fenced for finding in each.findings()]:
+            return "; ".join(found)
+    return ""
 
 
 class _Fenced:

@@ -28,7 +28,7 @@ def signature(node: Node, types: Mapping[str, TensorType]) -> str:
 
 def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
     """Whether the sweep found no harm in this overload between these element types."""
-    return signature(node, types) in _list().get(node.op, frozenset())
+    return signature(node, types) in known().get(node.op, frozenset())
 
 
 def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tuple[str, ...]]:
@@ -67,5 +67,6 @@ def _trusted(item: LoweredNode, types: Mapping[str, TensorType], registrations: 
 
 
 @cache
-def _list() -> dict[str, frozenset[str]]:
+def known() -> dict[str, frozenset[str]]:
+    """The shipped list: the signatures that are proven of each overload."""
     return {op: frozenset(found) for op, found in json.loads(FILE.read_text(encoding="utf-8")).items()}
