@@ -125,6 +125,10 @@ class HiddenState(WorkbenchError):
     """The function replaces tensors it holds, in a way a graph cannot record."""
 
 
+class EmptyReduction(WorkbenchError):
+    """A maximum or minimum is asked of a tensor that has no elements."""
+
+
 class MissingRoutes(WorkbenchError):
     """The graph has ops that nothing here knows how to make."""
 

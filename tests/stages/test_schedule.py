@@ -78,6 +78,14 @@ def test_a_row_too_long_for_the_scratchpad_is_read_once_per_pass():
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_reduction_of_single_elements_is_a_copy():
+    x = torch.randn(2, 1, 5, 8)
+    made = tiled(lambda x: x.amin(1), [x])
+    made.assert_matches_eager(x)
+    (kernel,) = made.scheduled.kernels
+    assert moved(kernel.program) == {"arg0": x.numel() * 4, "arg1!": x.numel() * 4}
+
+
 @pytest.mark.parametrize("order", ["mnk", "nmk"])
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 @pytest.mark.parametrize("tile", [(32, 16, 16), (50, 56, 61), (129, 20, 7), (1, 56, 61)])

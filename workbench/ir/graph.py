@@ -120,12 +120,14 @@ class Tree:
     """The containers around the results: `kind` is leaf, constant, tuple, list or dict.
 
     A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
+    A tuple of a class of its own, such as `torch.topk` returns, has the class's name, and those of its fields as keys.
     """
 
     kind: str
     keys: tuple[str, ...] = ()
     items: tuple[Tree, ...] = ()
     constant: Literal | None = None
+    cls: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,10 @@ from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
-from workbench.mlir.bindings import Value, copy, function_of, maker
+from workbench.mlir.bindings import Value, copy, function_of
+from workbench.mlir.constants import round_constants
 from workbench.mlir.context import new_context, run_passes
+from workbench.mlir.memrefs import memref_behind
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +86,7 @@ def assemble_kernel(
             values |= part.add(values, block)
         with ir.InsertionPoint(block):
             func.ReturnOp([values[each] for each in outputs])
+        round_constants(module)
         run_passes(module, "func.func(cse)")
         places = [ir.Location.file(f"aten:{makers[each]}", 1, 0) for each in outputs]
         _take_memrefs(function.operation, (*inputs.values(), *outputs.values()), places)
@@ -96,6 +99,8 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
         function = function_of(imported)
+        round_constants(imported)
+        run_passes(imported, "func.func(cse)")
         _take_memrefs(function, arguments, _makers(module))
         imported.operation.verify()
     return imported
@@ -193,7 +198,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
         out = block.add_argument(memref_type(kind), ir.Location.unknown())
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
-            source = _argument_behind(value)
+            source = memref_behind(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
                 with place:
                     copy(source, squeezed)
@@ -222,17 +227,6 @@ def _squeeze(value: Value, kind: TensorType) -> Value:
     )
     rank = len(kind.shape)
     return memref.SubViewOp(memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank).result
-
-
-def _argument_behind(value: Value) -> Value | None:
-    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
-    while (op := maker(value)) is not None:
-        if op.name == "bufferization.to_tensor":
-            return op.operands[0]
-        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
-            return None
-        value = op.operands[0]
-    return None
 
 
 def _reassociation(shape: Sequence[int]) -> list[list[int]]:

@@ -87,6 +87,17 @@ def mixed_shape(value: Value) -> list[Index]:
     return [extent if size is None else size for extent, size in pairs]
 
 
+def memref_behind(value: Value) -> Value | None:
+    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
+    while (op := maker(value)) is not None:
+        if op.name == "bufferization.to_tensor":
+            return op.operands[0]
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
+            return None
+        value = op.operands[0]
+    return None
+
+
 def replace(old: Value, new: Value) -> None:
     """Puts `new` in the place of `old`, rebuilding the views of it, whose types follow their source's."""
     for use in list(old.uses):

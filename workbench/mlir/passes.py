@@ -19,8 +19,9 @@ from torch_mlir.dialects.transform import interpreter
 from workbench.errors import PassError, Problem
 from workbench.ir import Mapping, Snapshot
 from workbench.mlir import payload as payloads
-from workbench.mlir.bindings import integer, shape_of
+from workbench.mlir.bindings import copy, integer, named, shape_of
 from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
@@ -176,13 +177,24 @@ def _recompute(module: ir.Module, options: dict[str, str]) -> None:
         users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]
         for user in users[1:]:
             with ir.InsertionPoint(user):
-                copy = op.clone()
+                clone = op.clone()
             for position, value in enumerate(user.operands):
                 if value == op.results[0]:
-                    user.operands[position] = copy.results[0]
+                    user.operands[position] = clone.results[0]
+
+
+def _copy_left_over(module: ir.Module, options: dict[str, str]) -> None:
+    """Copies each result that folding has left equal to an argument: a sum over one element, for one."""
+    for op in named(module, "bufferization.materialize_in_destination"):
+        source, target = memref_behind(op.operands[0]), op.operands[1]
+        if source is not None:
+            with ir.InsertionPoint(op), op.location:
+                copy(source, target)
+            op.erase()
 
 
 _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
+    "npu-copy-left-over": _copy_left_over,
     "npu-generalize-thin": _generalize_thin,
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,

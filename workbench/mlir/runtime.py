@@ -139,6 +139,7 @@ class NativeProgram:
         self._base = {view.value: view.base for view in lowered.views}
         self._steps = tuple(_Step(kernels[kernel.name], kernel.inputs, kernel.outputs) for kernel in lowered.kernels)
         self._dropped_after = self._last_uses()
+        self._empty = self._without_maker()
 
     @classmethod
     def from_scheduled(
@@ -191,6 +192,7 @@ class NativeProgram:
             raise NativeInputError(f"{self._graph.name} takes {len(inputs)} tensors, {len(values)} were given")
         with torch.no_grad():
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
+            live |= {name: allocate(self._types[name]) for name in self._empty}
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
                 live |= {name: allocate(self._types[name]) for name in step.outputs}
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
@@ -235,6 +237,13 @@ class NativeProgram:
         for mutation in self._graph.mutations:
             given[mutation.target].copy_(tensors[mutation.value])
         return [tensors[name] for name in self._graph.outputs]
+
+    def _without_maker(self) -> tuple[str, ...]:
+        """Tensors without elements: no kernel makes them, and there is no memory for them to be a view of."""
+        made = {name for step in self._steps for name in step.outputs} | {item.value for item in self._graph.inputs}
+        return tuple(
+            name for name, kind in self._types.items() if not kind.numel and name not in made and name not in self._base
+        )
 
     def _last_uses(self) -> tuple[tuple[str, ...], ...]:
         """For each step the values whose storage nobody needs after it."""

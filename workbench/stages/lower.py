@@ -19,6 +19,7 @@ from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNo
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand
+from workbench.ops.empty import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of
@@ -95,7 +96,8 @@ class _Work:
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
                 continue
-            items = self._registered(node, node, "") or self._automatic(node, used, taken)
+            given = None if makes_nothing(node, self.types) else self._registered(node, node, "")
+            items = given or self._automatic(node, used, taken)
             if items is None:
                 missing.append(node)
                 items = [LoweredNode(node, "host", "", self.faulty.get(node.name, "no other route"), node.name)]
@@ -144,11 +146,14 @@ class _Work:
     def _written_out(self, node: Node, parent: Node, used: set[str], taken: set[str], items: list[LoweredNode]) -> bool:
         """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
         rule = "" if node is parent else parent.op
+        if makes_nothing(node, self.types):
+            items.append(LoweredNode(node, "view", "", NO_ELEMENTS, parent.name))
+            return True
         if node is not parent and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = None
-        if not (node.op in _TWO_RESULTS and node.results[1] in used):
+        children = without_empty(node, self.types)
+        if children is None and not (node.op in _TWO_RESULTS and node.results[1] in used):
             children = expand(node, self.types, taken)
         if children is not None:
             return all(self._written_out(child, parent, used, taken, items) for child in children)
@@ -200,7 +205,7 @@ class _Work:
         bases: dict[str, str] = {}
         items: list[LoweredNode] = []
         for item in self.items:
-            if item.route == "view":
+            if item.route == "view" and item.rule != NO_ELEMENTS:
                 item = self._placed(item, bases, items)
             items.append(item)
         self.items = items
@@ -235,8 +240,9 @@ class _Work:
         return LoweredNode(node, "automatic", "", "copy before a view that strides cannot say", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
-        """Tensors without elements have no kernels yet; a result that nobody reads may be one."""
-        for value in (*item.node.operands, *item.node.results):
+        """Nobody asked whoever wrote a kernel by hand what it does with a tensor that has no elements."""
+        kernel = item.route not in ("view", "host")
+        for value in (*item.node.operands, *item.node.results) if kernel else ():
             if value in used and self.types[value].numel == 0:
                 origin = item.node.origin
                 raise errors.not_yet(

@@ -37,7 +37,7 @@ from workbench.mlir.identity import machine_key, module_key, schedule_key, taken
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
-from workbench.mlir.payload import Payload, analyse
+from workbench.mlir.payload import Payload, analyse, linalg_ops
 from workbench.mlir.scripts import check_script, check_scripted, in_script, without_lines
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
@@ -292,6 +292,8 @@ def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> Pas
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    if not linalg_ops(trace.module):
+        trace.run("copy what is left", "npu-copy-left-over")
     trace.run("name the ops", "npu-tag")
     if split:
         trace.run("recompute per pass", "npu-recompute")

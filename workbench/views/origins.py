@@ -239,7 +239,8 @@ class OriginIndex:
         for item in self.lowered.nodes:
             if item.route == "view":
                 value = item.node.results[0]
-                found[item.node.name] = f"a view: other strides over {base.get(value, value)}, no work and no bytes"
+                view = f"a view: other strides over {base[value]}, no work and no bytes" if value in base else item.rule
+                found[item.node.name] = view
         for module in self.rendered:
             found |= {gone.node: gone.reason for gone in module.absorbed}
         for launch in range(len(self.launches)):

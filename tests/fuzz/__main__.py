@@ -1,0 +1,105 @@
+"""`python -m tests.fuzz N [--from SEED] [--jobs J]`: judges N seeds in workers that may die, and says what came out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+from tests.fuzz.generate import generate
+from tests.fuzz.judge import Verdict
+from tests.fuzz.program import Program
+from tests.fuzz.shrink import shrink
+
+BATCH = 25
+"""Seeds a worker judges before another takes over: a dead one costs no more than its batch."""
+SECONDS = 120
+"""What one program may take before it counts as hanging."""
+WORKER = """
+import json, sys
+from tests.fuzz.generate import generate
+from tests.fuzz.judge import judge
+for line in sys.stdin:
+    seed = json.loads(line)
+    verdict = judge(generate(seed))
+    print("\\n@" + json.dumps([seed, verdict.kind, verdict.detail]), flush=True)
+"""
+
+
+def judged(seeds: list[int]) -> list[tuple[int, Verdict]]:
+    """The verdicts of some seeds, from a worker; one that dies or hangs is the verdict of the seed it was at."""
+    found: list[tuple[int, Verdict]] = []
+    while len(found) < len(seeds):
+        rest = seeds[len(found) :]
+        lines = "".join(json.dumps(seed) + "\n" for seed in rest)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", WORKER], input=lines, capture_output=True, text=True, timeout=SECONDS * len(rest)
+            )
+            out, ended = done.stdout, f"the process ended with {done.returncode}: {done.stderr[-400:]}"
+        except subprocess.TimeoutExpired as late:
+            out, ended = (late.stdout or b"").decode(), "the process hangs"
+        for line in out.splitlines():
+            if line.startswith("@"):
+                seed, kind, detail = json.loads(line[1:])
+                found.append((seed, Verdict(kind, detail)))
+        if len(found) < len(seeds):
+            found.append((seeds[len(found)], Verdict("dead", ended)))
+    return found
+
+
+def same_failure(kind: str) -> Callable[[Program], bool]:
+    """Whether a program fails in this way, tried in a process of its own."""
+
+    def fails(program: Program) -> bool:
+        code = (
+            "import sys, json\nfrom tests.fuzz.judge import judge\nfrom tests.fuzz.program import *\n"
+            f"print('@' + judge({program!r}).kind)"
+        )
+        try:
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return kind == "dead"
+        said = [line[1:] for line in done.stdout.splitlines() if line.startswith("@")]
+        return said == [kind] if done.returncode == 0 else kind == "dead" and not said
+
+    return fails
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--show", type=int, default=10, help="how many failures are shrunk and printed")
+    given = parser.parse_args()
+    seeds = iter(range(given.first, given.first + given.count))
+    batches = list(iter(lambda: list(islice(seeds, BATCH)), []))
+    begun, counts, hosted, bad = time.monotonic(), Counter[str](), Counter[str](), list[tuple[int, Verdict]]()
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for verdicts in pool.map(judged, batches):
+            for seed, verdict in verdicts:
+                counts[verdict.kind] += 1
+                hosted.update(verdict.detail.split() if verdict.kind == "host" else ())
+                if verdict.kind not in ("ok", "host"):
+                    bad.append((seed, verdict))
+                    print(f"\nseed {seed} {verdict.kind}: {verdict.detail}", file=sys.stderr, flush=True)
+            print(f"{counts.total()} of {given.count}: {dict(counts)}", file=sys.stderr, flush=True)
+    for seed, verdict in bad[: given.show]:
+        smallest = shrink(generate(seed), same_failure(verdict.kind), attempts=40)
+        print(f"\n# seed {seed} {verdict.kind}: {verdict.detail}\n{smallest.text()}", flush=True)
+    print(f"{given.count} programs in {time.monotonic() - begun:.0f} s: {dict(counts)}")
+    if hosted:
+        print("on the host: " + ", ".join(f"{op} {count}" for op, count in hosted.most_common()))
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
