@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.errors import WorkbenchError as WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.ir import Bound
 
 
 class NotYet(WorkbenchError, NotImplementedError):
@@ -470,4 +474,13 @@ class WorkerUnavailable(WorkbenchError):
             f"the worker process, which tries kernels that are not known to be safe, is not available: {reason}. With"
             " ATEN_WORKBENCH_WORKER=off they are compiled and run in this process at once, which a fault in one of"
             " them would end"
+class IndexOutOfRange(WorkbenchError, IndexError):
+    """An index that a tensor holds lies outside of what it chooses from."""
+
+    def __init__(self, bound: Bound, index: int) -> None:
+        self.bound, self.index = bound, index
+        below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
+        super().__init__(
+            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected {bound.low} "
+            f"to {bound.high - 1}{below}. Give it indices in that range: a kernel is not launched with others"
         )

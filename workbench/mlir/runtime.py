@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 import torch
 
-from workbench.errors import NativeInputError
+from workbench.errors import IndexOutOfRange, NativeInputError
 from workbench.faults.trial import TRIALS
-from workbench.ir import Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.mlir.guarded import Arguments, run_trial
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
@@ -89,6 +89,7 @@ class _Step:
     kernel: Callable[[], Runs]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: tuple[Bound, ...]
 
 
 NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
@@ -137,7 +138,9 @@ class NativeProgram:
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
-        self._steps = tuple(_Step(kernels[kernel.name], kernel.inputs, kernel.outputs) for kernel in lowered.kernels)
+        self._steps = tuple(
+            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
+        )
         self._dropped_after = self._last_uses()
         self._empty = self._without_maker()
 
@@ -194,6 +197,8 @@ class NativeProgram:
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
             live |= {name: allocate(self._types[name]) for name in self._empty}
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
+                for bound in step.bounds:
+                    _check_indices(bound, self._tensor(bound.value, live))
                 live |= {name: allocate(self._types[name]) for name in step.outputs}
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
                 for name in dropped:
@@ -263,6 +268,14 @@ def _tried_if(
     form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], Runs]:
     return _Tried(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
+
+
+def _check_indices(bound: Bound, index: torch.Tensor) -> None:
+    """Raises `IndexOutOfRange` before a kernel would read or write beside its tensor."""
+    if index.numel():
+        low, high = (int(each) for each in torch.aminmax(index))
+        if low < bound.low or high >= bound.high:
+            raise IndexOutOfRange(bound, low if low < bound.low else high)
 
 
 def allocate(kind: TensorType) -> torch.Tensor:

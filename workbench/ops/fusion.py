@@ -2,7 +2,7 @@
 
 A kernel makes exactly one value, unless it is opaque. Five kinds exist, by what anchors them:
 
-elementwise   pointwise ops over one iteration space
+elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
@@ -58,7 +58,7 @@ class Candidate:
 
 
 def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
-    """pointwise, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
+    """pointwise, gather, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
     found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
@@ -156,12 +156,23 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
-OPAQUE, TILE = frozenset({"opaque"}), frozenset({"tile"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE
+OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | GATHER
+
+IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
 
 ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
+    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "what a gather reads is made before it"),
+    Rule(
+        "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group.nodes, group.types, group.classes),
+        "a gather fills the tile of the pointwise op that reads it",
+    ),
+    Rule(
+        "gather into a reduction", GATHER, REDUCTION, _reduction_space,
+        "a gather fills the tile of the reduction that reads it",
+    ),
     Rule("elementwise chain", POINTWISE, POINTWISE, _one_space, "pointwise ops over one shape run in one pass"),
     Rule(
         "reduction prologue", POINTWISE, REDUCTION, _reduction_space,
@@ -185,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         "a reduction does not follow a product in one kernel",
     ),
     Rule(
-        "producer into product", POINTWISE | REDUCTION, CONTRACTION,
+        "producer into product", POINTWISE | REDUCTION | GATHER, CONTRACTION,
         _never(
             "a product reads each element of its operands once for every tile of the other operand: making the "
             "operand inside would compute it again each time, or need a whole panel of it kept in the scratchpad, "
@@ -215,7 +226,7 @@ RULES: tuple[Rule, ...] = (
         "a template has a kernel of its own",
     ),
     Rule(
-        "before a template", REDUCTION | CONTRACTION, TILE,
+        "before a template", REDUCTION | CONTRACTION | GATHER, TILE,
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
@@ -234,6 +245,9 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     group = Candidate(tuple(nodes), types, classes)
     if group.of("opaque") and len(group.nodes) > 1:
         return ALONE
+    made = {value for node in group.nodes for value in node.results}
+    if any(made.intersection(node.operands) for node in group.of("gather")):
+        return IN_MEMORY
     if group.of("tile"):
         return (
             _hooks(group)
