@@ -398,11 +398,6 @@ def test_options_are_checked(options: dict[str, Any], error: type[Exception]) ->
         lower(graph, **options)
 
 
-def test_empty_tensors_are_refused_for_now() -> None:
-    with pytest.raises(errors.NotYet, match="no elements"):
-        lower(capture(lambda x: x + 1, (torch.randn(0, 3),)).graph)
-
-
 def test_mutated_values_are_kept() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.mul_(2)
