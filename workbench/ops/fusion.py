@@ -8,6 +8,8 @@ contraction   one matrix product, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
 opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
 
+Creation ops, which read nothing, stand in any of the first three beside their one reader, in whatever shape it reads.
+
 What an op is follows from its overload; for a node that somebody registered for, from the kind it was registered with.
 """
 
@@ -157,7 +159,8 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | GATHER
+CREATION = frozenset({"creation"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | GATHER | CREATION
 
 IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
 
@@ -230,6 +233,15 @@ RULES: tuple[Rule, ...] = (
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
+    Rule(
+        "creation at its reader", CREATION, POINTWISE | REDUCTION, lambda _: "",
+        "what follows from where an element stands is computed where it is read",
+    ),
+    Rule(
+        "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
+        _never("a product, a gather and a template read their operands from memory"),
+        "an operand of a product, a gather or a template is made before it",
+    ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
@@ -242,12 +254,15 @@ def rule_for(producer: Node, consumer: Node, classes: Classes = NO_CLASSES) -> R
 
 def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Classes = NO_CLASSES) -> str:
     """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
-    group = Candidate(tuple(nodes), types, classes)
-    if group.of("opaque") and len(group.nodes) > 1:
+    whole = Candidate(tuple(nodes), types, classes)
+    if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
-    made = {value for node in group.nodes for value in node.results}
-    if any(made.intersection(node.operands) for node in group.of("gather")):
+    made = {value for node in whole.nodes for value in node.results}
+    if any(made.intersection(node.operands) for node in whole.of("gather")):
         return IN_MEMORY
+    if whole.of("tile") and whole.of("creation"):
+        return "a template's hooks have its own tiles at hand, and make none"
+    group = Candidate(tuple(node for node in whole.nodes if node not in whole.of("creation")), types, classes)
     if group.of("tile"):
         return (
             _hooks(group)
