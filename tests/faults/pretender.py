@@ -12,9 +12,12 @@ from workbench.faults.process import WorkerProcess
 from workbench.faults.serving import Say, serve
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BOOT = (
-    "import sys; sys.path.insert(0, {root!r}); from tests.faults.pretender import main; main(*map(int, sys.argv[1:]))"
-)
+BOOT = f"""
+import sys
+sys.path.insert(0, {ROOT!r})
+from tests.faults.pretender import main
+main(*map(int, sys.argv[1:]))
+"""
 
 
 def pretender() -> WorkerProcess:

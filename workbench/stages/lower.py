@@ -164,9 +164,11 @@ class _Work:
         if children is not None:
             return all(self._written_out(child, parent, used, taken, items) for child in children)
         kind = class_of(node.op)
-        if kind is None or (kind != "view" and not (self._computable(node) and self._importable(node, parent))):
+        if kind is None or (kind != "view" and not self._computable(node)):
             return False
         route = "view" if kind in ("view", "assembly") else "automatic"
+        if route == "automatic" and not self._importable(node, parent):
+            return False
         items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
 
