@@ -40,10 +40,10 @@ def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tu
     }
 
 
-def scripted(lowered: KernelGraph, scheduled: ScheduledProgram, scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Kernels that run what a user's transform script made, in the form of `unproven`."""
-    names = set(scripts)
-    found = [each.name for each in scheduled.launches.launches if {each.name, each.kernel} & names]
+def changed(lowered: KernelGraph, scheduled: ScheduledProgram, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Kernels that run what the user's own script or pass made, told by their names, in the form of `unproven`."""
+    given = set(names)
+    found = [each.name for each in scheduled.launches.launches if {each.name, each.kernel} & given]
     return {name: described(lowered, lowered.kernel(name)) for name in found}
 
 
