@@ -33,10 +33,11 @@ def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
 
 def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tuple[str, ...]]:
     """Kernels that have to be tried first, each with its nodes as people call them."""
+    unknown = {item.kernel for item in lowered.nodes if not _trusted(item, lowered.types, registrations)}
     return {
         kernel.name: described(lowered, kernel)
         for kernel in lowered.kernels
-        if kernel.kind != HOST and not kernel_proven(lowered, kernel, registrations)
+        if kernel.kind != HOST and kernel.name in unknown
     }
 
 
