@@ -121,6 +121,14 @@ class CaptureFailed(WorkbenchError):
     """The function raised while it was being captured."""
 
 
+class ReshapedInput(WorkbenchError):
+    """The function gives a tensor from outside another shape or other memory in place."""
+
+
+class SharedElements(WorkbenchError):
+    """The function changes a tensor in place several elements of which are one place in memory."""
+
+
 class HiddenState(WorkbenchError):
     """The function replaces tensors it holds, in a way a graph cannot record."""
 

@@ -113,7 +113,7 @@ class Journey:
         """
         program = self._program("run")
         values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
-        return program.rebuild(self._native("scheduled").run(values))
+        return program.returned(values, self._native("scheduled").run(values))
 
     def check(
         self,

@@ -3,7 +3,20 @@
 from typing import TYPE_CHECKING
 
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
+from workbench.ir.graph import (
+    Alias,
+    Arg,
+    AtenGraph,
+    Input,
+    Literal,
+    Mutation,
+    Node,
+    Origin,
+    Ref,
+    Sequence,
+    TensorType,
+    Tree,
+)
 from workbench.ir.kernels import (
     HOST,
     Absorbed,
@@ -32,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOST",
     "Absorbed",
+    "Alias",
     "Arg",
     "AtenGraph",
     "Folded",

@@ -139,6 +139,17 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A result that is memory of `base`, an input as it is after the call, or the value of another result."""
+
+    output: int
+    """Which of the results."""
+    base: str
+    type: TensorType | None
+    """How it lies in the base's memory, counted from the base's first element; None for the very tensor."""
+
+
+@dataclass(frozen=True, slots=True)
 class AtenGraph:
     """One functional graph of ATen calls: the only thing later stages know of the user's program."""
 
@@ -152,6 +163,7 @@ class AtenGraph:
     types: dict[str, TensorType]
     """The type of every value."""
     mutations: tuple[Mutation, ...] = ()
+    aliases: tuple[Alias, ...] = ()
     capture: str = "dynamo"
     input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""

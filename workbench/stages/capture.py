@@ -14,7 +14,7 @@ import re
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -24,17 +24,19 @@ import torch.fx.traceback as fx_traceback
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
+from workbench.ops.aliases import returned
 from workbench.ops.blame import replaced, user_errors
 from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.ops.functional import functional
 from workbench.ops.literals import to_type
 from workbench.ops.reachable import Held, Reachable, reachable
-from workbench.ops.record import Recorded, Slot, record
+from workbench.ops.record import Recorded, Slot, record, result_names
 from workbench.ops.registry import DEFAULT, Registrations
 
 
@@ -73,6 +75,10 @@ class CapturedProgram:
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
         return trees.rebuild(self.graph.tree, list(leaves), self._classes)
+
+    def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
+        """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
+        return self.rebuild(returned(self.graph, values, outputs))
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and keyword arguments of a call with these tensors."""
@@ -117,15 +123,17 @@ def capture_graph(
     trace = _named_by_placeholders(_Trace.begin("compiled", gm, inputs, {}, known), gm)
     with torch.no_grad(), warnings.catch_warnings(), user_errors(trace.name):
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        program = _functional(torch.export.export(gm, trace.inputs, strict=False))
+        exported = torch.export.export(gm, trace.inputs, strict=False)
+        program = functional(trace.name, exported)
     users = iter(trace.user)
     given = {
         spec.arg.name: _tensor_for(spec, gm, program, users)
         for spec in program.graph_signature.input_specs
         if isinstance(spec.arg, TensorArgument)
     }
-    tree = Tree("tuple", items=(Tree("leaf"),) * len(_result_names(program)))
-    return trace.program(_record(trace, program, "dynamo", given, _result_names(program), tree))
+    leaves = range(len(result_names(program)))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
+    return trace.program(_record(trace, exported, program, "dynamo", given, leaves, tree))
 
 
 def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
@@ -240,21 +248,17 @@ def _by_dynamo(trace: _Trace) -> Recorded:
         raise _no_tensor_work(trace.name)
     gm, given, results = graphs[0]
     with user_errors(trace.name):
-        program = _functional(torch.export.export(gm, given, strict=False))
+        exported = torch.export.export(gm, given, strict=False)
+        program = functional(trace.name, exported)
     tree, found = trace.flatten(returned)
-    by_id = {id(result): name for result, name in zip(results, _result_names(program), strict=True)}
-    leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
+    by_id = {id(result): number for number, result in enumerate(results)}
+    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
     users = iter(given)
     tensors = {
         spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
         for spec in program.graph_signature.input_specs
     }
-    return _record(trace, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
-
-
-def _functional(exported: ExportedProgram) -> ExportedProgram:
-    """Changes in place become values; no op is taken apart."""
-    return cast(Any, exported).run_decompositions({})
+    return _record(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
 
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor:
@@ -315,7 +319,7 @@ def _by_export(trace: _Trace) -> Recorded:
     with user_errors(trace.name), _without_gradients(trace.held):
         with _Places():
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
-        program = _functional(exported)
+        program = functional(trace.name, exported)
     _refuse_replaced(trace)
     users = iter(trace.user)
     given = {
@@ -325,7 +329,8 @@ def _by_export(trace: _Trace) -> Recorded:
     }
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
-    return _record(trace, program, "export", given, _result_names(program), root.tree, paths)
+    leaves = range(len(result_names(program)))
+    return _record(trace, exported, program, "export", given, leaves, root.tree, paths)
 
 
 def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
@@ -340,16 +345,13 @@ def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, user
     return cast("torch.Tensor", program.constants[target])
 
 
-def _result_names(program: ExportedProgram) -> list[str | Slot]:
-    return [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
-
-
 def _record(
     trace: _Trace,
+    exported: ExportedProgram,
     program: ExportedProgram,
     mode: str,
     given: Mapping[str, torch.Tensor],
-    leaves: list[str | Slot],
+    leaves: Iterable[int | Slot],
     tree: Tree,
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
@@ -360,6 +362,7 @@ def _record(
         capture=mode,
         user=trace.user,
         slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        exported=exported,
         leaves=leaves,
         tree=tree,
         input_tree=trace.input_tree,

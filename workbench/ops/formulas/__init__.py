@@ -6,10 +6,10 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import layout, normalisation, pointwise, products, reductions
+from workbench.ops.formulas import inplace, layout, normalisation, pointwise, products, reductions, training
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (layout, normalisation, pointwise, products, reductions)
+FAMILIES = (inplace, layout, normalisation, pointwise, products, reductions, training)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
