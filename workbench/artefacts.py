@@ -97,8 +97,9 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:
-        """The captured graphs: one, as long as graph breaks are refused."""
-        return (self.record,)
+        """The captured graphs: several when Python runs between them, in the order in which they first ran."""
+        parts = self.program.parts if self.program else None
+        return tuple(parts.graphs.values()) if parts else (self.record,)
 
     @property
     def inputs(self) -> pd.DataFrame:

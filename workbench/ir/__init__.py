@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import (
+    BREAK,
     Alias,
     Arg,
     AtenGraph,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from workbench.ir import archive as archive
 
 __all__ = [
+    "BREAK",
     "HOST",
     "Absorbed",
     "Alias",

@@ -14,6 +14,10 @@ from workbench.ir import codec
 FORMAT, VERSION = "aten-workbench/aten-graph", 1
 
 
+BREAK = "python.graph_break.default"
+"""The op of a node at which Python runs between two graphs; its results are what it gives to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a node comes from: the ATen node and the user's line of Python."""

@@ -32,9 +32,12 @@ from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
 from workbench.ops.aliases import returned
 from workbench.ops.blame import replaced, user_errors
+from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ops.functional import functional
 from workbench.ops.literals import to_type
+from workbench.ops.memory import copies, put_back
+from workbench.ops.parts import Parts
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record, result_names
 from workbench.ops.registry import DEFAULT, Registrations
@@ -48,6 +51,8 @@ class CapturedProgram:
     breaks: tuple[str, ...]
     _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
     _classes: trees.Classes = field(repr=False)
+    parts: Parts | None = None
+    """The callable under Dynamo and its graphs, when it is broken up into several."""
 
     def live(self) -> list[torch.Tensor]:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
@@ -80,6 +85,12 @@ class CapturedProgram:
         """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
         return self.rebuild(returned(self.graph, values, outputs))
 
+    def outputs(
+        self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The leaves of what is returned after `run` on `values`."""
+        return returned(self.graph, values, run(values))
+
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and keyword arguments of a call with these tensors."""
         made = trees.rebuild(self.graph.input_tree, list(leaves), self._classes)
@@ -109,7 +120,12 @@ def capture(
     trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
+        try:
+            recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
+        except errors.GraphBreak as error:
+            if mode == "export" or any(slot.tensor.is_meta for slot in trace.user):
+                raise
+            return _in_parts(_Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True), error)
     if not recorded.graph.nodes:
         raise _no_tensor_work(name)
     return trace.program(recorded)
@@ -139,8 +155,8 @@ def capture_graph(
 def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
     """The inputs under the names Dynamo gave them, which say what in the user's program they are."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
-    places = (int(re.sub(r"\D", "", slot.path)) for slot in trace.user)
-    user = (replace(slot, path=_as_written(names[place])) for slot, place in zip(trace.user, places, strict=True))
+    given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
+    user = (replace(slot, path=_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
     return replace(trace, user=tuple(user))
 
 
@@ -175,11 +191,18 @@ class _Trace:
         inputs: Sequence[object],
         kwargs: dict[str, object],
         registrations: Registrations,
+        *,
+        copied: bool = False,
     ) -> _Trace:
-        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
+        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
+
+        `copied` gives copies, for a capture that computes.
+        """
         tree, leaves = flatten_inputs(inputs, kwargs, name)
         paths = input_paths(target, inputs, kwargs, name)
-        aliases = [(path, tensor.detach()) for path, tensor in leaves]
+        tensors = [tensor for _, tensor in leaves]
+        own = copies(tensors) if copied else [tensor.detach() for tensor in tensors]
+        aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         classes = trees.classes_in((inputs, kwargs))
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases], classes))
@@ -263,6 +286,36 @@ def _by_dynamo(trace: _Trace) -> Recorded:
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
+
+
+def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
+    """Calls it once with data, since what lies between its graphs is Python that decides by them."""
+    broken = BrokenUp(trace.target)
+    with put_back(held.tensor for held in trace.held.tensors.values()), user_errors(trace.name):
+        returned, calls = observed(broken, trace.inputs, trace.kwargs)
+        graphs: dict[int, tuple[AtenGraph, list[torch.Tensor]]] = {}
+        for call in calls:
+            if call.number not in graphs:
+                program = capture_graph(call.gm, call.given, trace.registrations)
+                graphs[call.number] = program.graph, program.live()
+    if not calls:
+        raise why
+    _refuse_replaced(trace)
+    tree, found = trace.flatten(returned)
+    merged = merge(
+        trace.name,
+        calls,
+        graphs,
+        user=trace.user,
+        slot_of=trace.slot_of,
+        found=found,
+        tree=tree,
+        input_tree=trace.input_tree,
+        first_break=str(why),
+    )
+    sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
+    parts = Parts(broken, merged.parts, merged.constants)
+    return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)
 
 
 class _Root(nn.Module):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from workbench import errors
-from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ir import BREAK, HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.choices import choice_of
 from workbench.ops.decompose import expand
@@ -90,6 +90,9 @@ class _Work:
                 self.items.append(
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
+                continue
+            if node.op == BREAK:
+                self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
                 continue
             given = None if makes_nothing(node, self.types) else self._registered(node, node, "")
             items = given or self._automatic(node, used, taken)
@@ -177,7 +180,7 @@ class _Work:
         """Leaves out what no result needs."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
-            if wanted.intersection(item.node.results):
+            if item.node.op == BREAK or wanted.intersection(item.node.results):
                 wanted.update(item.node.operands)
                 kept.append(item)
         self.items = kept[::-1]
