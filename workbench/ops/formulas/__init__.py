@@ -9,7 +9,6 @@ from __future__ import annotations
 from workbench.ops.formulas import (
     creation,
     indexing,
-    inplace,
     layout,
     moving,
     normalisation,
@@ -21,9 +20,7 @@ from workbench.ops.formulas import (
 )
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (
-    *(creation, indexing, inplace, layout, moving, normalisation, padding, pointwise, products, reductions, training),
-)
+FAMILIES = (*(creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, training),)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
