@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.errors import WorkbenchError as WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.ir import Bound
 
 
 class NotYet(WorkbenchError, NotImplementedError):
@@ -114,7 +118,15 @@ class NoTensorWork(WorkbenchError):
 
 
 class GraphBreak(WorkbenchError):
-    """The function cannot be captured as one graph."""
+    """The function cannot be captured as one graph, and not as several either."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"{name} cannot be captured as one graph: {reason}. With capture='dynamo' it becomes several, with Python "
+            f"between them, if it computes something that can be captured, on tensors that hold numbers. Otherwise "
+            f"keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+        )
+        self.reason = reason
 
 
 class CaptureFailed(WorkbenchError):
@@ -417,3 +429,15 @@ class ConversionFailed(WorkbenchError):
 
 class ConversionResult(WorkbenchError, TypeError):
     """A registered conversion did not return what stands for its node."""
+
+
+class IndexOutOfRange(WorkbenchError, IndexError):
+    """An index that a tensor holds lies outside of what it chooses from."""
+
+    def __init__(self, bound: Bound, index: int) -> None:
+        self.bound, self.index = bound, index
+        below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
+        super().__init__(
+            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected {bound.low} "
+            f"to {bound.high - 1}{below}. Give it indices in that range: a kernel is not launched with others"
+        )

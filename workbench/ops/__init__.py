@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from workbench.ops import execute as execute
     from workbench.ops import host as host
     from workbench.ops import listing as listing
-    from workbench.ops import names as names
     from workbench.ops import memory as memory
+    from workbench.ops import names as names
     from workbench.ops import new_op as new_op
     from workbench.ops import parts as parts
     from workbench.ops import reference as reference

@@ -110,14 +110,7 @@ def _fake_text(name: str, op: str, where: str) -> str:
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
         return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
-    return graph_break(name, f"{_reason(error)}{_where(error)}")
-
-
-def graph_break(name: str, what: str) -> errors.GraphBreak:
-    return errors.GraphBreak(
-        f"{name} cannot be captured as one graph: {what}. Graphs with breaks are not supported yet; keep prints, "
-        f"calls out of Python, and shapes and branches that depend on the data, out of the function."
-    )
+    return errors.GraphBreak(name, f"{_reason(error)}{_where(error)}")
 
 
 def replaced(name: str, what: str) -> errors.HiddenState:

@@ -85,7 +85,7 @@ class Call:
         if reason is None or not reason.graph_break:
             return "", None, None
         stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
-        return str(reason.reason).strip().splitlines()[0], *place_of(stack)
+        return _in_words(str(reason.reason).strip().splitlines()[0]), *place_of(stack)
 
 
 def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, list[Call]]:
@@ -181,6 +181,7 @@ class _Merge:
             types={names[value]: kind for value, kind in graph.types.items()},
             mutations=tuple(Mutation(names[each.target], names[each.value]) for each in graph.mutations),
             aliases=tuple(replace(each, base=names[each.base]) for each in graph.aliases),
+            numbers=tuple(replace(each, value=names[each.value]) for each in graph.numbers),
         )
 
     def _node(self, node: Node, names: dict[str, str]) -> Node:
@@ -257,9 +258,15 @@ def merge(
         types=work.types,
         mutations=tuple(Mutation(name, work.where[key]) for key, name in work.fixed.items() if work.where[key] != name),
         input_tree=input_tree,
+        numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
     )
     held_by = {number: constants for number, (_, constants) in graphs.items()}
     return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
+
+
+def _in_words(reason: str) -> str:
+    """What Dynamo says of a break, but for what only its authors understand."""
+    return "a branch that depends on the data" if reason.startswith("generic_jump") else reason.rstrip(".")
 
 
 def _told(reason: str, file: str | None, line: int | None) -> str:

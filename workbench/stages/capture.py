@@ -38,6 +38,7 @@ from workbench.ops.functional import functional
 from workbench.ops.literals import to_type
 from workbench.ops.memory import copies, put_back
 from workbench.ops.parts import Parts
+from workbench.ops.places import place_of
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record, result_names
 from workbench.ops.registry import DEFAULT, Registrations
@@ -254,6 +255,7 @@ def _by_dynamo(trace: _Trace) -> Recorded:
 
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
             """Stands in for the graph: results without data, which show where each ends up in what is returned."""
+            _refuse_numbers(trace.name, gm)
             results = [_stand_in(node.meta["example_value"]) for node in fakes]
             graphs.append((gm, given, results))
             return results
@@ -288,6 +290,14 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
 
 
+def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
+    """Numbers that only the data decides: there is none in a stand-in."""
+    for node in gm.graph.nodes:
+        if isinstance(node.meta.get("example_value"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            file, line = place_of(node.meta.get("stack_trace"))
+            raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data, at {file}:{line}")
+
+
 def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
     """Calls it once with data, since what lies between its graphs is Python that decides by them."""
     broken = BrokenUp(trace.target)
@@ -311,7 +321,7 @@ def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
         found=found,
         tree=tree,
         input_tree=trace.input_tree,
-        first_break=str(why),
+        first_break=why.reason,
     )
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
     parts = Parts(broken, merged.parts, merged.constants)

@@ -6,10 +6,21 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import inplace, layout, normalisation, pointwise, products, reductions, training
+from workbench.ops.formulas import (
+    creation,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    reductions,
+    training,
+)
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (inplace, layout, normalisation, pointwise, products, reductions, training)
+FAMILIES = (*(creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, training),)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
