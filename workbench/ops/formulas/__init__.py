@@ -17,10 +17,13 @@ from workbench.ops.formulas import (
     products,
     reductions,
     training,
+    windows,
 )
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (*(creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, training),)
+FAMILIES = (
+    *(creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, training, windows),
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
