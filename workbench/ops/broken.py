@@ -66,6 +66,10 @@ class BrokenUp:
         return run
 
 
+Place = tuple[str | None, int | None]
+"""File and line of the user's, where they are known."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One run of one graph: what Python gave it, and what it gave back."""
@@ -79,13 +83,13 @@ class Call:
     def tensors(self) -> list[torch.Tensor]:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
-    def broken_off(self) -> tuple[str, str | None, int | None]:
+    def broken_off(self) -> tuple[str, Place]:
         """Why Dynamo ended the graph, and where; no reason when the function had come to its end."""
         reason = getattr(self.gm, "compile_subgraph_reason", None)
         if reason is None or not reason.graph_break:
-            return "", None, None
+            return "", (None, None)
         stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
-        return _in_words(str(reason.reason).strip().splitlines()[0]), *place_of(stack)
+        return _in_words(str(reason.reason).strip().splitlines()[0]), place_of(stack)
 
 
 def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, list[Call]]:
@@ -113,9 +117,6 @@ class Merged:
     """The record's inputs."""
     breaks: tuple[str, ...]
 
-
-Place = tuple[str | None, int | None]
-"""File and line of the user's, where they are known."""
 
 Graph = tuple[AtenGraph, list[torch.Tensor]]
 """A graph by itself, called with its tensors in order, and the constants that come after these."""
@@ -238,17 +239,17 @@ def merge(
     before: list[str] = []
     for place, call in enumerate(calls):
         if place:
-            reason, *origin = calls[place - 1].broken_off()
+            reason, origin = calls[place - 1].broken_off()
             breaks.append(_told(reason or "Python runs between two graphs", *origin))
-            work.cross(before, call.tensors, cast("Place", tuple(origin)))
+            work.cross(before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
         parts.setdefault(call.number, made)
         before = list(made.outputs)
     if ended or any(id(each) not in work.where for _, each in found):
-        reason, *origin = calls[-1].broken_off()
+        reason, origin = calls[-1].broken_off()
         breaks.append(_told(reason or "Python runs after the last graph", *origin))
         new = [each for _, each in found if id(each) not in work.where]
-        work.cross(before, new, cast("Place", tuple(origin)))
+        work.cross(before, new, origin)
     graph = AtenGraph(
         name=name,
         inputs=tuple(Input(work.fixed[id(slot.tensor)], slot.kind, slot.path) for slot in work.slots),
