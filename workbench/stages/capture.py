@@ -293,7 +293,7 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor:
 def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
     """Numbers that only the data decides: there is none in a stand-in."""
     for node in gm.graph.nodes:
-        if isinstance(node.meta.get("example_value"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if node.op == "call_method" and node.target == "item":
             file, line = place_of(node.meta.get("stack_trace"))
             raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data, at {file}:{line}")
 
