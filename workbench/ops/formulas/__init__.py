@@ -7,7 +7,11 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 from __future__ import annotations
 
 from workbench.ops.formulas import (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     moving,
@@ -15,14 +19,32 @@ from workbench.ops.formulas import (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
+    statistics,
     training,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
-    *(creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions, training, windows),
+    activations,
+    arithmetic,
+    attention,
+    creation,
+    einsum,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    recurrent,
+    reductions,
+    statistics,
+    training,
+    windows,
 )
 
 FORMULAS: dict[str, Formula] = {
