@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.ops import names as names
     from workbench.ops import new_op as new_op
     from workbench.ops import parts as parts
+    from workbench.ops import proven as proven
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
     from workbench.ops import trees as trees
@@ -37,7 +38,8 @@ _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
     __name__,
-    *("compare", "execute", "host", "listing", "memory", "names", "new_op", "parts", "reference", "registry", "trees"),
+    *("compare", "execute", "host", "listing", "memory", "names", "new_op", "parts"),
+    *("proven", "reference", "registry", "trees"),
 )
 
 
