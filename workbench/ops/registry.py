@@ -21,9 +21,12 @@ from typing import Final, TypeVar
 
 from workbench import errors, ops
 from workbench.cells import cell_name, cell_with
-from workbench.ir import Node
+from workbench.ir import Node, TensorType
 
 V = TypeVar("V", bound=Callable[..., object])
+
+Takes = Callable[[Node, Mapping[str, TensorType]], bool]
+"""From a node and the types of the values in its graph to whether a template or builder makes it."""
 
 ROUTES: Final = ("template", "builder", "conversion", "executor")
 """What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
@@ -106,6 +109,8 @@ class Registration:
     """One of `KINDS` for templates and builders, empty for the others."""
     dialect: str = ""
     """What a builder builds with; empty for the others."""
+    takes: Takes | None = None
+    """Which nodes of the overload it is for; all when None. Another node takes its next route."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -163,13 +168,15 @@ class Registry:
         """The registrations as they are now; later changes do not reach them."""
         return Registrations(dict(self._filled()))
 
-    def template(self, *overloads: object, kind: str = "opaque") -> Callable[[V], V]:
+    def template(self, *overloads: object, kind: str = "opaque", takes: Takes | None = None) -> Callable[[V], V]:
         """Decorates a template class: it renders the kernel of these overloads itself."""
-        return self._decorator("template", overloads, kind=kind)
+        return self._decorator("template", overloads, kind=kind, takes=takes)
 
-    def builder(self, *overloads: object, dialect: str, kind: str = "opaque") -> Callable[[V], V]:
+    def builder(
+        self, *overloads: object, dialect: str, kind: str = "opaque", takes: Takes | None = None
+    ) -> Callable[[V], V]:
         """Decorates a builder: it makes the MLIR of one node of these overloads, in `dialect`, from its operands."""
-        return self._decorator("builder", overloads, kind=kind, dialect=dialect)
+        return self._decorator("builder", overloads, kind=kind, dialect=dialect, takes=takes)
 
     def conversion(self, *overloads: object) -> Callable[[V], V]:
         """Decorates a conversion: from what was captured of a node to the node, or nodes, that are recorded."""
@@ -180,7 +187,13 @@ class Registry:
         return self._decorator("executor", overloads)
 
     def _decorator(
-        self, route: str, overloads: tuple[object, ...], *, kind: str = "", dialect: str = ""
+        self,
+        route: str,
+        overloads: tuple[object, ...],
+        *,
+        kind: str = "",
+        dialect: str = "",
+        takes: Takes | None = None,
     ) -> Callable[[V], V]:
         if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
             raise errors.BadRegistration(
@@ -191,7 +204,7 @@ class Registry:
         def decorate(value: V) -> V:
             for overload in overloads:
                 for name in ops.names.overloads(overload):
-                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect))
+                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes))
             return value
 
         return decorate

@@ -127,7 +127,7 @@ class _Work:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
         for route in ("template", "builder"):
             found = self.registrations.find(node.op, route, self.prefer)
-            if found is None:
+            if found is None or not (found.takes is None or found.takes(node, self.types)):
                 continue
             if route == "template" or len(node.results) == 1:
                 return [LoweredNode(node, route, "", rule, parent.name, found.dialect)]

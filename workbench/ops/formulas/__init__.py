@@ -6,10 +6,10 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import indexing, layout, normalisation, pointwise, products, reductions
+from workbench.ops.formulas import indexing, layout, losses, normalisation, pointwise, products, reductions, scattering
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (indexing, layout, normalisation, pointwise, products, reductions)
+FAMILIES = (indexing, layout, losses, normalisation, pointwise, products, reductions, scattering)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
