@@ -45,6 +45,16 @@ class TensorType:
     strides: tuple[int, ...]
     offset: int = 0
 
+    @staticmethod
+    def dense(shape: tuple[int, ...], dtype: str) -> TensorType:
+        """Elements of rows one after the other, from the start."""
+        strides: list[int] = []
+        step = 1
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= max(extent, 1)
+        return TensorType(shape, dtype, tuple(strides))
+
     @property
     def numel(self) -> int:
         count = 1

@@ -2,33 +2,38 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Pass pipelines with a snapshot after each step.
 
-A step is a pipeline string: upstream's passes, or one pass of ours (`npu-...{options}`). Running a step's
-pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
+A step is a pipeline string: upstream's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running
+a step's pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects.transform import interpreter
 
 from workbench.errors import PassError, Problem
-from workbench.ir import Mapping, Snapshot
+from workbench.ir import Mapping as Tiling
+from workbench.ir import Snapshot
 from workbench.mlir import payload as payloads
 from workbench.mlir.bindings import copy, integer, named, shape_of
-from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.borders import settle_borders
+from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.gathers import split_gathers
+from workbench.mlir.loops import is_opened, role_of
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
 from workbench.mlir.tiling import transform_script
+from workbench.mlir.user_passes import OURS, REGISTERED, PassFunction
+from workbench.mlir.walking import walk_windows
 
-_OURS = re.compile(r"(npu-[a-z-]+)(?:\{(.*)\})?", re.DOTALL)
+_ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 _SCRIPTED = "transform.with_named_sequence"
 
 
@@ -40,9 +45,16 @@ class PassTrace:
     snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
     origins: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
     """Which origin ids some op still names, after each step."""
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """A user's pipelines, by the step that each runs after."""
 
     def run(self, name: str, pipeline: str) -> None:
-        """Runs one step in place and records it."""
+        """Runs one step in place, and what a user wants after it, and records each."""
+        self._run(name, pipeline)
+        for wanted in self.after.get(name, ()):
+            self._run(f"yours: {wanted}", wanted)
+
+    def _run(self, name: str, pipeline: str) -> None:
         before = self.snapshots[-1].ops_after if self.snapshots else count_ops(self.module)
         start = time.perf_counter()
         run_pipeline(self.module, pipeline)
@@ -68,17 +80,26 @@ def reproduce(text: str, pipeline: str) -> str:
 
 def run_pipeline(module: ir.Module, pipeline: str) -> None:
     """Upstream's passes or one of ours, in place."""
-    ours = _OURS.fullmatch(pipeline)
-    if not ours:
+    match = _ONE_PASS.fullmatch(pipeline)
+    function = _python_pass(match[1], pipeline) if match else None
+    if match is None or function is None:
         run_passes(module, pipeline)
         return
-    name, given = ours.group(1), ours.group(2) or ""
-    options = {"script": given} if name == "npu-attach-script" else _options(given)
-    if name not in _PASSES:
-        raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
+    given = match[2] or ""
+    options = {"script": given} if match[1] == "npu-attach-script" else _options(given)
     with module.context, ir.Location.unknown():
-        _PASSES[name](module, options)
-        module.operation.verify()
+        function(module, options)
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            raise PassError(pipeline, problems_of(error)) from None
+
+
+def _python_pass(name: str, pipeline: str) -> PassFunction | None:
+    """The function of a pass in Python; None for upstream's."""
+    if name.startswith(OURS) and name not in _PASSES:
+        raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
+    return _PASSES.get(name) or REGISTERED.get(name)
 
 
 def count_ops(module: ir.Module) -> int:
@@ -101,7 +122,7 @@ def script_module(script: str) -> str:
     return f"module attributes {{{_SCRIPTED}}} {{\n{script}\n}}"
 
 
-def mapping_options(mapping: Mapping) -> str:
+def mapping_options(mapping: Tiling) -> str:
     """The options of `npu-attach-schedule` that say this mapping."""
     tiles = " ".join(f"{dim}={size}" for dim, size in mapping.tile.items())
     return f"order={','.join(mapping.order)} {tiles}".strip()
@@ -115,7 +136,7 @@ def _attach_schedule(module: ir.Module, options: dict[str, str]) -> None:
     payload = payloads.analyse(module)
     order = tuple(filter(None, options["order"].split(",")))
     tile = {dim: int(size) for dim, size in options.items() if dim != "order"}
-    _attach_script(module, {"script": transform_script(payload, Mapping(tile, order, 1, {}, ""))})
+    _attach_script(module, {"script": transform_script(payload, Tiling(tile, order, 1, {}, ""))})
 
 
 def _attach_script(module: ir.Module, options: dict[str, str]) -> None:
@@ -136,31 +157,32 @@ def _detach_schedule(module: ir.Module, options: dict[str, str]) -> None:
 _GENERALIZE = f"""\
 module attributes {{{_SCRIPTED}}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op) {{
-    %thin = transform.structured.match attributes {{npu.thin}} in %root : (!transform.any_op) -> !transform.any_op
-    %generic = transform.structured.generalize %thin : (!transform.any_op) -> !transform.any_op
+    %named = transform.structured.match attributes {{npu.open}} in %root : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
     transform.yield
   }}
 }}"""
 
 
-def _generalize_thin(module: ir.Module, options: dict[str, str]) -> None:
-    """Rewrites matrix products with an extent of one as generic ops, which unit-dim folding can take apart.
+def _generalize(module: ir.Module, options: dict[str, str]) -> None:
+    """Rewrites named ops as generic ones where their loops have to be taken apart.
 
-    As named ops they would keep a reshape between themselves and their neighbours, which fusion cannot cross.
+    Those are convolutions and pools, and matrix products with an extent of one: as named ops these would keep a
+    reshape between themselves and their neighbours, which fusion cannot cross.
     """
-    thin = [
-        op
-        for op in linalg_ops(module)
-        if payloads.role_of(op) == "contraction" and any(1 in shape_of(value) for value in op.operands)
-    ]
-    for op in thin:
-        op.attributes["npu.thin"] = ir.UnitAttr.get()
-    if thin:
+    named = [op for op in linalg_ops(module) if op.name != "linalg.generic" and (not is_opened(op) or _is_thin(op))]
+    for op in named:
+        op.attributes["npu.open"] = ir.UnitAttr.get()
+    if named:
         script = ir.Module.parse(_GENERALIZE)
         interpreter.apply_named_sequence(module, script.body.operations[0], script)
     for op in linalg_ops(module):
-        if "npu.thin" in op.attributes:
-            del op.attributes["npu.thin"]
+        if "npu.open" in op.attributes:
+            del op.attributes["npu.open"]
+
+
+def _is_thin(op: ir.Operation) -> bool:
+    return role_of(op) == "contraction" and any(1 in shape_of(value) for value in op.operands)
 
 
 def _recompute(module: ir.Module, options: dict[str, str]) -> None:
@@ -196,12 +218,14 @@ def _copy_left_over(module: ir.Module, options: dict[str, str]) -> None:
 
 _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
     "npu-copy-left-over": _copy_left_over,
-    "npu-generalize-thin": _generalize_thin,
+    "npu-generalize": _generalize,
     "npu-split-gathers": lambda module, options: split_gathers(module),
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,
     "npu-attach-schedule": _attach_schedule,
     "npu-attach-script": _attach_script,
     "npu-detach-schedule": _detach_schedule,
+    "npu-borders": lambda module, options: settle_borders(module),
+    "npu-walk-windows": lambda module, options: walk_windows(module),
     "npu-promote": lambda module, options: promote(module, int(options["buffers"])),
 }

@@ -164,7 +164,9 @@ class NativeProgram:
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
                 for bound in step.bounds:
                     _check_indices(bound, self._tensor(bound.value, live))
-                live |= {name: allocate(self._types[name]) for name in step.outputs}
+                for name in (self._base.get(name, name) for name in step.outputs):
+                    if name not in live:  # a result that is put together has a storage before all its parts are made
+                        live[name] = allocate(self._types[name])
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
                 for name in dropped:
                     del live[name]

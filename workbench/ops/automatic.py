@@ -30,7 +30,14 @@ POINTWISE = _names(
 
 REDUCTION = _names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
 
-CONTRACTION = _names("aten.mm.default aten.bmm.default")
+CONTRACTION = _names("aten.mm.default aten.bmm.default aten.convolution.default")
+
+WINDOW = _names(
+    """
+    aten.max_pool1d.default aten.max_pool2d.default aten.max_pool3d.default
+    aten.avg_pool1d.default aten.avg_pool2d.default
+    """
+)
 
 COPY = _names("aten.clone.default")
 
@@ -42,15 +49,26 @@ VIEW = _names(
     aten.split_with_sizes.default aten.chunk.default aten.unbind.int aten.narrow.default aten.movedim.int
     aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.numpy_T.default
     aten.mT.default aten.swapaxes.default aten.unfold.default aten.view_as.default aten.expand_as.default
+    aten.as_strided.default
     """
 )
+
+ASSEMBLY = _names(
+    """
+    aten.cat.default aten.stack.default
+    aten.slice_scatter.default aten.select_scatter.default aten.diagonal_scatter.default
+    """
+)
+"""Results whose parts are made in place, or copied there: see `workbench.ops.assembly`."""
 
 _CLASSES = {
     "pointwise": POINTWISE,
     "reduction": REDUCTION,
     "contraction": CONTRACTION,
+    "window": WINDOW,
     "copy": COPY,
     "view": VIEW,
+    "assembly": ASSEMBLY,
 }
 
 
@@ -59,5 +77,5 @@ DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 
 
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, copy or view; None for an op the automatic route does not take."""
+    """pointwise, reduction, contraction, window, copy, view or assembly; None: the automatic route does not take it."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

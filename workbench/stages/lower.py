@@ -15,14 +15,16 @@ import torch
 
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_of, check_traced
 from workbench.ops.choices import choice_of
-from workbench.ops.decompose import expand
+from workbench.ops.creations import at_their_readers
+from workbench.ops.decompose import expand, reading
 from workbench.ops.empty import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
-from workbench.ops.fusion import Grouping, kind_of
+from workbench.ops.fusion import Grouping, kind_of, node_class
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
@@ -56,6 +58,8 @@ def lower(
     work = _Work(graph, dict(graph.types), known, prefer)
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types)
+    classes = work.classes()
+    work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
@@ -157,7 +161,8 @@ class _Work:
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):
             return False
-        items.append(LoweredNode(node, "view" if kind == "view" else "automatic", "", rule, parent.name))
+        route = "view" if kind in ("view", "assembly") else "automatic"
+        items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
 
     def _computable(self, node: Node) -> bool:
@@ -188,12 +193,18 @@ class _Work:
         self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
 
     def place_views(self) -> None:
-        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first."""
-        bases: dict[str, str] = {}
+        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first.
+
+        What is part of a result that is put together lies in that result, and is a view of it too.
+        """
+        parts = assembled(self.items, self.types, self.results())
+        bases = dict(parts.base)
         items: list[LoweredNode] = []
-        for item in self.items:
-            if item.route == "view" and item.rule != NO_ELEMENTS:
+        for item in parts.items:
+            if item.route == "view" and class_of(item.node.op) == "view" and item.rule != NO_ELEMENTS:
                 item = self._placed(item, bases, items)
+            else:
+                self.views += [View(value, bases[value]) for value in item.node.results if value in bases]
             items.append(item)
         self.items = items
         used = self.results() | {value for item in items for value in item.node.operands}
@@ -207,7 +218,7 @@ class _Work:
         except RuntimeError:
             copy = self._copy(item, source)
             items.append(copy)
-            item = replace(item, node=_reading(item.node, {source: copy.node.name}))
+            item = replace(item, node=reading(item.node, {source: copy.node.name}))
             source = copy.node.name
             types = infer(item.node, self.types)
         base = bases.get(source, source)
@@ -249,11 +260,6 @@ class _Work:
     def kept(self) -> set[str]:
         """Values that must lie in memory: what is returned, and what views look into."""
         return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
-
-
-def _reading(node: Node, names: Mapping[str, str]) -> Node:
-    """`node` reading other values."""
-    return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
 
 
 def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
@@ -314,15 +320,23 @@ def _across_views(work: _Work) -> list[Fusion]:
     found: list[Fusion] = []
     for item in work.items:
         for value in item.node.operands if item.route != "view" else ():
-            via = maker.get(value)
-            if via is None or via.route != "view":
-                continue
-            while via is not None and via.route == "view":
-                via = maker.get(via.node.operands[0])
-            if via is not None:
-                reason = f"{value} is other strides over the result: kernels are not fused across a view"
-                found.append(Fusion(via.node.name, item.node.name, False, "never across a view", reason))
+            reason = f"{value} is other strides over the result: kernels are not fused across a view"
+            for producer in _behind(value, maker):
+                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
     return found
+
+
+def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
+    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
+    names: dict[str, None] = {}
+    ahead = [value] if value in maker and maker[value].route == "view" else []
+    while ahead:
+        item = maker.get(ahead.pop(0))
+        if item is not None and item.route == "view":
+            ahead += item.node.operands
+        elif item is not None:
+            names[item.node.name] = None
+    return tuple(names)
 
 
 def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoutes:

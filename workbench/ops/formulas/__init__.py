@@ -6,10 +6,36 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import indexing, layout, losses, normalisation, pointwise, products, reductions, scattering
+from workbench.ops.formulas import (
+    creation,
+    indexing,
+    layout,
+    losses,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    reductions,
+    scattering,
+    windows,
+)
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (indexing, layout, losses, normalisation, pointwise, products, reductions, scattering)
+FAMILIES = (
+    creation,
+    indexing,
+    layout,
+    losses,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    reductions,
+    scattering,
+    windows,
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
