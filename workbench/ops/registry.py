@@ -16,7 +16,7 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from workbench import errors, ops
@@ -109,6 +109,8 @@ class Registration:
     """One of `KINDS` for templates and builders, empty for the others."""
     dialect: str = ""
     """What a builder builds with; empty for the others."""
+    shipped: bool = False
+    """It comes with the workbench: whatever somebody has registered for the overload goes first."""
     takes: Takes | None = None
     """Which nodes of the overload it is for; all when None. Another node takes its next route."""
 
@@ -132,10 +134,29 @@ class Registrations:
         return len(self.by_key)
 
     def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
-        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered."""
+        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered.
+
+        What is shipped comes last.
+        """
         found = [item for item in self if item.overload == overload and item.route == route]
+        found.sort(key=lambda item: item.shipped)
         preferred = [item for item in found if item.dialect == prefer]
         return next(iter([*preferred, *found]), None)
+
+    def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
+        """The template or else the builder that makes the overload's kernel; what is shipped comes last."""
+        return next(iter(self._kernel_makers(overload, prefer)), None)
+
+    def kernel_maker_of(
+        self, node: Node, types: Mapping[str, TensorType], prefer: str | None = None
+    ) -> Registration | None:
+        """The same for one node: the first that takes it."""
+        makers = self._kernel_makers(node.op, prefer)
+        return next((item for item in makers if item.takes is None or item.takes(node, types)), None)
+
+    def _kernel_makers(self, overload: str, prefer: str | None) -> list[Registration]:
+        found = [item for route in ("template", "builder") if (item := self.find(overload, route, prefer))]
+        return sorted(found, key=lambda item: item.shipped)
 
     def of(self, overload: str) -> tuple[Registration, ...]:
         """Every registration of the overload."""
@@ -162,6 +183,7 @@ class Registry:
         if self._fill is not None:
             fill, self._fill = self._fill, None
             fill(self)
+            self._by_key = {key: replace(item, shipped=True) for key, item in self._by_key.items()}
         return self._by_key
 
     def now(self) -> Registrations:
@@ -204,7 +226,7 @@ class Registry:
         def decorate(value: V) -> V:
             for overload in overloads:
                 for name in ops.names.overloads(overload):
-                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes))
+                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes=takes))
             return value
 
         return decorate

@@ -7,7 +7,11 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 from __future__ import annotations
 
 from workbench.ops.formulas import (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     losses,
@@ -16,14 +20,20 @@ from workbench.ops.formulas import (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
     scattering,
+    statistics,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     losses,
@@ -32,8 +42,10 @@ FAMILIES = (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
     scattering,
+    statistics,
     windows,
 )
 
