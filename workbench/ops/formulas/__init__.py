@@ -19,11 +19,13 @@ from workbench.ops.formulas import (
     normalisation,
     padding,
     pointwise,
+    pools,
     products,
     recurrent,
     reductions,
     scattering,
     statistics,
+    transposed,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
@@ -41,11 +43,13 @@ FAMILIES = (
     normalisation,
     padding,
     pointwise,
+    pools,
     products,
     recurrent,
     reductions,
     scattering,
     statistics,
+    transposed,
     windows,
 )
 
