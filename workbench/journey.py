@@ -248,7 +248,8 @@ class Journey:
         if stage == "rendered":
             return program.from_rendered(lowered, self.rendered.record, cache, hosts, unproven)
         changed = [kernel.kernel for kernel in self.scheduled.record.kernels] if self._request.passes else []
-        unproven |= ops.proven.changed(self.lowered.record, self.scheduled.record, [*changed, *(self._request.schedule or {})])
+        changed += [*(self._request.schedule or {})]
+        unproven |= ops.proven.changed(self.lowered.record, self.scheduled.record, changed)
         return program.from_scheduled(lowered, self.scheduled.record, cache, hosts, unproven)
 
     def _registered(self) -> Registrations:
