@@ -11,4 +11,5 @@ if TYPE_CHECKING:
 
 def builtin(registry: Registry) -> None:
     """Registers everything shipped. The journey calls it once, for the default registry."""
-    importlib.import_module("templates.special").register(registry)
+    for name in ("powers", "products", "special"):
+        importlib.import_module(f"templates.{name}").register(registry)

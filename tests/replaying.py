@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from simulator.trace import Trace
 from tests.flow import Flow
 from workbench.mlir.replay import replay
 from workbench.mlir.runtime import allocate
+
+POISON = 0xFF
+"""Bytes that nobody has written: as a float of any width they are not a number."""
 
 
 def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -24,8 +29,9 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
         for value in launch.arguments:
             owner = base.get(value, value)
             if owner not in storages:
-                storages[owner] = _flat(allocate(lowered.types[owner])).fill_(float("nan"))
-        arguments = [storages[base.get(value, value)].numpy() for value in launch.arguments]
+                storages[owner] = _flat(allocate(lowered.types[owner]))
+                storages[owner].view(torch.uint8).fill_(POISON)
+        arguments = [_numpy(storages[base.get(value, value)]) for value in launch.arguments]
         rows = np.flatnonzero(trace.launch == index)
         kernel = next(kernel for kernel in made.scheduled.kernels if kernel.kernel == launch.kernel)
         replay(kernel, arguments, trace.start[rows].tolist(), trace.done[rows].tolist())
@@ -39,3 +45,8 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's whole storage, offset included."""
     return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+
+
+def _numpy(storage: torch.Tensor) -> npt.NDArray[Any]:
+    """The storage's own memory; numpy has no bf16, whose bytes it takes as whole numbers."""
+    return (storage.view(torch.int16) if storage.dtype == torch.bfloat16 else storage).numpy()

@@ -103,7 +103,8 @@ class NodeBuilder:
             if compute == "float":
                 wide = _wide(wanted.element_type)
                 unsigned = [self._is_unsigned(each) for each in operands]
-                numbers = [to_float(each, wide, sign) for each, sign in zip(numbers, unsigned, strict=True)]
+                pairs = zip(numbers, unsigned, strict=True)
+                numbers = [to_float(to_float(each, wanted.element_type, sign), wide) for each, sign in pairs]
             made = _one_number(fn(*numbers))
             if compute == "float" and made.type != wanted.element_type:
                 made = to_float(made, wanted.element_type)
@@ -142,6 +143,15 @@ def to_float(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
     if _width(number.type) < _width(kind):
         return arith.ExtFOp(kind, number).result
     return arith.TruncFOp(kind, number).result
+
+
+def to_whole(number: Value, kind: ir.Type, unsigned: bool) -> Value:
+    """A single integer as an integer of this type: with its sign, or without one, or cut off."""
+    if number.type == kind:
+        return number
+    if _width(number.type) > _width(kind):
+        return arith.TruncIOp(kind, number).result
+    return (arith.ExtUIOp if unsigned or _width(number.type) == 1 else arith.ExtSIOp)(kind, number).result
 
 
 def _width(kind: ir.Type) -> int:
