@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test fuzz demo check format notebooks clean
+.PHONY: help lab test fuzz demo check format notebooks clean clean-cache
 
 help:  ## list these targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
 	$(BIN)/workbench lab --port $(PORT) --ip $(IP)
@@ -28,6 +28,9 @@ fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures 
 
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py
+
+doctor: $(INSTALLED)  ## look the installation over, and say what to do about what is wrong
+	$(BIN)/workbench doctor
 
 check: $(INSTALLED)  ## lint, arrows between packages, types
 	$(BIN)/ruff check .
@@ -44,8 +47,12 @@ notebooks: $(INSTALLED)  ## run the notebooks and the picture script, and keep w
 	$(BIN)/python scripts/run_notebooks.py
 	$(BIN)/python scripts/make_readme_picture.py
 
-clean:  ## remove what the other targets made
+clean:  ## remove what the other targets made here; compiled kernels lie elsewhere: make clean-cache
 	rm -rf $(VENV) typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# Needs no environment: after `make clean` there is none.
+clean-cache:  ## remove compiled kernels and the compiled simulator from the user's cache; they are made again
+	$(PYTHON) scripts/clean_cache.py
 
 # The stamp is keyed on the files that say what to install: a second run costs nothing.
 $(INSTALLED): pyproject.toml constraints.txt

@@ -114,11 +114,6 @@ def test_a_missing_file_and_an_unknown_machine_exit_with_two(tmp_path: Path, cap
     assert "did you mean 'tpu-v3'" in capsys.readouterr().err
 
 
-def test_later_commands_say_so(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["doctor"]) == cli.USER_ERROR
-    assert "workbench doctor is planned" in capsys.readouterr().err
-
-
 def test_a_dict_gives_keyword_arguments(tmp_path: Path):
     program = cli.load_program(write(tmp_path, ADD + "inputs = {'x': x, 'y': x}\n"))
     assert program.inputs == () and sorted(program.kwargs) == ["x", "y"]

@@ -42,5 +42,24 @@ def test_links_lead_to_files():
 
 
 def test_the_commands_it_names_are_targets():
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert set(re.findall(r"make ([a-z]+)", README)) <= targets
+    assert set(re.findall(r"make ([a-z-]+)", README)) <= targets()
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_make_help_lists_every_target():
+    done = subprocess.run(["make", "help"], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert set(re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.MULTILINE)) == targets()
+
+
+def test_clean_cache_removes_what_is_ours_and_nothing_else(tmp_path: Path):
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workbench").rglob("*.py"))
+    kept = re.findall(r'user_folder\("(\w+)"\)', sources)
+    assert {"kernels", "native"} <= set(kept)
+    for name in (*sorted(set(kept)), "numba-0123", "photos"):
+        (tmp_path / name).mkdir()
+    env = {**os.environ, "ATEN_WORKBENCH_CACHE": str(tmp_path)}
+    subprocess.run([sys.executable, ROOT / "scripts" / "clean_cache.py"], env=env, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]

@@ -1,6 +1,6 @@
 """The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench machines`, `workbench lab`.
 
-Exit codes: 0 when all is well, 1 when the check fails, 2 when the user has something to put right.
+Exit codes: 0 when all is well, 1 when a check or the installation fails, 2 when the user has something to put right.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Final, cast
 import workbench as wb
 from simulator.errors import SimulatorError
 from simulator.files import check_folder, replace_file
-from workbench import views
-from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError, not_yet
+from workbench import doctor, views
+from workbench.doctor import findings
+from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError
+from workbench.progress import waiting
 from workbench.views.table import Table
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.journey import Journey
 
 OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
+PROBLEMS = CHECK_FAILED
 
 _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
 
@@ -77,10 +80,9 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_new_op(commands.add_parser("new-op", help="write the files of a new operator: kernel, test and notebook"))
 
-    for name, text in (("doctor", "look the installation over"),):
-        later = commands.add_parser(name, help=f"{text} (not in this version)")
-        later.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-        later.set_defaults(command=_later, name=name)
+    health = commands.add_parser("doctor", help="look the installation over, and say what to do about what is wrong")
+    health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    health.set_defaults(command=_doctor)
     return parser
 
 
@@ -164,8 +166,13 @@ def _lab(options: argparse.Namespace) -> int:
     os.execv(sys.executable, command)
 
 
-def _later(options: argparse.Namespace) -> int:
-    raise not_yet(f"workbench {options.name}")
+def _doctor(options: argparse.Namespace) -> int:
+    with waiting("look the installation over"):
+        found = doctor.examine()
+    text = json.dumps(findings.as_json(found), indent=2) if options.json else findings.as_text(found)
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")  # what cannot be printed, too
+    return OK if findings.healthy(found) else PROBLEMS
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from simulator import Launched, Machine, Trace, load_machine, simulate
 from simulator.program import I64, Access, Opcode, TileProgram
-from simulator.systolic import idle_cycles, matmul_cost
+from simulator.systolic import idle_cycles, matmul_cost, passes
 from tests.simulator.build import Made
 
 TPU, EDGE = load_machine("tpu-v3"), load_machine("edge-8x8")
@@ -54,6 +55,14 @@ def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
 def test_a_precision_of_three_products_streams_three_times() -> None:
     machine = load_machine("tpu-v3", matmul_precision="bf16_3x")
     assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
+
+
+@pytest.mark.parametrize(("factor_bytes", "times"), [(1, 1), (2, 1), (4, 6)])
+def test_only_wide_factors_take_several_products(factor_bytes: int, times: int) -> None:
+    machine = load_machine("tpu-v3", matmul_precision="bf16_6x")
+    program = one_matmul(256, 128, 128)
+    program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
+    assert passes(program, machine).tolist() == [times]
 
 
 def test_batches_stream_one_after_another() -> None:

@@ -303,7 +303,7 @@ def failing(x: torch.Tensor) -> torch.Tensor:
         (lambda x: x, (torch.ones(2),), errors.NoTensorWork, "computes nothing"),
         (lambda: 3, (), errors.NoTensorWork, "computes nothing"),
         (branching, (torch.ones(2),), errors.GraphBreak, "branching cannot be captured as one graph"),
-        (lambda x: Pair(x + 1, x), (torch.ones(2),), errors.UnsupportedContainer, "Pair"),
+        (lambda x: {Pair(1, x): x + 1}, (torch.ones(2),), errors.UnsupportedContainer, "key Pair.* is not a string"),
         (lambda x: {1: x + 1}, (torch.ones(2),), errors.UnsupportedContainer, "key 1 is not a string"),
         (lambda x: x + 1, (Helper(),), errors.UnsupportedContainer, r"inputs\[0\] of <lambda> is .*Helper"),
         (lambda x: x + 1, (torch.ones(2), 3), errors.InputMismatch, "too many positional"),

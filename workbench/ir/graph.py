@@ -6,12 +6,17 @@ or a (nested) tuple of arguments, in the order of the overload's schema.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from workbench.ir import codec
 
-FORMAT, VERSION = "aten-workbench/aten-graph", 1
+FORMAT, VERSION = "aten-workbench/aten-graph", 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,16 @@ class TensorType:
     dtype: str
     strides: tuple[int, ...]
     offset: int = 0
+
+    @staticmethod
+    def dense(shape: tuple[int, ...], dtype: str) -> TensorType:
+        """Elements of rows one after the other, from the start."""
+        strides: list[int] = []
+        step = 1
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= max(extent, 1)
+        return TensorType(shape, dtype, tuple(strides))
 
     @property
     def numel(self) -> int:
@@ -120,12 +135,14 @@ class Tree:
     """The containers around the results: `kind` is leaf, constant, tuple, list or dict.
 
     A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
+    A tuple of a class of its own, such as `torch.topk` returns, has the class's name, and those of its fields as keys.
     """
 
     kind: str
     keys: tuple[str, ...] = ()
     items: tuple[Tree, ...] = ()
     constant: Literal | None = None
+    cls: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +151,23 @@ class Mutation:
 
     target: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The integers that an input held when it was traced: addresses may follow from them, so they are kept."""
+
+    value: str
+    packed: str
+    """Its elements in the order they lie in memory, as little-endian int64, deflated, in base 64."""
+
+    @staticmethod
+    def of(value: str, numbers: npt.NDArray[np.int64]) -> Numbers:
+        return Numbers(value, base64.b64encode(zlib.compress(numbers.astype("<i8").tobytes())).decode())
+
+    @property
+    def array(self) -> npt.NDArray[np.int64]:
+        return np.frombuffer(zlib.decompress(base64.b64decode(self.packed)), "<i8").astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +187,8 @@ class AtenGraph:
     capture: str = "dynamo"
     input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""
+    numbers: tuple[Numbers, ...] = ()
+    """Of the inputs of i64 and i32 that had data: no other input's numbers are in a record."""
 
     def node(self, name: str) -> Node:
         for node in self.nodes:

@@ -22,15 +22,24 @@ class Range:
     high: int
 
 
-def compile_expr(expr: ir.AffineExpr) -> Compiled:
-    """A Python function from the map's dims to the expression's value."""
+def compile_map(op: ir.Operation) -> list[Compiled]:
+    """For each result of an op's map, a Python function from the op's operands, dims and then symbols, to its value."""
+    found = affine_map(op)
+    return [compile_expr(expr, found.n_dims) for expr in found.results]
+
+
+def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
+    """A Python function from the map's dims, of which there are so many, and then its symbols to the value."""
     if isinstance(expr, ir.AffineConstantExpr):
         constant = expr.value
         return lambda dims: constant
     if isinstance(expr, ir.AffineDimExpr):
         position = expr.position
         return lambda dims: dims[position]
-    left, right = compile_expr(expr.lhs), compile_expr(expr.rhs)
+    if isinstance(expr, ir.AffineSymbolExpr):
+        after = dims + expr.position
+        return lambda dims: dims[after]
+    left, right = compile_expr(expr.lhs, dims), compile_expr(expr.rhs, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return lambda dims: left(dims) + right(dims)
     if isinstance(expr, ir.AffineMulExpr):

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from simulator.program import MAX_RANK, Access, Operand, Space
 from workbench.errors import DataDecides, not_yet
-from workbench.mlir.affine import affine_map, compile_expr, constant_of
+from workbench.mlir.affine import compile_expr, compile_map, constant_of
 from workbench.mlir.bindings import (
     Index,
     Value,
@@ -210,7 +210,7 @@ class Evaluator:
 
     def index(self, op: ir.Operation) -> Step:
         operands = [self.read(operand) for operand in op.operands]
-        results = [compile_expr(expr) for expr in affine_map(op).results]
+        results = compile_map(op)
         target = self.new_index(op.results[0])
         choose = larger if op.name == "affine.max" else smaller
 

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import torch
 
-from workbench.errors import NativeInputError
-from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.errors import IndexOutOfRange, NativeInputError
+from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.mlir.native_store import NativeStore
@@ -87,6 +87,7 @@ class _Step:
     kernel: Callable[[], Runs]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: tuple[Bound, ...]
 
 
 NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
@@ -108,8 +109,11 @@ class NativeProgram:
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
-        self._steps = tuple(_Step(kernels[kernel.name], kernel.inputs, kernel.outputs) for kernel in lowered.kernels)
+        self._steps = tuple(
+            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
+        )
         self._dropped_after = self._last_uses()
+        self._empty = self._without_maker()
 
     @classmethod
     def from_scheduled(
@@ -156,8 +160,13 @@ class NativeProgram:
             raise NativeInputError(f"{self._graph.name} takes {len(inputs)} tensors, {len(values)} were given")
         with torch.no_grad():
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
+            live |= {name: allocate(self._types[name]) for name in self._empty}
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
-                live |= {name: allocate(self._types[name]) for name in step.outputs}
+                for bound in step.bounds:
+                    _check_indices(bound, self._tensor(bound.value, live))
+                for name in (self._base.get(name, name) for name in step.outputs):
+                    if name not in live:  # a result that is put together has a storage before all its parts are made
+                        live[name] = allocate(self._types[name])
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
                 for name in dropped:
                     del live[name]
@@ -201,6 +210,13 @@ class NativeProgram:
             given[mutation.target].copy_(tensors[mutation.value])
         return [tensors[name] for name in self._graph.outputs]
 
+    def _without_maker(self) -> tuple[str, ...]:
+        """Tensors without elements: no kernel makes them, and there is no memory for them to be a view of."""
+        made = {name for step in self._steps for name in step.outputs} | {item.value for item in self._graph.inputs}
+        return tuple(
+            name for name, kind in self._types.items() if not kind.numel and name not in made and name not in self._base
+        )
+
     def _last_uses(self) -> tuple[tuple[str, ...], ...]:
         """For each step the values whose storage nobody needs after it."""
         last: dict[str, int] = {}
@@ -213,6 +229,14 @@ class NativeProgram:
             if name not in kept:
                 dropped[index].append(name)
         return tuple(map(tuple, dropped))
+
+
+def _check_indices(bound: Bound, index: torch.Tensor) -> None:
+    """Raises `IndexOutOfRange` before a kernel would read or write beside its tensor."""
+    if index.numel():
+        low, high = (int(each) for each in torch.aminmax(index))
+        if low < bound.low or high >= bound.high:
+            raise IndexOutOfRange(bound, low if low < bound.low else high)
 
 
 def allocate(kind: TensorType) -> torch.Tensor:

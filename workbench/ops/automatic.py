@@ -42,8 +42,17 @@ VIEW = _names(
     aten.split_with_sizes.default aten.chunk.default aten.unbind.int aten.narrow.default aten.movedim.int
     aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.numpy_T.default
     aten.mT.default aten.swapaxes.default aten.unfold.default aten.view_as.default aten.expand_as.default
+    aten.as_strided.default
     """
 )
+
+ASSEMBLY = _names(
+    """
+    aten.cat.default aten.stack.default
+    aten.slice_scatter.default aten.select_scatter.default aten.diagonal_scatter.default
+    """
+)
+"""Results whose parts are made in place, or copied there: see `workbench.ops.assembly`."""
 
 _CLASSES = {
     "pointwise": POINTWISE,
@@ -51,6 +60,7 @@ _CLASSES = {
     "contraction": CONTRACTION,
     "copy": COPY,
     "view": VIEW,
+    "assembly": ASSEMBLY,
 }
 
 
@@ -59,5 +69,5 @@ DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 
 
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, copy or view; None for an op the automatic route does not take."""
+    """pointwise, reduction, contraction, copy, view or assembly; None for an op the automatic route does not take."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

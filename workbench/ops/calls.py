@@ -25,8 +25,8 @@ def flatten_inputs(
     except trees.NotATree as error:
         path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
         raise errors.UnsupportedContainer(
-            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, lists and "
-            f"dicts with string keys"
+            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, named "
+            f"tuples, lists and dicts with string keys"
         ) from None
 
 
@@ -36,8 +36,8 @@ def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, 
     except trees.NotATree as error:
         where = f" at result{error.path}" if error.path else ""
         raise errors.UnsupportedContainer(
-            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, lists "
-            f"and dicts with string keys. Return e.g. `tuple(result)` or `result.values`."
+            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, named "
+            f"tuples, lists and dicts with string keys. Return what is in it, e.g. as a dict."
         ) from None
 
 
@@ -87,4 +87,6 @@ def describe(tree: Tree) -> str:
     items = [describe(item) for item in tree.items]
     if tree.kind == "dict":
         return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
-    return f"({', '.join(items)})" if tree.kind == "tuple" else f"[{', '.join(items)}]"
+    if tree.kind == "list":
+        return f"[{', '.join(items)}]"
+    return f"{tree.cls.rpartition('.')[2]}({', '.join(items)}{',' if len(items) == 1 and not tree.cls else ''})"

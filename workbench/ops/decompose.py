@@ -48,13 +48,17 @@ def _own(builder: Builder, ref: Ref, dtype: str, given: Mapping[str, str]) -> Re
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
     """`node` with values renamed, its own name following its result."""
-    found = replace(
+    results = tuple(names.get(result, result) for result in node.results)
+    return replace(reading(node, names), name=results[0], results=results)
+
+
+def reading(node: Node, names: Mapping[str, str]) -> Node:
+    """`node` reading other values."""
+    return replace(
         node,
         args=tuple(_rename_arg(arg, names) for arg in node.args),
         kwargs={key: _rename_arg(arg, names) for key, arg in node.kwargs.items()},
-        results=tuple(names.get(result, result) for result in node.results),
     )
-    return replace(found, name=found.results[0])
 
 
 def _rename_arg(arg: Any, names: Mapping[str, str]) -> Any:

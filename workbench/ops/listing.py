@@ -66,6 +66,8 @@ def handler(overload: str, registrations: Registrations, prefer: str | None = No
     kind = class_of(overload)
     if kind == "view":
         return Who(overload, "view", "other strides over its operand: no kernel, no bytes")
+    if kind == "assembly":
+        return Who(overload, "view", "its parts are made in place, or copied there")
     if overload in FORMULAS:
         return Who(overload, "automatic", "written out by its formula in workbench/ops/formulas")
     if kind is not None:

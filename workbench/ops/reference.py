@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,7 +18,10 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def reference(
-    target: Callable[..., object], graph: AtenGraph, user: Sequence[torch.Tensor], held: Sequence[torch.Tensor]
+    call: Callable[[Sequence[torch.Tensor]], object],
+    graph: AtenGraph,
+    user: Sequence[torch.Tensor],
+    held: Sequence[torch.Tensor],
 ) -> Executed:
     """Calls the function on copies of `user`, and puts back what it changes of `held`, the tensors it holds itself.
 
@@ -26,12 +29,11 @@ def reference(
     rounding that is to be judged.
     """
     copies = [tensor.detach().clone() for tensor in user]
-    args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", trees.rebuild(graph.input_tree, copies))
     slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
     before = {change.target: slots[change.target].detach().clone() for change in graph.mutations}
     has_half = any(kind.dtype in ("f16", "bf16") for kind in graph.types.values())
     with torch.no_grad(), _InSingle() if has_half else nullcontext():
-        returned = target(*args, **kwargs)
+        returned = call(copies)
     with torch.no_grad():
         outputs = [leaf.detach().clone() for _, leaf in trees.flatten(returned)[1]]
         after = {name: slots[name].detach().clone() for name in before}

@@ -8,11 +8,11 @@ same elements in the same order, under two shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from workbench.ir import Arg, Literal, LoweredNode, Node, Ref, Sequence, TensorType
+from workbench.ir import Literal, LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ops.automatic import class_of
+from workbench.ops.decompose import reading
 
 RULE = "moved above a reshape"
 
@@ -73,17 +73,15 @@ class _Moves:
                 continue  # broadcasts over the last dim, under either shape
             names[operand] = self.source.get(operand) or self._reshaped(item, operand, shape, before)
         flat = self._name(f"{value}.flat")
-        self.types[flat] = _type(shape, self.types[value].dtype)
-        args = tuple(_renamed(arg, names) for arg in node.args)
-        kwargs = {key: _renamed(arg, names) for key, arg in node.kwargs.items()}
-        computed = replace(item, node=Node(flat, node.op, args, kwargs, (flat,), node.origin))
+        self.types[flat] = TensorType.dense(shape, self.types[value].dtype)
+        computed = replace(item, node=replace(reading(node, names), name=flat, results=(flat,)))
         self.made_by[flat] = computed
         self.source[value] = flat
         return [*before, computed, self._view(item, flat, value)]
 
     def _reshaped(self, item: LoweredNode, operand: str, shape: tuple[int, ...], before: list[LoweredNode]) -> str:
         name = self._name(f"{item.node.name}.{operand}.flat")
-        self.types[name] = _type(shape, self.types[operand].dtype)
+        self.types[name] = TensorType.dense(shape, self.types[operand].dtype)
         before.append(self._view(item, operand, name))
         return name
 
@@ -108,21 +106,4 @@ def _follows(operand: TensorType, shape: tuple[int, ...], flat: tuple[int, ...])
 
 
 def _contiguous(kind: TensorType) -> bool:
-    return kind.offset == 0 and kind.strides == _type(kind.shape, kind.dtype).strides
-
-
-def _type(shape: tuple[int, ...], dtype: str) -> TensorType:
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step *= max(extent, 1)
-    return TensorType(shape, dtype, tuple(strides))
-
-
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, Ref):
-        return Ref(names.get(arg.value, arg.value))
-    if isinstance(arg, Sequence):
-        return Sequence(tuple(_renamed(item, names) for item in arg.items))
-    return arg
+    return kind.offset == 0 and kind.strides == TensorType.dense(kind.shape, kind.dtype).strides

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, cast
 
 import torch
 
 from workbench.ir import Tree
 from workbench.ops.literals import from_literal, to_literal
+
+Classes = Mapping[str, type]
+"""The tuple classes that a call met, by the names that its trees have for them."""
+
+NO_CLASSES: Classes = MappingProxyType({})
 
 
 class NotATree(TypeError):
@@ -23,10 +29,15 @@ def flatten(value: object, path: str = "") -> tuple[Tree, list[tuple[str, torch.
     """The containers of `value` and its tensors in order, each with the path that leads to it."""
     if isinstance(value, torch.Tensor):
         return Tree("leaf"), [(path, value)]
-    if type(value) in (tuple, list):
-        items = [flatten(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
-        kind = "tuple" if isinstance(value, tuple) else "list"
-        return Tree(kind, items=tuple(tree for tree, _ in items)), [leaf for _, leaves in items for leaf in leaves]
+    if (items := _items(value)) is not None:
+        names = _field_names(value)
+        places = [f".{name}" for name in names] or [f"[{i}]" for i in range(len(items))]
+        parts = [flatten(item, path + place) for item, place in zip(items, places, strict=True)]
+        cls = type(value)
+        kind = "list" if cls is list else "tuple"
+        own = "" if cls in (tuple, list) else _class_name(cls)
+        inner = tuple(tree for tree, _ in parts)
+        return Tree(kind, names, inner, cls=own), [leaf for _, leaves in parts for leaf in leaves]
     if type(value) is dict:
         pairs = cast("dict[object, object]", value)
         for key in pairs:
@@ -43,18 +54,50 @@ def flatten(value: object, path: str = "") -> tuple[Tree, list[tuple[str, torch.
     return Tree("constant", constant=literal), []
 
 
-def rebuild(tree: Tree, leaves: list[torch.Tensor]) -> object:
-    """`leaves` back in their containers."""
-    return _rebuild(tree, iter(leaves))
+def classes_in(value: object) -> dict[str, type]:
+    """The tuple classes in the containers of `value`, by the names its tree has for them."""
+    items, cls = _items(value), type(value)
+    found = {} if items is None or cls in (tuple, list) else {_class_name(cls): cls}
+    if isinstance(value, dict):
+        items = list(cast("dict[object, object]", value).values())
+    for item in items or ():
+        found |= classes_in(item)
+    return found
 
 
-def _rebuild(tree: Tree, leaves: Iterator[torch.Tensor]) -> object:
+def _items(value: object) -> list[object] | None:
+    """What is in a list, a tuple, or one of a class made of its items alone: a named tuple, what torch returns."""
+    if type(value) in (list, tuple, torch.Size) or _field_names(value):
+        return list(cast("list[object]", value))
+    return None
+
+
+def _field_names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, tuple):
+        return ()
+    names = "__match_args__" if type(cast("object", value)).__module__ == "torch.return_types" else "_fields"
+    return tuple(cast("tuple[str, ...]", getattr(cast("object", value), names, ())))
+
+
+def _class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def rebuild(tree: Tree, leaves: list[torch.Tensor], classes: Classes = NO_CLASSES) -> object:
+    """`leaves` back in their containers. A tuple class that `classes` does not have becomes a plain tuple."""
+    return _rebuild(tree, iter(leaves), classes)
+
+
+def _rebuild(tree: Tree, leaves: Iterator[torch.Tensor], classes: Classes) -> object:
     if tree.kind == "leaf":
         return next(leaves)
     if tree.kind == "constant":
         assert tree.constant is not None
         return from_literal(tree.constant)
-    items = [_rebuild(item, leaves) for item in tree.items]
+    items = [_rebuild(item, leaves, classes) for item in tree.items]
     if tree.kind == "dict":
         return dict(zip(tree.keys, items, strict=True))
-    return tuple(items) if tree.kind == "tuple" else items
+    if tree.kind == "list":
+        return items
+    own = cast(Any, classes.get(tree.cls, tuple))
+    return own._make(items) if hasattr(own, "_make") else own(items)

@@ -24,9 +24,8 @@ import torch.fx.traceback as fx_traceback
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
@@ -46,6 +45,7 @@ class CapturedProgram:
     graph: AtenGraph
     breaks: tuple[str, ...]
     _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
+    _classes: trees.Classes = field(repr=False)
 
     def live(self) -> list[torch.Tensor]:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
@@ -72,7 +72,12 @@ class CapturedProgram:
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
-        return trees.rebuild(self.graph.tree, list(leaves))
+        return trees.rebuild(self.graph.tree, list(leaves), self._classes)
+
+    def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The positional and keyword arguments of a call with these tensors."""
+        made = trees.rebuild(self.graph.input_tree, list(leaves), self._classes)
+        return cast("tuple[tuple[object, ...], dict[str, object]]", made)
 
 
 def capture(
@@ -101,8 +106,7 @@ def capture(
         recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
     if not recorded.graph.nodes:
         raise _no_tensor_work(name)
-    held = recorded.slots[len(trace.user) :]
-    return CapturedProgram(recorded.graph, (), tuple(trace.reader(slot) for slot in held))
+    return trace.program(recorded)
 
 
 def capture_graph(
@@ -120,10 +124,8 @@ def capture_graph(
         for spec in program.graph_signature.input_specs
         if isinstance(spec.arg, TensorArgument)
     }
-    leaves, tree = _export_results(trace, program)
-    recorded = _record(trace, program, "dynamo", given, leaves, tree)
-    held = recorded.slots[len(trace.user) :]
-    return CapturedProgram(recorded.graph, (), tuple(trace.reader(slot) for slot in held))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(_result_names(program)))
+    return trace.program(_record(trace, program, "dynamo", given, _result_names(program), tree))
 
 
 def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
@@ -140,6 +142,9 @@ def _as_written(placeholder: str) -> str:
     return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
+Flat = tuple[Tree, list[tuple[str, torch.Tensor]]]
+
+
 @dataclass(frozen=True)
 class _Trace:
     """One capture under way: the call with tensors of its own, and what the callable holds."""
@@ -152,6 +157,8 @@ class _Trace:
     user: tuple[Slot, ...]
     held: Reachable
     registrations: Registrations
+    classes: dict[str, type]
+    """The tuple classes of inputs and, as soon as they are known, results."""
 
     @staticmethod
     def begin(
@@ -166,8 +173,19 @@ class _Trace:
         paths = input_paths(target, inputs, kwargs, name)
         aliases = [(path, tensor.detach()) for path, tensor in leaves]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
-        args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases]))
-        return _Trace(name, target, args, kwds, tree, user, reachable(target), registrations)
+        classes = trees.classes_in((inputs, kwargs))
+        args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases], classes))
+        return _Trace(name, target, args, kwds, tree, user, reachable(target), registrations, classes)
+
+    def program(self, recorded: Recorded) -> CapturedProgram:
+        """The record with what ties it to the callable."""
+        sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
+        return CapturedProgram(recorded.graph, (), sources, self.classes)
+
+    def flatten(self, returned: object) -> Flat:
+        """The containers and the tensors of what the callable returned."""
+        self.classes.update(trees.classes_in(returned))
+        return flatten_outputs(returned, self.name)
 
     def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
         """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
@@ -223,9 +241,8 @@ def _by_dynamo(trace: _Trace) -> Recorded:
     gm, given, results = graphs[0]
     with user_errors(trace.name):
         program = _functional(torch.export.export(gm, given, strict=False))
-    tree, found = flatten_outputs(returned, trace.name)
-    made = [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
-    by_id = {id(result): name for result, name in zip(results, made, strict=True)}
+    tree, found = trace.flatten(returned)
+    by_id = {id(result): name for result, name in zip(results, _result_names(program), strict=True)}
     leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
     users = iter(given)
     tensors = {
@@ -247,23 +264,28 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor:
 class _Root(nn.Module):
     """The module that `torch.export` wants: calls the target, and owns the modules the target holds elsewhere."""
 
-    def __init__(self, target: Target, held: Reachable) -> None:
+    tree: Tree
+    """The containers of what the target returned; export itself has only the tensors in them."""
+
+    def __init__(self, target: Target, held: Reachable, flatten: Callable[[object], Flat]) -> None:
         super().__init__()
         object.__setattr__(self, "_target", target)
+        self._flatten = flatten
         inside: set[int] = set()
         for index, (_, module) in enumerate(held.modules.values()):
             if id(module) not in inside:
                 self.add_module(f"held{index}", module)
                 inside |= {id(part) for part in module.modules()}
 
-    def forward(self, *args: object, **kwargs: object) -> object:
+    def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
         """Export loses a buffer that is replaced below the root, so this looks for itself."""
         before = dict(self.named_buffers())
         returned = cast("Target", self._target)(*args, **kwargs)
         changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
         if changed:
             raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
-        return returned
+        self.tree, found = self._flatten(returned)
+        return [tensor for _, tensor in found]
 
 
 class _Places(TorchFunctionMode):
@@ -289,7 +311,7 @@ def _frames() -> Iterator[traceback.FrameSummary]:
 
 
 def _by_export(trace: _Trace) -> Recorded:
-    root = _Root(trace.target, trace.held)
+    root = _Root(trace.target, trace.held, trace.flatten)
     with user_errors(trace.name), _without_gradients(trace.held):
         with _Places():
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
@@ -301,10 +323,9 @@ def _by_export(trace: _Trace) -> Recorded:
         for spec in program.graph_signature.input_specs
         if isinstance(spec.arg, TensorArgument)
     }
-    leaves, tree = _export_results(trace, program)
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
-    return _record(trace, program, "export", given, leaves, tree, paths)
+    return _record(trace, program, "export", given, _result_names(program), root.tree, paths)
 
 
 def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
@@ -319,20 +340,8 @@ def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, user
     return cast("torch.Tensor", program.constants[target])
 
 
-def _export_results(trace: _Trace, program: ExportedProgram) -> tuple[list[str | Slot], Tree]:
-    names: dict[int, str] = {}
-    results: list[object] = []
-    for spec in program.graph_signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
-            continue
-        if isinstance(spec.arg, ConstantArgument):
-            results.append(spec.arg.value)
-        else:
-            results.append(torch.empty(0, device="meta"))
-            names[id(results[-1])] = spec.arg.name
-    returned = pytree.tree_unflatten(results, cast("pytree.TreeSpec", program.call_spec.out_spec))
-    tree, found = flatten_outputs(returned, trace.name)
-    return [names[id(tensor)] for _, tensor in found], tree
+def _result_names(program: ExportedProgram) -> list[str | Slot]:
+    return [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
 
 
 def _record(

@@ -15,12 +15,16 @@ import torch
 
 from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
+from workbench.ops.bounds import bounds_of, check_traced
 from workbench.ops.choices import choice_of
-from workbench.ops.decompose import expand
+from workbench.ops.creations import at_their_readers
+from workbench.ops.decompose import expand, reading
+from workbench.ops.empty import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
-from workbench.ops.fusion import Grouping, kind_of
+from workbench.ops.fusion import Grouping, kind_of, node_class
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
@@ -54,12 +58,15 @@ def lower(
     work = _Work(graph, dict(graph.types), known, prefer)
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types)
+    classes = work.classes()
+    work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
     kernels = _kernels(grouping, frozenset(item.node.name for item in work.items if item.route == "host"))
+    check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
 
@@ -90,7 +97,8 @@ class _Work:
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
                 continue
-            items = self._registered(node, node, "") or self._automatic(node, used, taken)
+            given = None if makes_nothing(node, self.types) else self._registered(node, node, "")
+            items = given or self._automatic(node, used, taken)
             if items is None:
                 missing.append(node)
                 items = [LoweredNode(node, "host", "", "no other route", node.name)]
@@ -139,18 +147,22 @@ class _Work:
     def _written_out(self, node: Node, parent: Node, used: set[str], taken: set[str], items: list[LoweredNode]) -> bool:
         """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
         rule = "" if node is parent else parent.op
+        if makes_nothing(node, self.types):
+            items.append(LoweredNode(node, "view", "", NO_ELEMENTS, parent.name))
+            return True
         if node is not parent and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = None
-        if not (node.op in _TWO_RESULTS and node.results[1] in used):
+        children = without_empty(node, self.types)
+        if children is None and not (node.op in _TWO_RESULTS and node.results[1] in used):
             children = expand(node, self.types, taken)
         if children is not None:
             return all(self._written_out(child, parent, used, taken, items) for child in children)
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):
             return False
-        items.append(LoweredNode(node, "view" if kind == "view" else "automatic", "", rule, parent.name))
+        route = "view" if kind in ("view", "assembly") else "automatic"
+        items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
 
     def _computable(self, node: Node) -> bool:
@@ -181,12 +193,18 @@ class _Work:
         self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
 
     def place_views(self) -> None:
-        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first."""
-        bases: dict[str, str] = {}
+        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first.
+
+        What is part of a result that is put together lies in that result, and is a view of it too.
+        """
+        parts = assembled(self.items, self.types, self.results())
+        bases = dict(parts.base)
         items: list[LoweredNode] = []
-        for item in self.items:
-            if item.route == "view":
+        for item in parts.items:
+            if item.route == "view" and class_of(item.node.op) == "view" and item.rule != NO_ELEMENTS:
                 item = self._placed(item, bases, items)
+            else:
+                self.views += [View(value, bases[value]) for value in item.node.results if value in bases]
             items.append(item)
         self.items = items
         used = self.results() | {value for item in items for value in item.node.operands}
@@ -200,7 +218,7 @@ class _Work:
         except RuntimeError:
             copy = self._copy(item, source)
             items.append(copy)
-            item = replace(item, node=_reading(item.node, {source: copy.node.name}))
+            item = replace(item, node=reading(item.node, {source: copy.node.name}))
             source = copy.node.name
             types = infer(item.node, self.types)
         base = bases.get(source, source)
@@ -220,8 +238,9 @@ class _Work:
         return LoweredNode(node, "automatic", "", "copy before a view that strides cannot say", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
-        """Tensors without elements have no kernels yet; a result that nobody reads may be one."""
-        for value in (*item.node.operands, *item.node.results):
+        """Nobody asked whoever wrote a kernel by hand what it does with a tensor that has no elements."""
+        kernel = item.route not in ("view", "host")
+        for value in (*item.node.operands, *item.node.results) if kernel else ():
             if value in used and self.types[value].numel == 0:
                 origin = item.node.origin
                 raise errors.not_yet(
@@ -243,11 +262,6 @@ class _Work:
         return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
 
 
-def _reading(node: Node, names: Mapping[str, str]) -> Node:
-    """`node` reading other values."""
-    return replace(node, args=tuple(Ref(names.get(a.value, a.value)) if isinstance(a, Ref) else a for a in node.args))
-
-
 def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
     """One kernel a group, in an order in which each comes after those it reads; what is hosted is a step of its own."""
     kernels: list[Kernel] = []
@@ -257,7 +271,9 @@ def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
         names = tuple(node.name for node in members)
         kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
         name = _kernel_name(index, members, hosted=kind == HOST)
-        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results))
+        checked = members if kind != HOST else ()  # PyTorch checks what it computes
+        bounds = tuple(bound for node in checked for bound in bounds_of(node, grouping.types))
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, bounds))
     _check_order(kernels)
     return tuple(kernels)
 
@@ -304,15 +320,23 @@ def _across_views(work: _Work) -> list[Fusion]:
     found: list[Fusion] = []
     for item in work.items:
         for value in item.node.operands if item.route != "view" else ():
-            via = maker.get(value)
-            if via is None or via.route != "view":
-                continue
-            while via is not None and via.route == "view":
-                via = maker.get(via.node.operands[0])
-            if via is not None:
-                reason = f"{value} is other strides over the result: kernels are not fused across a view"
-                found.append(Fusion(via.node.name, item.node.name, False, "never across a view", reason))
+            reason = f"{value} is other strides over the result: kernels are not fused across a view"
+            for producer in _behind(value, maker):
+                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
     return found
+
+
+def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
+    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
+    names: dict[str, None] = {}
+    ahead = [value] if value in maker and maker[value].route == "view" else []
+    while ahead:
+        item = maker.get(ahead.pop(0))
+        if item is not None and item.route == "view":
+            ahead += item.node.operands
+        elif item is not None:
+            names[item.node.name] = None
+    return tuple(names)
 
 
 def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoutes:

@@ -237,9 +237,12 @@ class OriginIndex:
         base = {view.value: view.base for view in self.lowered.views}
         found: dict[str, str] = {}
         for item in self.lowered.nodes:
-            if item.route == "view":
+            if item.route == "view" and len(item.node.operands) > 1:
+                found[item.node.name] = "the kernels that make its parts write them where they belong in the result"
+            elif item.route == "view":
                 value = item.node.results[0]
-                found[item.node.name] = f"a view: other strides over {base.get(value, value)}, no work and no bytes"
+                view = f"a view: other strides over {base[value]}, no work and no bytes" if value in base else item.rule
+                found[item.node.name] = view
         for module in self.rendered:
             found |= {gone.node: gone.reason for gone in module.absorbed}
         for launch in range(len(self.launches)):

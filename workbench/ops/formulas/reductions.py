@@ -14,7 +14,8 @@ def mean(
     b: Builder, x: Ref, dim: int | list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref:
     x, dims = compute(b, x, dtype), b.dims(x, dim)
-    return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / b.extent(x, dims))
+    extent = b.extent(x, dims)
+    return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / extent if extent else math.nan)
 
 
 def mean_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:

@@ -1,0 +1,27 @@
+"""Removes what the workbench keeps from one process to the next: compiled kernels and the compiled simulator.
+
+Only the folders that it makes itself: `ATEN_WORKBENCH_CACHE` may name one that holds other things too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # runs without an environment, as after `make clean`
+
+from simulator.folder import user_cache
+
+OURS = ("kernels", "native", "verdicts", "numba-*")
+
+
+def main() -> None:
+    for pattern in OURS:
+        for folder in user_cache().glob(pattern):
+            shutil.rmtree(folder)
+            sys.stdout.write(f"removed {folder}\n")
+
+
+if __name__ == "__main__":
+    main()

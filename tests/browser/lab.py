@@ -1,0 +1,129 @@
+"""A real JupyterLab server and a real browser, for one test, and nothing left of them afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PATIENCE_SECONDS = 240
+"""How long anything may take: far more than it does, since a busy machine is no failure."""
+
+_TOKEN = "test"
+_FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync")
+
+
+def chromium() -> str | None:
+    """A browser that is installed on this machine; none is ever downloaded."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running JupyterLab."""
+
+    port: int
+
+    def url(self, path: str) -> str:
+        joined = "&" if "?" in path else "?"
+        return f"http://127.0.0.1:{self.port}{path}{joined}token={_TOKEN}"
+
+
+@contextlib.contextmanager
+def server(folder: Path, scratch: Path) -> Iterator[Server]:
+    """JupyterLab over `folder`, with settings, workspaces, runtime files and log in `scratch`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = scratch / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}  # news would cover the page
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={folder}"),
+        *("--expose-app-in-browser", f"--LabApp.user_settings_dir={scratch / 'settings'}"),
+        f"--LabApp.workspaces_dir={scratch / 'workspaces'}",
+    ]
+    env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    with open(scratch / "server.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
+    try:
+        made = Server(port)
+        _wait_for(made, process, scratch / "server.log")
+        yield made
+    finally:
+        _stop(process)
+
+
+def _wait_for(made: Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise AssertionError(f"JupyterLab ended with {process.returncode}:\n{log.read_text(errors='replace')}")
+        with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(made.url("/api/status")):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"JupyterLab does not answer:\n{log.read_text(errors='replace')}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the server, which ends its kernels; whatever is left of its process group is killed."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextlib.contextmanager
+def page(executable: str) -> Iterator[Page]:
+    """An empty page of a headless browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
+        try:
+            opened = browser.new_page(viewport={"width": 1400, "height": 1000})
+            opened.set_default_timeout(PATIENCE_SECONDS * 1000)
+            yield opened
+        finally:
+            browser.close()
+
+
+_RUN_ALL = """async () => {
+    const panel = jupyterapp.shell.currentWidget;
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session.kernel.info;
+    return await jupyterapp.commands.execute('notebook:run-all-cells');
+}"""
+
+_CELLS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells
+    .filter(cell => cell.cell_type === 'code')"""
+
+
+def run_all(opened: Page, url: str) -> tuple[bool, list[dict[str, Any]]]:
+    """Opens a notebook and runs every cell: whether all went well, and the code cells with their new outputs."""
+    opened.goto(url)
+    opened.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+    went_well = opened.evaluate(_RUN_ALL)
+    return went_well, opened.evaluate(_CELLS)

@@ -1,0 +1,129 @@
+"""What the workbench finds around it: processor, memory, disk, terminal, environment and the folder of its caches."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from simulator.folder import user_cache
+from workbench.doctor.findings import Finding, ok, problem, warning
+
+_LEAST_MEMORY, _LEAST_DISK, _LITTLE_DISK = 2 << 30, 100 << 20, 2 << 30
+_SHOWN_IN_TEXTS = "µ·→─│█é"
+
+
+def processor() -> Iterable[Finding]:
+    """What its vector unit can do."""
+    what = f"{platform.machine()} with {os.cpu_count()} cores on {platform.system()}"
+    flags = _flags()
+    if flags and "avx2" not in flags:
+        yield warning(
+            "processor",
+            f"{what}, without AVX2",
+            "native runs and checks are slow here, simulated cycles are the same; an emulator may hide the feature",
+        )
+    else:
+        yield ok("processor", what + (", AVX2" if flags else "") + (", AVX-512" if "avx512f" in flags else ""))
+
+
+def _flags() -> frozenset[str]:
+    """The processor's features by name, where Linux tells them (x86)."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return frozenset()
+    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
+
+def memory() -> Iterable[Finding]:
+    """Whether a model fits beside PyTorch and MLIR, which take about one gigabyte."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not told on this system
+        return
+    if total < _LEAST_MEMORY:
+        yield warning(
+            "memory", _size(total), "PyTorch and MLIR take about 1 GB: small models only, one notebook at a time"
+        )
+    else:
+        yield ok("memory", _size(total))
+
+
+def encoding() -> Iterable[Finding]:
+    """Whether texts can be printed: they hold letters beyond ASCII, like the micro sign."""
+    name = sys.stdout.encoding or "ascii"
+    try:
+        _SHOWN_IN_TEXTS.encode(name)
+    except UnicodeEncodeError:
+        yield warning(
+            "terminal",
+            f"the output is {name}, which lacks some of the letters in texts and timelines, like the micro sign: "
+            "printing them fails",
+            "set PYTHONUTF8=1, or a locale like C.UTF-8",
+        )
+    else:
+        yield ok("terminal", f"prints {name}")
+
+
+def switches() -> Iterable[Finding]:
+    """Environment variables that change how things run."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        yield warning("NUMBA_DISABLE_JIT", "the simulator runs as plain Python, far slower", "unset NUMBA_DISABLE_JIT")
+    if os.environ.get("ATEN_WORKBENCH_KERNEL_CACHE", "").lower() in ("0", "off", "no", "false"):
+        yield warning(
+            "ATEN_WORKBENCH_KERNEL_CACHE",
+            "kernels are not kept on disk, so each process makes them anew",
+            "unset ATEN_WORKBENCH_KERNEL_CACHE",
+        )
+
+
+def cache() -> Iterable[Finding]:
+    """The folder of kernels and of the compiled simulator: that it can be written, its size, and room for more."""
+    folder = user_cache()
+    try:
+        for part in (folder, *_parts(folder)):
+            part.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=part):
+                pass
+    except OSError as error:
+        yield warning(
+            "cache",
+            f"{folder} cannot be written ({error.strerror or error}): kernels and the simulator are compiled in each "
+            "process",
+            "make it writable, or name another folder in ATEN_WORKBENCH_CACHE",
+        )
+        return
+    free, what = shutil.disk_usage(folder).free, f"{folder}: {_size(_bytes_in(folder))}"
+    said = f"{what}, {_size(free)} free on its disk"
+    todo = "make room, or name another folder in ATEN_WORKBENCH_CACHE; what the folder holds can be removed any time"
+    if free < _LEAST_DISK:
+        yield problem("cache", said, todo)
+    elif free < _LITTLE_DISK:
+        yield warning("cache", said, todo)
+    else:
+        yield ok("cache", said)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The folders within the cache. Each may belong to somebody else, after a run with other rights."""
+    return [part for part in folder.iterdir() if part.is_dir()] if folder.is_dir() else []
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue  # another process removed it
+    return total
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count / (1 << 20):.0f} MB"

@@ -1,0 +1,105 @@
+"""Tensors without elements: what makes one is no work, and what reads one has a result that no data decides.
+
+A reduction over nothing gives its identity, a product over no columns zeros, a join leaves out the parts that have
+nothing, and writing nothing into a tensor leaves a copy of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import cast
+
+from workbench import errors
+from workbench.ir import Arg, Literal, Node, Ref, Sequence, TensorType
+
+NO_ELEMENTS = "no elements: there is nothing to compute and nothing to move"
+"""The rule of a node whose results are all empty."""
+
+
+def _names(overloads: str) -> tuple[str, ...]:
+    return tuple(f"aten.{name}" for name in overloads.split())
+
+
+def _table(value: float, overloads: str) -> dict[str, float]:
+    return dict.fromkeys(_names(overloads), value)
+
+
+IDENTITIES: Mapping[str, float] = {
+    **_table(0, "sum.default sum.dim_IntList nansum.default linalg_vector_norm.default count_nonzero.dim_IntList"),
+    **_table(0, "count_nonzero.default mm.default bmm.default dot.default mv.default _int_mm.default any.default"),
+    **_table(0, "any.dim any.dims"),
+    **_table(1, "prod.default prod.dim_int all.default all.dim all.dims"),
+    **_table(math.nan, "mean.default mean.dim var.default var.dim var.correction std.default std.dim std.correction"),
+    **_table(-math.inf, "logsumexp.default"),
+}
+"""What each gives where it adds, multiplies or joins nothing at all."""
+
+_PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
+
+_WRITES = _names(
+    """
+    slice_scatter.default select_scatter.default as_strided_scatter.default index_put.default scatter.src scatter.value
+    scatter_add.default scatter.reduce index_add.default index_copy.default index_fill.int_Scalar masked_scatter.default
+    """
+)
+"""Copies of the first operand with something written into them."""
+
+_EXTREMES = _names(
+    """
+    max.default min.default max.dim min.dim amax.default amin.default aminmax.default argmax.default argmin.default
+    """
+)
+
+
+def makes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Whether no result has an element."""
+    return all(types[value].numel == 0 for value in node.results)
+
+
+def without_empty(node: Node, types: Mapping[str, TensorType]) -> tuple[Node, ...] | None:
+    """`node`, which reads a tensor without elements, as a node that reads none; None where nothing is known of it."""
+    if not any(types[value].numel == 0 for value in node.operands):
+        return None
+    result = types[node.results[0]]
+    if node.op in _EXTREMES:
+        given = ", ".join(f"{value} is {types[value]}" for value in node.operands)
+        raise errors.EmptyReduction(
+            f"{node.op} at {node.origin.place} looks for an extreme among no elements ({given}): there is none, and "
+            f"PyTorch raises too. Give it a shape that has some, or handle the empty case before"
+        )
+    if node.op in IDENTITIES:
+        return (_full(node, result, IDENTITIES[node.op]),)
+    if node.op in _PADS:
+        given = node.args[3] if node.op == "aten.pad.default" and len(node.args) > 3 else None
+        given = node.args[2] if node.op == "aten.constant_pad_nd.default" and len(node.args) > 2 else given
+        value = given.value if isinstance(given, Literal) else None
+        return (_full(node, result, cast(float, value) if value is not None else 0),)
+    if node.op == "aten.cat.default":
+        return (_joined(node, types),)
+    first = node.args[0]
+    if node.op in _WRITES and isinstance(first, Ref) and types[first.value].numel:
+        return (_copy(node, first),)
+    return None
+
+
+def _full(node: Node, result: TensorType, value: float) -> Node:
+    exact = value if result.dtype[0] in "fbc" and result.dtype != "bool" else int(value)
+    fill = Literal("float", exact) if isinstance(exact, float) else Literal("int", exact)
+    shape = Sequence(tuple(Literal("int", extent) for extent in result.shape))
+    kwargs: dict[str, Arg] = {"dtype": Literal("dtype", result.dtype), "device": Literal("device", "cpu")}
+    return Node(node.name, "aten.full.default", (shape, fill), kwargs, node.results[:1], node.origin)
+
+
+def _joined(node: Node, types: Mapping[str, TensorType]) -> Node:
+    """A join of the parts that have something; of a single one it is a copy."""
+    (parts, *rest) = node.args
+    assert isinstance(parts, Sequence)
+    left = tuple(part for part in parts.items if isinstance(part, Ref) and types[part.value].numel)
+    if len(left) == 1 and types[left[0].value].dtype == types[node.results[0]].dtype:
+        return _copy(node, left[0])
+    return Node(node.name, node.op, (Sequence(left), *rest), node.kwargs, node.results, node.origin)
+
+
+def _copy(node: Node, source: Ref) -> Node:
+    return Node(node.name, "aten.clone.default", (source,), {}, node.results[:1], node.origin)
