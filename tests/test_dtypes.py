@@ -17,8 +17,8 @@ from simulator.machine import load_machine
 from simulator.program import Opcode
 from tests.flow import Flow, count, flow
 from tests.replaying import replayed
-from workbench.ops.literals import DTYPES
 from workbench.stages.simulate import simulate
+from workbench.torch_types import DTYPES
 
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -272,3 +272,11 @@ def test_a_product_of_halves_is_rounded_once(dtype: torch.dtype):
     assert ours <= 1.5 * eager
     (kernel,) = program.scheduled.kernels
     assert count(kernel.program, Opcode.MATMUL) >= 2048 // 64
+
+
+def test_what_a_body_widens_is_charged_as_wide():
+    """Two tensors of f16 fit twice as many numbers into a lane, but not where the op computes in f32."""
+    x = torch.ones(64, 64, dtype=torch.float16)
+    (plain,), (widened,) = (flow(op, [x, x]).scheduled.kernels for op in (torch.add, lambda x, y: torch.sigmoid(x) + y))
+    assert max(op.computed_bytes for op in plain.program.ops) == 2
+    assert max(op.computed_bytes for op in widened.program.ops) == 4

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator import Launched, Machine, Trace, load_machine, simulate, vector
 from simulator.program import I64, Access, Opcode, TileProgram
 from simulator.systolic import idle_cycles, matmul_cost, passes
 from tests.simulator.build import Made
@@ -223,3 +223,14 @@ def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
     trace = run(made.build(), EDGE)
     assert trace.makespan == 4096 * 4 / EDGE.dma_bytes_per_cycle
     assert trace.counters["dram_request_bytes"] == 0
+
+
+@pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 4)])
+def test_lanes_hold_as_many_numbers_as_the_widest_lets(element: int, computed: int, vectors: int) -> None:
+    made = Made()
+    made.buffer("x", 8 * 16)
+    made.vector([made.pad("x", (8, 16))], made.pad("x", (8, 16)), lane=0)
+    program = made.build()
+    ops = tuple(replace(op, computed_bytes=computed) for op in program.ops)
+    program = replace(program, ops=ops, element_bytes=np.full_like(program.element_bytes, element))
+    assert vector.vectors(program, EDGE).tolist() == [vectors]

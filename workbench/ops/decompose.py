@@ -10,7 +10,8 @@ from workbench.ir import Node, Ref, TensorType
 from workbench.ops.formulas import FORMULAS
 from workbench.ops.formulas.builder import Builder
 from workbench.ops.formulas.promotion import in_one_type
-from workbench.ops.literals import from_arg, to_arg, to_dtype
+from workbench.ops.literals import from_arg, to_arg
+from workbench.torch_types import to_dtype
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:

@@ -8,7 +8,7 @@ import torch
 
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import HALF, Builder, Formula, cast, compute, meta_tensor
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 SQRT_HALF = math.sqrt(0.5)
 SQRT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)

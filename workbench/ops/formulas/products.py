@@ -11,7 +11,7 @@ from workbench.ir import Ref
 from workbench.ops import own
 from workbench.ops.formulas.builder import Builder, Formula, cast
 from workbench.ops.formulas.layout import contiguous, reshape
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 SUMS: Mapping[str, torch.dtype] = {
     "f16": torch.float32,

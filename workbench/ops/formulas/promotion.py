@@ -21,7 +21,7 @@ import torch
 from workbench.ir import Ref
 from workbench.ops.automatic import POINTWISE
 from workbench.ops.formulas.builder import HALF, Builder, cast, meta_tensor
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 _EVERY: Final = (
     "aten.where.self aten.logical_and.default aten.logical_or.default aten.logical_not.default aten._to_copy.default"
