@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.mlir.building import UNSIGNED, NodeBuilder, to_whole
+from workbench.mlir.building import UNSIGNED, NodeBuilder, converted
 
 if TYPE_CHECKING:
     from workbench.mlir.bindings import Value
@@ -28,9 +28,9 @@ def power(op: NodeBuilder) -> Value:
     def one(base: Value, exponent: Value) -> Value:
         wide = ir.IntegerType.get_signless(_BITS)
         pairs = zip((base, exponent), unsigned, strict=True)
-        given = [to_whole(each, op.element, sign) for each, sign in pairs]
-        made = _whole(op, *(to_whole(each, wide, op.result_types[0].dtype in UNSIGNED) for each in given))
-        return to_whole(made, op.element, unsigned=False)
+        given = [converted(each, op.element, sign) for each, sign in pairs]
+        made = _whole(op, *(converted(each, wide, op.result_types[0].dtype in UNSIGNED) for each in given))
+        return converted(made, op.element)
 
     return op.elementwise(one, *_both(op))
 

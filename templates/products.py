@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from workbench.mlir.building import UNSIGNED, NodeBuilder, to_float, to_whole
+from workbench.mlir.building import UNSIGNED, NodeBuilder, converted
 from workbench.ops.own import MATMUL
 
 if TYPE_CHECKING:
@@ -36,19 +36,13 @@ def matmul(op: NodeBuilder) -> Value:
     body = generic.regions[0].blocks.append(*elements, op.element)
     with ir.InsertionPoint(body):
         x, y, total = body.arguments
-        x, y = (_wide(each, op.element, dtype in UNSIGNED) for each, dtype in zip((x, y), op.dtypes, strict=True))
+        x, y = (converted(each, op.element, dtype in UNSIGNED) for each, dtype in zip((x, y), op.dtypes, strict=True))
         if isinstance(op.element, ir.FloatType):
             total = arith.addf(total, arith.mulf(x, y))
         else:
             total = arith.addi(total, arith.muli(x, y))
         linalg.YieldOp([total])
     return generic.result
-
-
-def _wide(factor: Value, kind: ir.Type, unsigned: bool) -> Value:
-    if isinstance(kind, ir.FloatType):
-        return to_float(factor, kind, unsigned)
-    return to_whole(factor, kind, unsigned)
 
 
 def _map(count: int, dims: list[int]) -> ir.AffineMap:

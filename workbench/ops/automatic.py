@@ -30,7 +30,14 @@ POINTWISE = _names(
 
 REDUCTION = _names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
 
-CONTRACTION = _names("aten.mm.default aten.bmm.default")
+CONTRACTION = _names("aten.mm.default aten.bmm.default aten.convolution.default")
+
+WINDOW = _names(
+    """
+    aten.max_pool1d.default aten.max_pool2d.default aten.max_pool3d.default
+    aten.avg_pool1d.default aten.avg_pool2d.default
+    """
+)
 
 COPY = _names("aten.clone.default")
 
@@ -58,6 +65,7 @@ _CLASSES = {
     "pointwise": POINTWISE,
     "reduction": REDUCTION,
     "contraction": CONTRACTION,
+    "window": WINDOW,
     "copy": COPY,
     "view": VIEW,
     "assembly": ASSEMBLY,
@@ -68,6 +76,12 @@ DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 """Element types that kernels compute with."""
 
 
+KINDS = tuple(_CLASSES)
+
+ALL = frozenset[str]().union(*_CLASSES.values())
+"""Every overload that has a class."""
+
+
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, copy, view or assembly; None for an op the automatic route does not take."""
+    """pointwise, reduction, contraction, window, copy, view or assembly; None: the automatic route does not take it."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

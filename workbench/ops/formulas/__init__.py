@@ -7,7 +7,11 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 from __future__ import annotations
 
 from workbench.ops.formulas import (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     moving,
@@ -15,11 +19,31 @@ from workbench.ops.formulas import (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
+    statistics,
+    windows,
 )
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions)
+FAMILIES = (
+    activations,
+    arithmetic,
+    attention,
+    creation,
+    einsum,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    recurrent,
+    reductions,
+    statistics,
+    windows,
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
