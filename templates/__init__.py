@@ -19,6 +19,7 @@ FAMILIES = (
     "powers",
     "products",
     "scan",
+    "scatter",
     "special",
 )
 """Modules of this package that have a `register`."""
