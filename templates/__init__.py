@@ -9,7 +9,19 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
-FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "scan", "special")
+FAMILIES = (
+    "choosing",
+    "creation",
+    "extremes",
+    "indexing",
+    "integers",
+    "numbers",
+    "powers",
+    "products",
+    "scan",
+    "scatter",
+    "special",
+)
 """Modules of this package that have a `register`."""
 
 

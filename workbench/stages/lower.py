@@ -16,7 +16,7 @@ import torch
 
 from workbench import errors
 from workbench.faults.trial import OK, TRIALS
-from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ir import BREAK, HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_of, check_traced
@@ -104,6 +104,9 @@ class _Work:
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
                 continue
+            if node.op == BREAK:
+                self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
+                continue
             empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
             given = None if empty else self._registered(node, node, "")
             items = given or self._automatic(node, taken)
@@ -137,7 +140,7 @@ class _Work:
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
-        found = self.registrations.kernel_maker(node.op, self.prefer)
+        found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
         if found is None:
             return []
         if found.route == "template" or len(node.results) == 1:
@@ -203,7 +206,7 @@ class _Work:
         """Leaves out what no result needs."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
-            if wanted.intersection(item.node.results):
+            if item.node.op == BREAK or wanted.intersection(item.node.results):
                 wanted.update(item.node.operands)
                 kept.append(item)
         self.items = kept[::-1]
