@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
-from simulator import dma, scalar, systolic, vector
+from simulator import dma, indexed, scalar, systolic, vector
 from simulator.errors import NotYetSupported
 from simulator.machine import Machine
 from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
@@ -30,6 +31,9 @@ WAITING = 9
 COLUMNS = 10
 
 
+NOT_KNOWN: indexed.Indices = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one launch asks of the machine."""
@@ -44,26 +48,32 @@ class Work:
     """Bytes each instruction reads from DRAM."""
     written: I64
     """Bytes each instruction writes to DRAM."""
+    requests: indexed.Requests
+    """The runs that GATHERs and SCATTERs ask for, each with its address: for a memory that takes them one by one."""
 
 
-def work(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Work:
-    """The table of a launch of `program` with its arguments at `addresses`."""
+def work(
+    program: TileProgram, addresses: Sequence[int], machine: Machine, indices: indexed.Indices = NOT_KNOWN
+) -> Work:
+    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them."""
     check_supported(program, machine)
     table = np.zeros((len(program), COLUMNS), np.int64)
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine)
     direct = scalar.loops(program, addresses, machine)
+    chosen = indexed.requests(program, addresses, indices, machine)
     matmul = systolic.matmul_cost(program.extent, program.stationary, machine)
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
     table[:, CYCLES] = copies.cycles + direct.work  # each 0 where it is none of its own
+    table[:, CYCLES] += -(-chosen.bytes // machine.dma_bytes_per_cycle)
     table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
     table[:, CYCLES] += np.where(is_vector, vector.vector_cycles(program, machine), 0)
     for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
         table[:, column] = np.where(is_matmul, values, 0)
-    table[:, REQUESTED] = copies.request_bytes + direct.request_bytes
-    table[:, ADDRESS] = np.maximum(copies.address, direct.address)
-    table[:, WRITES] = copies.writes + direct.writes
+    table[:, REQUESTED] = copies.request_bytes + direct.request_bytes + chosen.request_bytes
+    table[:, ADDRESS] = np.maximum(np.maximum(copies.address, direct.address), chosen.first)
+    table[:, WRITES] = copies.writes + direct.writes + chosen.writes
     table[:, CHAIN] = _chains(program, machine)
     table[:, WAITING] = direct.waiting
     return Work(
@@ -71,9 +81,12 @@ def work(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Wo
         program.dependence_start.astype(np.int64),
         program.dependence.astype(np.int64),
         program.dependence_kind.astype(np.int64),
-        copies.bytes + direct.bytes,
-        np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes),
-        np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes),
+        copies.bytes + direct.bytes + chosen.bytes,
+        np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes + chosen.read_bytes),
+        np.where(program.opcode == Opcode.STORE, copies.bytes, 0)
+        + (direct.bytes - direct.read_bytes)
+        + (chosen.bytes - chosen.read_bytes),
+        chosen,
     )
 
 
@@ -82,9 +95,8 @@ def check_supported(program: TileProgram, machine: Machine) -> None:
     where = f"kernel {program.kernel!r} on {machine.name!r}"
     if machine.cores > 1 or np.any(program.core > 0):
         raise NotYetSupported("more than one core", where)
-    for opcode in (Opcode.GATHER, Opcode.SCATTER, Opcode.BARRIER):
-        if np.any(program.opcode == opcode):
-            raise NotYetSupported(f"the opcode {opcode.name}", where)
+    if np.any(program.opcode == Opcode.BARRIER):
+        raise NotYetSupported("the opcode BARRIER", where)
 
 
 def _chains(program: TileProgram, machine: Machine) -> I64:

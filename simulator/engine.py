@@ -104,7 +104,7 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
             _check_program(launched.program, machine)
             checked.add(id(launched.program))
         _check_launch(index, launched)
-        asked = work(launched.program, launched.addresses, machine)
+        asked = work(launched.program, launched.addresses, machine, launched.indices)
         now += machine.launch_overhead_cycles
         begins.append(now)
         rows, times = _run(asked, figures, memory, state, now)

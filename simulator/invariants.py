@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ import numpy as np
 from simulator import report
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
+from simulator.indexed import INDEXED
 from simulator.placement import clashes
-from simulator.program import I64, OpClass, Opcode, Space, TileProgram
+from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
 from simulator.spans import Cause, HostCall
 
 if TYPE_CHECKING:
@@ -137,6 +139,10 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
                 asked *= extent
         elif row.opcode == Opcode.DIRECT:
             asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
+        elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
+            memory = row.operands[-1]
+            ways = 2 if memory.access == Access.READ_WRITE else 1
+            asked = math.prod(row.extent) * memory.element_bytes * ways
         if moved[index] != asked:
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
 
@@ -157,7 +163,7 @@ def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]
 def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
-    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT])
+    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
     offset = int(np.searchsorted(trace.launch, index))
     moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
     macs = int(program.extent[program.opcode == Opcode.MATMUL].prod(1).sum())

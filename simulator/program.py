@@ -23,7 +23,7 @@ import numpy.typing as npt
 from simulator import files
 from simulator.errors import FileFormatError
 
-FORMAT, VERSION = "aten-workbench/tile-program", 1
+FORMAT, VERSION = "aten-workbench/tile-program", 2
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -133,6 +133,19 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """How a GATHER or SCATTER says which element of its memory operand belongs to a point of its extent."""
+
+    axes: tuple[int, ...]
+    """For each axis of the memory operand: the dim of the extent that walks it, or `-1 - k` where index operand k
+    chooses the place."""
+    index_dims: tuple[tuple[int, ...], ...]
+    """For each index operand, the dims of the extent that its axes walk."""
+    wraps: bool = False
+    """An index below zero counts from the axis' end."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpInfo:
     """The MLIR operation an instruction comes from. `line` is its 1-based line in the scheduled text."""
 
@@ -144,6 +157,8 @@ class OpInfo:
     """VECTOR: operations per iteration point, by `OpClass`."""
     transposes: bool = False
     """VECTOR: the dim over the lanes of an operand is not the one over the lanes of the result."""
+    indexed: Indexed | None = None
+    """GATHER, SCATTER: what their indices mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +183,10 @@ class Instruction:
     MATMUL: `extent` is (batch, m, n, k), operands are (lhs m x k, rhs k x n, accumulator m x n);
     `stationary` is the operand index that stays in the array; `accumulates` says that the accumulator's old
     value is added to. VECTOR: `extent` is the iteration space, bit d of `reduction` says that dim d is reduced,
-    `lane` is the dim spread over the lanes (-1 for a scalar space). Others: `extent` is the moved box.
+    `lane` is the dim spread over the lanes (-1 for a scalar space). GATHER: operands are indices, the box that is
+    filled, and the memory (in DRAM, all places the indices could mean); SCATTER: indices, what is written (nothing if
+    it is one number), and the memory; `extent` is the space they walk (see `Indexed`). Others: `extent` is the
+    moved box.
     """
 
     opcode: Opcode
@@ -287,7 +305,7 @@ class TileProgram:
                 kernel=str(header["kernel"]),
                 arguments=tuple(Argument(**_tuples(row)) for row in header["arguments"]),
                 buffers=tuple(Buffer(**row) for row in header["buffers"]),
-                ops=tuple(OpInfo(**_tuples(row)) for row in header["ops"]),
+                ops=tuple(map(_op_info, header["ops"])),
                 origin_names=tuple(map(str, header["origin_names"])),
                 **cast("dict[str, Any]", arrays),
             )
@@ -379,7 +397,18 @@ def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int |
 
 def _tuples(row: dict[str, Any]) -> dict[str, Any]:
     """A record's fields as JSON gave them, its lists tuples again."""
-    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in row.items()}
+    return {key: _tuple(value) for key, value in row.items()}
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(_tuple(item) for item in cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _op_info(row: dict[str, Any]) -> OpInfo:
+    info = _tuples(row)
+    if info["indexed"] is not None:
+        info["indexed"] = Indexed(**_tuples(info["indexed"]))
+    return OpInfo(**info)
 
 
 @dataclass

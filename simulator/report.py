@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
 from simulator.spans import CAUSES, HOST_UNIT, Cause
 
@@ -114,13 +115,14 @@ def traffic(trace: Trace) -> list[dict[str, str | int]]:
     for index, launched in enumerate(trace.launches):
         program = launched.program
         owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-        size = program.shape.prod(1) * program.element_bytes
+        size = elements(program) * program.element_bytes
         for number, argument in enumerate(program.arguments):
             here = (program.space == Space.DRAM) & (program.target == number)
             opcode = program.opcode[owner]
             direct = opcode == Opcode.DIRECT
-            reads = (opcode == Opcode.LOAD) | (direct & (program.access == Access.READ))
-            writes = (opcode == Opcode.STORE) | (direct & (program.access == Access.WRITE))
+            indexed = np.isin(opcode, INDEXED)
+            reads = (opcode == Opcode.LOAD) | ((direct | indexed) & ((program.access & Access.READ) != 0))
+            writes = (opcode == Opcode.STORE) | ((direct | indexed) & ((program.access & Access.WRITE) != 0))
             rows.append(
                 {
                     "launch": index,

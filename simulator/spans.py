@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from simulator.program import DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
+from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
 
 # Columns of the engine's table of spans
 UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)
@@ -53,6 +54,9 @@ class Launched:
     program: TileProgram
     addresses: tuple[int, ...]
     after: tuple[int, ...] = ()
+    indices: Mapping[int, I64] = field(default_factory=dict[int, I64])
+    """What is known of the tensors that indices are read from: argument -> the elements of its storage, from its base
+    on. Addresses that follow from others are assumed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class Trace:
     """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
     issue_cause: U8
     issue_blocker: I32
+    assumed: npt.NDArray[np.bool_]
+    """Whether a span's addresses are drawn, because the indices they follow from are not known: `simulator.indexed`."""
     met: I64
     """N x causes: when each constraint was met; -1 where there was none."""
 
@@ -218,6 +220,7 @@ def assemble(
         blocker=rows[:, BLOCKER].astype(np.int32),
         issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
+        assumed=_joined([asked.requests.assumed for asked in works], np.bool_),
         met=np.concatenate([np.zeros((0, CAUSES), np.int64), *met]),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),

@@ -15,7 +15,7 @@ from simulator.machine import Machine, machine_from
 from simulator.program import Opcode
 from simulator.spans import CAUSES, TOTALS
 
-FORMAT, VERSION = "aten-workbench/trace", 1
+FORMAT, VERSION = "aten-workbench/trace", 2
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -33,6 +33,7 @@ _COLUMNS: dict[str, type] = {
     "blocker": np.int32,
     "issue_cause": np.uint8,
     "issue_blocker": np.int32,
+    "assumed": np.bool_,
 }
 ARRAYS = ("begins", *_COLUMNS, "met", "origin_start", "origin", "totals")
 

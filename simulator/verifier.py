@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -214,6 +215,8 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
             yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
     elif row.opcode == Opcode.DIRECT:
         yield from _direct_violations(program, index, row)
+    elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
+        yield from _indexed_violations(program, index, row)
     for operand in row.operands:
         written = operand.space == Space.DRAM and operand.access & Access.WRITE
         if written and not program.arguments[operand.target].written:
@@ -231,6 +234,34 @@ def _direct_violations(program: TileProgram, index: int, row: Instruction) -> It
             yield f"{label} has an operand that is not one load or store of an element per iteration"
         elif operand.shape[0] > row.extent[0]:
             yield f"{label} accesses {operand.shape[0]} elements in {row.extent[0]} iterations"
+
+
+def _indexed_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    """Indices, what is moved, and last the memory, with a walker for each of its axes."""
+    label, info = _label(program, index), program.ops[row.op].indexed
+    if info is None:
+        yield f"{label} does not say what its indices mean"
+        return
+    count, moved = len(info.index_dims), row.operands[len(info.index_dims) : -1]
+    least = 1 if row.opcode == Opcode.GATHER else 0  # what is scattered may be one number
+    if len(row.operands) <= count or not least <= len(moved) <= 1:
+        yield f"{label} has {len(row.operands)} operands, {count} of them indices"
+        return
+    memory = row.operands[-1]
+    if memory.space != Space.DRAM or any(operand.access != Access.READ for operand in row.operands[:count]):
+        yield f"{label} must read its indices, and have its places in DRAM"
+    wanted = (Access.READ,) if row.opcode == Opcode.GATHER else (Access.WRITE, Access.READ_WRITE)
+    if memory.access not in wanted:
+        yield f"{label} has {memory.access.name} places"
+    if len(info.axes) != len(memory.shape) or {-1 - code for code in info.axes if code < 0} != set(range(count)):
+        yield f"{label} walks {info.axes} in {len(memory.shape)} axes with {count} indices"
+        return
+    for axis, code in enumerate(info.axes):
+        if code >= len(row.extent) or (code >= 0 and memory.shape[axis] != row.extent[code]):
+            yield f"{label} walks axis {axis} of {memory.shape} along dim {code} of {row.extent}"
+    for operand, dims in zip(row.operands, info.index_dims, strict=False):
+        if any(dim >= len(row.extent) for dim in dims) or _elements(operand) != math.prod(row.extent[d] for d in dims):
+            yield f"{label} has {_elements(operand)} indices along dims {dims} of {row.extent}"
 
 
 def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 def builtin(registry: Registry) -> None:
     """Registers everything shipped. The journey calls it once, for the default registry."""
-    for family in ("creation", "reversal", "special"):
+    for family in ("creation", "indexing", "reversal", "special"):
         importlib.import_module(f"templates.{family}").register(registry)

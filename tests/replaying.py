@@ -9,6 +9,7 @@ import torch
 
 from simulator.trace import Trace
 from tests.flow import Flow
+from workbench.ir import TensorType
 from workbench.mlir.replay import replay
 from workbench.mlir.runtime import allocate
 
@@ -19,14 +20,14 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
     base = {view.value: view.base for view in lowered.views}
     storages: dict[str, torch.Tensor] = {}
     for slot, tensor in zip(lowered.captured.inputs, inputs, strict=True):
-        storages[slot.value] = _flat(allocate(lowered.types[slot.value]).copy_(tensor.detach()))
+        storages[slot.value] = _flat(_laid_out(tensor.detach(), lowered.types[slot.value]))
     for index, launch in enumerate(made.scheduled.launches.launches):
         for value in launch.arguments:
             owner = base.get(value, value)
             if owner not in storages:
                 storages[owner] = _flat(allocate(lowered.types[owner]))
-                _poison(storages[owner])
-        arguments = [_array(storages[base.get(value, value)]) for value in launch.arguments]
+                storages[owner].view(torch.uint8).fill_(0xFF)  # not a number, or a number nobody expects
+        arguments = [_memory(storages[base.get(value, value)]) for value in launch.arguments]
         rows = np.flatnonzero(trace.launch == index)
         kernel = next(kernel for kernel in made.scheduled.kernels if kernel.kernel == launch.kernel)
         replay(kernel, arguments, trace.start[rows].tolist(), trace.done[rows].tolist())
@@ -37,16 +38,21 @@ def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[t
     return out
 
 
+def _laid_out(tensor: torch.Tensor, kind: TensorType) -> torch.Tensor:
+    """A copy in the recorded layout; of elements that share their place each is the same."""
+    copy = allocate(kind)
+    for axis, (extent, stride) in enumerate(zip(kind.shape, kind.strides, strict=True)):
+        if extent > 1 and not stride:
+            tensor, copy = tensor.narrow(axis, 0, 1), copy.narrow(axis, 0, 1)
+    copy.copy_(tensor)
+    return copy
+
+
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's whole storage, offset included."""
     return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
 
 
-def _poison(storage: torch.Tensor) -> None:
-    """Bytes that no result has by chance: as a float not a number."""
-    storage.view(torch.uint8).fill_(1 if storage.dtype == torch.bool else 0xFF)
-
-
-def _array(storage: torch.Tensor) -> np.ndarray:
-    """The memory as numpy sees it, which knows no bf16."""
-    return storage.view(torch.uint16).numpy() if storage.dtype == torch.bfloat16 else storage.numpy()
+def _memory(storage: torch.Tensor) -> np.ndarray:
+    """The same memory as numpy says it: bf16 as its bits."""
+    return (storage.view(torch.uint16) if storage.dtype == torch.bfloat16 else storage).numpy()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.errors import WorkbenchError as WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.ir import Bound
 
 
 class NotYet(WorkbenchError, NotImplementedError):
@@ -409,3 +413,15 @@ class ConversionFailed(WorkbenchError):
 
 class ConversionResult(WorkbenchError, TypeError):
     """A registered conversion did not return what stands for its node."""
+
+
+class IndexOutOfRange(WorkbenchError, IndexError):
+    """An index that a tensor holds lies outside of what it chooses from."""
+
+    def __init__(self, bound: Bound, index: int) -> None:
+        self.bound, self.index = bound, index
+        below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
+        super().__init__(
+            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected {bound.low} "
+            f"to {bound.high - 1}{below}. Give it indices in that range: a kernel is not launched with others"
+        )

@@ -3,10 +3,24 @@
 from typing import TYPE_CHECKING
 
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.graph import Arg, AtenGraph, Input, Literal, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
+from workbench.ir.graph import (
+    Arg,
+    AtenGraph,
+    Input,
+    Literal,
+    Mutation,
+    Node,
+    Numbers,
+    Origin,
+    Ref,
+    Sequence,
+    TensorType,
+    Tree,
+)
 from workbench.ir.kernels import (
     HOST,
     Absorbed,
+    Bound,
     Folded,
     Fusion,
     Hook,
@@ -34,6 +48,7 @@ __all__ = [
     "Absorbed",
     "Arg",
     "AtenGraph",
+    "Bound",
     "Folded",
     "Fusion",
     "Hook",
@@ -49,6 +64,7 @@ __all__ = [
     "Mapping",
     "Mutation",
     "Node",
+    "Numbers",
     "Origin",
     "RecordFormatError",
     "Ref",

@@ -6,12 +6,17 @@ or a (nested) tuple of arguments, in the order of the overload's schema.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from workbench.ir import codec
 
-FORMAT, VERSION = "aten-workbench/aten-graph", 1
+FORMAT, VERSION = "aten-workbench/aten-graph", 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,23 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbers:
+    """The integers that an input held when it was traced: addresses may follow from them, so they are kept."""
+
+    value: str
+    packed: str
+    """Its elements in the order they lie in memory, as little-endian int64, deflated, in base 64."""
+
+    @staticmethod
+    def of(value: str, numbers: npt.NDArray[np.int64]) -> Numbers:
+        return Numbers(value, base64.b64encode(zlib.compress(numbers.astype("<i8").tobytes())).decode())
+
+    @property
+    def array(self) -> npt.NDArray[np.int64]:
+        return np.frombuffer(zlib.decompress(base64.b64decode(self.packed)), "<i8").astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
 class AtenGraph:
     """One functional graph of ATen calls: the only thing later stages know of the user's program."""
 
@@ -165,6 +187,8 @@ class AtenGraph:
     capture: str = "dynamo"
     input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""
+    numbers: tuple[Numbers, ...] = ()
+    """Of the inputs of i64 and i32 that had data: no other input's numbers are in a record."""
 
     def node(self, name: str) -> Node:
         for node in self.nodes:

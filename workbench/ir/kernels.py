@@ -7,9 +7,9 @@ from typing import Final
 
 from simulator.program import TileProgram
 from workbench.ir import codec
-from workbench.ir.graph import AtenGraph, Node, TensorType
+from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 2
+FORMAT, VERSION = "aten-workbench/kernel-graph", 3
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""
@@ -44,6 +44,20 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """Indices that a kernel is given: each at least `low` and less than `high`, or it would leave its tensor."""
+
+    value: str
+    low: int
+    high: int
+    node: str
+    argument: str
+    """What the overload's schema calls the indices."""
+    place: str
+    """The user's line."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A set of nodes that become one MLIR function. `inputs` and `outputs` are values, in ABI order."""
 
@@ -53,6 +67,8 @@ class Kernel:
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: tuple[Bound, ...] = ()
+    """What is checked before each launch: a kernel itself never aborts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +242,9 @@ class Launches:
     """Bytes that must be there: the highest that any storage takes."""
     storages: tuple[Storage, ...]
     """Every value that is no view, those that stay for the whole journey first."""
+    numbers: tuple[Numbers, ...] = ()
+    """What the tensors that indices are read from held when they were traced, each under every argument's name that is
+    a view of it."""
 
 
 @dataclass(frozen=True, slots=True)

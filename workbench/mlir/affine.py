@@ -22,13 +22,14 @@ class Range:
     high: int
 
 
-def compile_map(indexing: ir.AffineMap) -> list[Compiled]:
-    """A Python function for each result of a map, from the values of its dims, then of its symbols."""
-    return [compile_expr(expr, indexing.n_dims) for expr in indexing.results]
+def compile_map(op: ir.Operation) -> list[Compiled]:
+    """For each result of an op's map, a Python function from the op's operands, dims and then symbols, to its value."""
+    found = affine_map(op)
+    return [compile_expr(expr, found.n_dims) for expr in found.results]
 
 
 def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
-    """A Python function from the map's operands to the expression's value; `dims` of them come before the symbols."""
+    """A Python function from the map's dims, of which there are so many, and then its symbols to the value."""
     if isinstance(expr, ir.AffineConstantExpr):
         constant = expr.value
         return lambda dims: constant
@@ -36,8 +37,8 @@ def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
         position = expr.position
         return lambda dims: dims[position]
     if isinstance(expr, ir.AffineSymbolExpr):
-        symbol = dims + expr.position
-        return lambda dims: dims[symbol]
+        after = dims + expr.position
+        return lambda dims: dims[after]
     left, right = compile_expr(expr.lhs, dims), compile_expr(expr.rhs, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return lambda dims: left(dims) + right(dims)
@@ -50,15 +51,13 @@ def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
     return lambda dims: -(-left(dims) // right(dims))
 
 
-def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range], symbols: Sequence[Range] = ()) -> Range:
-    """Bounds of the expression when each dim and symbol lies in its range (each taken on its own)."""
+def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range]) -> Range:
+    """Bounds of the expression when each dim lies in its range (each taken on its own)."""
     if isinstance(expr, ir.AffineConstantExpr):
         return Range(expr.value, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
         return dims[expr.position]
-    if isinstance(expr, ir.AffineSymbolExpr):
-        return symbols[expr.position]
-    left, right = (range_of_expr(side, dims, symbols) for side in (expr.lhs, expr.rhs))
+    left, right = range_of_expr(expr.lhs, dims), range_of_expr(expr.rhs, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return Range(left.low + right.low, left.high + right.high)
     if isinstance(expr, ir.AffineModExpr):
@@ -95,9 +94,8 @@ def range_of(value: Value) -> Range:
     constant = constant_of(value)
     if constant is not None:
         return Range(constant, constant)
-    given, indexing = [range_of(operand) for operand in op.operands], affine_map(op)
-    dims, symbols = given[: indexing.n_dims], given[indexing.n_dims :]
-    results = [range_of_expr(expr, dims, symbols) for expr in indexing.results]
+    dims = [range_of(operand) for operand in op.operands]
+    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
     if op.name == "affine.max":
         return Range(max(each.low for each in results), max(each.high for each in results))
     return Range(min(each.low for each in results), min(each.high for each in results))

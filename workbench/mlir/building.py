@@ -51,6 +51,20 @@ class NodeBuilder:
             raise errors.BuilderArgument(f"{self.overload} has no argument {name!r}; its arguments are {known}")
         return self.arguments[name]
 
+    def tensor(self, name: str) -> Value:
+        """An argument that is a tensor."""
+        given = self[name]
+        if not isinstance(given, ir.Value):
+            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no tensor")
+        return given
+
+    def integer(self, name: str) -> int:
+        """An argument that is a whole number."""
+        given = self[name]
+        if not isinstance(given, int):
+            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no whole number")
+        return given
+
     @property
     def type(self) -> ir.RankedTensorType:
         """The MLIR type of the (first) result."""

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from simulator.program import MAX_RANK, Access, Operand, Space
 from workbench.errors import DataDecides, not_yet
-from workbench.mlir.affine import affine_map, compile_map, constant_of
+from workbench.mlir.affine import compile_expr, compile_map, constant_of
 from workbench.mlir.bindings import (
     Index,
     Value,
@@ -149,7 +149,7 @@ class Evaluator:
         self, op: ir.Operation, name: str, operands: list[Value], choose: Callable[[Number, Number], Number]
     ) -> Callable[[State], Number]:
         reads = [self.read(operand) for operand in operands]
-        results = compile_map(ir.AffineMapAttr(op.attributes[name]).value)
+        results = [compile_expr(expr) for expr in ir.AffineMapAttr(op.attributes[name]).value.results]
         return lambda state: reduce(choose, [result([read(state) for read in reads]) for result in results])
 
     def loop(self, op: ir.Operation) -> Step:
@@ -210,7 +210,7 @@ class Evaluator:
 
     def index(self, op: ir.Operation) -> Step:
         operands = [self.read(operand) for operand in op.operands]
-        results = compile_map(affine_map(op))
+        results = compile_map(op)
         target = self.new_index(op.results[0])
         choose = larger if op.name == "affine.max" else smaller
 

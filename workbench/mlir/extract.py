@@ -10,7 +10,7 @@ looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +32,13 @@ from simulator.program import (
     Space,
     TileProgram,
 )
+from workbench.errors import not_yet
 from workbench.mlir import direct
 from workbench.mlir.bindings import Value, element_bytes, function_of, integer, space_of
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
 from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
+from workbench.mlir.indexed import IndexedOp, shift
 from workbench.mlir.instructions import Description, class_counts, describe, lane_of
 from workbench.mlir.origins import origins_of
 
@@ -118,15 +120,37 @@ class _Extractor(Evaluator):
         if not description.origins:
             description = replace(description, origins=self._origins(op))
         places = [self.box_of[value] for value in description.memrefs]
-        number = self._op_info(op, description.class_counts)
+        number = self._op_info(op, description.class_counts, description.indexed)
         accesses = description.accesses
+        chosen = self._chosen(description.indexed) if description.indexed else None
 
         def run(state: State) -> None:
             boxes = [state.boxes[place] for place in places]
+            if chosen is not None:
+                boxes[-1] = chosen(state, boxes[-1], description.extent([box.shape for box in boxes]))
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
             self._emit(description, number, tuple(state.counters), boxes, operands)
 
         return run
+
+    def _chosen(self, indexed: IndexedOp) -> Callable[[State, Box, tuple[int, ...]], Box]:
+        """What an indexed op may touch of its memory: along an axis that an index chooses from, all there is."""
+        block = indexed.op.regions[0].blocks[0]
+        starts = [
+            None if place.operand >= 0 else shift(place.value, block, self.read) for place in indexed.places
+        ]  # fmt: skip
+
+        def box(state: State, whole: Box, extent: tuple[int, ...]) -> Box:
+            offset, shape, strides = whole.offset, list[int](), list[int]()
+            for axis, (place, start) in enumerate(zip(indexed.places, starts, strict=True)):
+                if start is not None:
+                    offset += start(state) * whole.strides[axis]
+                if indexed.walks(place):
+                    shape.append(whole.shape[axis] if start is None else extent[place.loop])
+                    strides.append(whole.strides[axis])
+            return replace(whole, offset=offset, shape=tuple(shape), strides=tuple(strides))
+
+        return box
 
     def access(self, op: ir.Operation) -> Step:
         """One element: noted when a whole loop is evaluated, an instruction of its own otherwise."""
@@ -172,8 +196,9 @@ class _Extractor(Evaluator):
 
         return run
 
-    def _op_info(self, op: ir.Operation, counts: tuple[int, ...]) -> int:
-        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts))
+    def _op_info(self, op: ir.Operation, counts: tuple[int, ...], indexed: IndexedOp | None = None) -> int:
+        meaning = indexed.indexed if indexed else None
+        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts, indexed=meaning))
         return len(self.builder.ops) - 1
 
     def _origins(self, op: ir.Operation) -> tuple[int, ...]:
@@ -196,7 +221,11 @@ class _Extractor(Evaluator):
         boxes: list[Box],
         operands: tuple[Operand, ...],
     ) -> None:
-        extent, reduction = _within_rank(description.extent([box.shape for box in boxes]), description.reduction)
+        extent, reduction = description.extent([box.shape for box in boxes]), description.reduction
+        if description.indexed is not None:
+            extent = _innermost(extent, description.indexed.skipped)
+        else:
+            extent, reduction = _within_rank(extent, reduction)
         opcode = description.opcode(operands)
         vector = opcode == Opcode.VECTOR
         if description.zeroes:
@@ -262,6 +291,13 @@ def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ..
     kept = [dim for dim, size in enumerate(extent) if size != 1]
     mask = sum(1 << place for place, dim in enumerate(kept) if reduction >> dim & 1)
     return tuple(extent[dim] for dim in kept), mask
+
+
+def _innermost(extent: tuple[int, ...], skipped: int) -> tuple[int, ...]:
+    """The space of a gather or scatter without its outer loops, which must have been walked one by one."""
+    if any(size != 1 for size in extent[:skipped]):
+        raise not_yet(f"Moving {extent} elements by index at once", f"Tile its first {skipped} dims to one each.")
+    return extent[skipped:]
 
 
 def _lines(text: str, context: ir.Context) -> list[int]:

@@ -13,6 +13,7 @@ from torch_mlir import ir
 from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
 from workbench.mlir.bindings import Value, maker, segments
+from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.origins import origins_of
 from workbench.mlir.payload import axis_loops, indexing_maps, iterators, matmul_loops, role_of
 
@@ -33,6 +34,8 @@ class Description:
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
+    indexed: IndexedOp | None = None
+    """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
@@ -41,6 +44,8 @@ class Description:
     def opcode(self, operands: Sequence[Operand]) -> Opcode:
         if self.role == "contraction":
             return Opcode.MATMUL
+        if self.indexed is not None:
+            return Opcode.SCATTER if self.indexed.writes else Opcode.GATHER
         if self.role != "copy":
             return Opcode.VECTOR
         source, target = operands[0].space, operands[1].space
@@ -64,18 +69,29 @@ def describe(op: ir.Operation) -> Description:
         memrefs.append(value)
         accesses.append(_access(op, position) if position >= inputs else Access.READ)
     order = _matmul_order(op) if role == "contraction" else range(len(kinds))
+    indexed = read_indexed(op)
+    if indexed is not None:
+        memrefs.append(indexed.memref)
+        accesses.append(_access_at(indexed))
     return Description(
         role,
         tuple(memrefs),
         tuple(accesses),
         class_counts(op.regions[0].blocks[0].operations)
-        if role not in ("contraction", "copy")
+        if role not in ("contraction", "copy") and indexed is None
         else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
         tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
+        indexed,
     )
+
+
+def _access_at(indexed: IndexedOp) -> Access:
+    if not indexed.writes:
+        return Access.READ
+    return Access.READ_WRITE if indexed.combiner else Access.WRITE
 
 
 def _is_zero(value: Value) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from torch_mlir import ir
 
 from workbench.errors import ReplayError
-from workbench.mlir.affine import affine_map, compile_expr, compile_map, loop_bounds
+from workbench.mlir.affine import compile_expr, compile_map, loop_bounds
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.elementwise import (
     COMBINERS,
@@ -30,6 +30,7 @@ from workbench.mlir.elementwise import (
     Element,
     Function,
 )
+from workbench.mlir.indexed import accesses_in
 
 Counters: TypeAlias = Sequence[int]
 """Iteration number of each loop around an op, outermost first."""
@@ -38,10 +39,10 @@ _PRODUCTS: Final = ("arith.mulf", "arith.muli")
 
 
 def read_ops(text: str, name: str) -> dict[int, LinalgOp]:
-    """The linalg ops of a module by their 1-based line in its text."""
+    """The linalg ops of a module by their 1-based line in its text, without gathers and scatters."""
     module = parse(text, name=name)
     run_passes(module, "func.func(linalg-generalize-named-ops)")
-    found = [item for item in operations(module.operation) if item.name == "linalg.generic"]
+    found = [item for item in operations(module.operation) if item.name == "linalg.generic" and not accesses_in(item)]
     # Generalizing keeps an op's location, and the location of an op of this text is its line.
     return {line_of(item.location) or 0: LinalgOp(module, item) for item in found}
 
@@ -255,7 +256,7 @@ def _apply(operation: ir.Operation, operands: list[Array]) -> Array:
     if name == "arith.constant":
         return np.asarray(_constant(operation), element.values)
     if name in ("affine.apply", "affine.min", "affine.max"):
-        choices = [np.asarray(compiled(operands)) for compiled in compile_map(affine_map(operation))]  # type: ignore[arg-type]
+        choices = [np.asarray(made(operands)) for made in compile_map(operation)]  # type: ignore[arg-type]
         return (np.maximum if name == "affine.max" else np.minimum).reduce(np.broadcast_arrays(*choices))
     if name == "arith.bitcast":
         return operands[0].view(element.values)

@@ -21,6 +21,7 @@ from workbench.ir import Mapping, Snapshot
 from workbench.mlir import payload as payloads
 from workbench.mlir.bindings import copy, integer, named, shape_of
 from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.gathers import split_gathers
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
@@ -196,6 +197,7 @@ def _copy_left_over(module: ir.Module, options: dict[str, str]) -> None:
 _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
     "npu-copy-left-over": _copy_left_over,
     "npu-generalize-thin": _generalize_thin,
+    "npu-split-gathers": lambda module, options: split_gathers(module),
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,
     "npu-attach-schedule": _attach_schedule,

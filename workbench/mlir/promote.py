@@ -32,6 +32,7 @@ from workbench.mlir.bindings import (
     space_of,
 )
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
+from workbench.mlir.indexed import accesses_in
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
 from workbench.mlir.payload import linalg_ops, role_of
 
@@ -59,7 +60,8 @@ class _Promoter:
 
     def __init__(self, function: ir.Operation, buffers: int) -> None:
         self.entry = function.regions[0].blocks[0]
-        self.first = self.entry.operations[0]
+        # Buffers go before the first op that stays: intermediates that stand at the top become buffers themselves.
+        self.first = next(op for op in self.entry.operations if op.operation.name != "memref.alloc")
         self.buffers = buffers
         self.allocated: list[Value] = []
 
@@ -84,7 +86,8 @@ class _Promoter:
             value = op.results[0]
             if space_of(value) != DRAM:
                 continue
-            slots = self.buffers if any(role_of(user) == "contraction" for user in _linalg_users(value)) else 1
+            moved = any(role_of(user) == "contraction" or accesses_in(user) for user in _linalg_users(value))
+            slots = self.buffers if moved else 1
             with ir.InsertionPoint(op), op.location:
                 tile = self.buffer(value, op.block, slots)
             replace(value, tile)

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.boxes import box_of, overlap
+from simulator.indexed import INDEXED
 from simulator.program import Access, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
 from workbench.errors import ReplayError
 from workbench.ir import ScheduledKernel
+from workbench.mlir.chosen import ChosenOp, read_chosen
 from workbench.mlir.elementwise import Array, Element
 from workbench.mlir.interpret import AccessLoop, LinalgOp, read_loops, read_ops
 
-_MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT)
+_MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT, *INDEXED)
 _POISON = 0xFF
 """Bytes of scratchpad nobody has written: as a float of any width they are not a number."""
 
@@ -40,7 +42,8 @@ def replay(
     """
     program = kernel.program
     machine = _Memory(program, storages)
-    ops = _Ops(read_ops(kernel.mlir, kernel.kernel), read_loops(kernel.mlir, kernel.kernel))
+    text, name = kernel.mlir, kernel.kernel
+    ops = _Ops(read_ops(text, name), read_loops(text, name), read_chosen(text, name))
     pending: dict[int, _Pending] = {}
     for index, ending in _events(list(starts), list(ends)):
         instruction = program.instruction(index)
@@ -127,6 +130,7 @@ class _Ops:
 
     linalg: dict[int, LinalgOp]
     loops: dict[int, AccessLoop]
+    chosen: dict[int, ChosenOp]
 
 
 def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
@@ -134,8 +138,13 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
     info = program.ops[instruction.op]
     if instruction.opcode not in _MOVED_OR_COMPUTED:
         raise ReplayError(f"instruction {index} is a {instruction.opcode.name}: replay does not execute these yet")
+    name = f"instruction {index}, {info.name} at line {info.line}"
     if instruction.opcode == Opcode.DIRECT:
-        return _begin_loop(f"instruction {index}, {info.name} at line {info.line}", info.line, instruction, memory, ops)
+        return _begin_loop(name, info.line, instruction, memory, ops)
+    if instruction.opcode in INDEXED:
+        return _begin_chosen(
+            f"instruction {index}, {info.name} at line {info.line}", info.line, instruction, memory, ops
+        )
     if info.line not in ops.linalg:
         raise ReplayError(f"instruction {index} names {info.name} at line {info.line}, where no linalg op stands")
     op = ops.linalg[info.line]
@@ -157,9 +166,24 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
     try:
         values = op.execute(tiles, instruction.iteration)
     except ReplayError as error:
-        raise ReplayError(f"instruction {index}, {info.name} at line {info.line}: {error}") from None
+        raise ReplayError(f"{name}: {error}") from None
     first = len(op.elements) - op.outputs
     return _Pending(instruction.operands[first:], op.elements[first:], tuple(values), late)
+
+
+def _begin_chosen(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
+    """A gather or a scatter: what it leaves in the one operand that it writes."""
+    if line not in ops.chosen:
+        raise ReplayError(f"{name}: no gather or scatter stands there")
+    op, operands = ops.chosen[line], instruction.operands
+    if len(op.elements) != len(operands):
+        raise ReplayError(f"{name} has {len(operands)} operands, its op {len(op.elements)}")
+    tiles = [memory.read(operand, element) for operand, element in zip(operands, op.elements, strict=True)]
+    try:
+        values = op.execute(tiles, instruction.extent)
+    except ReplayError as error:
+        raise ReplayError(f"{name}: {error}") from None
+    return _Pending((operands[op.written],), (op.elements[op.written],), (values,), False)
 
 
 def _begin_loop(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import torch
 
-from workbench.errors import NativeInputError
-from workbench.ir import Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.errors import IndexOutOfRange, NativeInputError
+from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.mlir.native_store import NativeStore
@@ -87,6 +87,7 @@ class _Step:
     kernel: Callable[[], Runs]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: tuple[Bound, ...]
 
 
 NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
@@ -108,7 +109,9 @@ class NativeProgram:
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
-        self._steps = tuple(_Step(kernels[kernel.name], kernel.inputs, kernel.outputs) for kernel in lowered.kernels)
+        self._steps = tuple(
+            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
+        )
         self._dropped_after = self._last_uses()
         self._empty = self._without_maker()
 
@@ -159,6 +162,8 @@ class NativeProgram:
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
             live |= {name: allocate(self._types[name]) for name in self._empty}
             for step, dropped in zip(self._steps, self._dropped_after, strict=True):
+                for bound in step.bounds:
+                    _check_indices(bound, self._tensor(bound.value, live))
                 for name in (self._base.get(name, name) for name in step.outputs):
                     if name not in live:  # a result that is put together has a storage before all its parts are made
                         live[name] = allocate(self._types[name])
@@ -224,6 +229,14 @@ class NativeProgram:
             if name not in kept:
                 dropped[index].append(name)
         return tuple(map(tuple, dropped))
+
+
+def _check_indices(bound: Bound, index: torch.Tensor) -> None:
+    """Raises `IndexOutOfRange` before a kernel would read or write beside its tensor."""
+    if index.numel():
+        low, high = (int(each) for each in torch.aminmax(index))
+        if low < bound.low or high >= bound.high:
+            raise IndexOutOfRange(bound, low if low < bound.low else high)
 
 
 def allocate(kind: TensorType) -> torch.Tensor:

@@ -7,7 +7,8 @@ line, and all of them are raised together, so that a hand-written kernel is mend
 
 The form: one function over DRAM memrefs of static shape and strides; loops and branches; index and scalar
 arithmetic; scratchpad buffers of static size; views of memrefs; `linalg.copy` for every movement; every other
-linalg op on scratchpad memrefs only; single elements by `memref.load` and `memref.store`; `npu.*`.
+linalg op on scratchpad memrefs only; single elements by `memref.load` and `memref.store`; gathers and scatters, linalg
+ops whose body is one such access (see `indexed`); `npu.*`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch_mlir import ir
 from workbench.errors import Problem, ScheduledFormError
 from workbench.mlir.context import line_of, parse
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
+from workbench.mlir.indexed import ACCESSES, NotIndexed, read_indexed
 
 _ALLOWED = frozenset({
     "func.func", "func.return",
@@ -85,6 +87,8 @@ def _walk(operation: ir.Operation, *, inside_linalg: bool) -> Iterator[tuple[ir.
 def _check(operation: ir.Operation, inside_linalg: bool) -> Iterator[str]:
     name, dialect = operation.name, operation.name.split(".")[0]
     if inside_linalg:
+        if name in ACCESSES:  # checked with the linalg op, which must be a gather or a scatter as a whole
+            return
         if dialect not in _SCALAR_DIALECTS and name not in _ALLOWED_IN_BODY:
             yield f"{name} cannot stand in a linalg body: allowed are index, arith and math, {_ALLOWED_IN_BODY_TEXT}"
         yield from _scalars_only(operation)
@@ -173,6 +177,13 @@ def _check_copy(operation: ir.Operation) -> Iterator[str]:
 
 
 def _check_linalg(operation: ir.Operation) -> Iterator[str]:
+    try:
+        indexed = read_indexed(operation)
+    except NotIndexed as error:
+        yield f"{operation.name} loads or stores in its body, and is neither a gather nor a scatter: {error}"
+        return
+    if indexed is not None and memory_space(indexed.memref.type) != DRAM:
+        yield f"{operation.name} chooses places of {indexed.memref.type}: indices choose from DRAM only"
     for index, value in enumerate(operation.operands):
         kind = value.type
         if isinstance(kind, ir.MemRefType):

@@ -2,7 +2,7 @@
 
 A kernel makes exactly one value, unless it is opaque. Five kinds exist, by what anchors them:
 
-elementwise   pointwise ops over one iteration space
+elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
 contraction   one matrix product, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
@@ -60,7 +60,7 @@ class Candidate:
 
 
 def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
-    """pointwise, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
+    """pointwise, gather, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
     found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
@@ -158,12 +158,24 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
-OPAQUE, TILE, CREATION = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"creation"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | CREATION
+OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
+CREATION = frozenset({"creation"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | GATHER | CREATION
+
+IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
 
 ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
+    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "what a gather reads is made before it"),
+    Rule(
+        "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group.nodes, group.types, group.classes),
+        "a gather fills the tile of the pointwise op that reads it",
+    ),
+    Rule(
+        "gather into a reduction", GATHER, REDUCTION, _reduction_space,
+        "a gather fills the tile of the reduction that reads it",
+    ),
     Rule("elementwise chain", POINTWISE, POINTWISE, _one_space, "pointwise ops over one shape run in one pass"),
     Rule(
         "reduction prologue", POINTWISE, REDUCTION, _reduction_space,
@@ -187,7 +199,7 @@ RULES: tuple[Rule, ...] = (
         "a reduction does not follow a product in one kernel",
     ),
     Rule(
-        "producer into product", POINTWISE | REDUCTION, CONTRACTION,
+        "producer into product", POINTWISE | REDUCTION | GATHER, CONTRACTION,
         _never(
             "a product reads each element of its operands once for every tile of the other operand: making the "
             "operand inside would compute it again each time, or need a whole panel of it kept in the scratchpad, "
@@ -217,7 +229,7 @@ RULES: tuple[Rule, ...] = (
         "a template has a kernel of its own",
     ),
     Rule(
-        "before a template", REDUCTION | CONTRACTION, TILE,
+        "before a template", REDUCTION | CONTRACTION | GATHER, TILE,
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
@@ -226,9 +238,9 @@ RULES: tuple[Rule, ...] = (
         "what follows from where an element stands is computed where it is read",
     ),
     Rule(
-        "creation before a product or a template", CREATION, CONTRACTION | TILE,
-        _never("a product and a template read their operands from memory"),
-        "an operand of a product or a template is made before it",
+        "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
+        _never("a product, a gather and a template read their operands from memory"),
+        "an operand of a product, a gather or a template is made before it",
     ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
@@ -245,6 +257,9 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     whole = Candidate(tuple(nodes), types, classes)
     if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
+    made = {value for node in whole.nodes for value in node.results}
+    if any(made.intersection(node.operands) for node in whole.of("gather")):
+        return IN_MEMORY
     if whole.of("tile") and whole.of("creation"):
         return "a template's hooks have its own tiles at hand, and make none"
     group = Candidate(tuple(node for node in whole.nodes if node not in whole.of("creation")), types, classes)

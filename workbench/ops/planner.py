@@ -9,10 +9,10 @@ and smaller ones fit into the gaps that larger ones leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from workbench.ir import KernelGraph, Launch, Launches, Storage, TensorType
+from workbench.ir import KernelGraph, Launch, Launches, Numbers, Storage, TensorType
 
 ALIGNMENT = 4096
 """Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
@@ -63,7 +63,16 @@ def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
                 origins=tuple(parents[name] for name in kernel.nodes),
             )
         )
-    return Launches(tuple(launches), max((storage.end for storage in storages), default=0), storages)
+    top = max((storage.end for storage in storages), default=0)
+    return Launches(tuple(launches), top, storages, tuple(_numbers(lowered, base)))
+
+
+def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]:
+    """What indices held when they were traced, under the names by which kernels take them."""
+    known = {numbers.value: numbers for numbers in lowered.captured.numbers}
+    for value in dict.fromkeys(bound.value for kernel in lowered.kernels for bound in kernel.bounds):
+        if (owner := base.get(value, value)) in known:
+            yield replace(known[owner], value=value)
 
 
 def lifetimes(lowered: KernelGraph) -> list[Lifetime]:

@@ -6,13 +6,13 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, Sequence, TensorType, Tree
+from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Numbers, Origin, Ref, Sequence, TensorType, Tree
 from workbench.ops.blame import graph_break
 from workbench.ops.convert import convert
 from workbench.ops.literals import to_arg, to_type
@@ -118,8 +118,28 @@ def record(
         mutations=mutations,
         capture=capture,
         input_tree=input_tree,
+        numbers=tuple(_numbers(names[id(slot.tensor)], slot.tensor) for slot in ordered if _may_index(slot.tensor)),
     )
     return Recorded(made, tuple(ordered))
+
+
+INDICES: Final = 1 << 20
+"""Elements up to which an integer input is taken for indices and kept: 8 MB before they are packed."""
+
+
+def _may_index(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.int64, torch.int32) and tensor.device.type == "cpu" and 0 < _span(tensor) <= INDICES
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Elements of memory from a tensor's first to its last."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return 1 + sum((extent - 1) * stride for extent, stride in steps) if tensor.numel() else 0
+
+
+def _numbers(name: str, tensor: torch.Tensor) -> Numbers:
+    flat = tensor.detach().as_strided((_span(tensor),), (1,))
+    return Numbers.of(name, flat.to(torch.int64).numpy())
 
 
 def _refuse_symbols(name: str, node: torch.fx.Node) -> None:

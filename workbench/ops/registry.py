@@ -28,10 +28,10 @@ V = TypeVar("V", bound=Callable[..., object])
 ROUTES: Final = ("template", "builder", "conversion", "executor")
 """What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
 
-KINDS: Final = ("elementwise", "creation", "reduction", "contraction", "tile", "opaque")
-"""What an op is to the fusion rules. An opaque op gets a kernel of its own. A tile op is a template that takes
-pointwise neighbours into its kernel, by its prologue and epilogue hooks. A creation op reads no tensor, and is made
-again for each of its readers."""
+KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction", "tile", "opaque")
+"""What an op is to the fusion rules. A creation op reads no tensor, and is made again for each of its readers. A gather
+is elementwise to what follows it, and needs what it reads in memory, as a whole. An opaque op gets a kernel of its own.
+A tile op is a template that takes pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
 
 
 @dataclass(frozen=True, slots=True)

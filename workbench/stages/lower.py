@@ -17,6 +17,7 @@ from workbench import errors
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
+from workbench.ops.bounds import bounds_of, check_traced
 from workbench.ops.choices import choice_of
 from workbench.ops.creations import at_their_readers
 from workbench.ops.decompose import expand, reading
@@ -65,6 +66,7 @@ def lower(
     choice = choice_of(fusion, work.named())
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
     kernels = _kernels(grouping, frozenset(item.node.name for item in work.items if item.route == "host"))
+    check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
 
@@ -269,7 +271,9 @@ def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
         names = tuple(node.name for node in members)
         kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
         name = _kernel_name(index, members, hosted=kind == HOST)
-        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results))
+        checked = members if kind != HOST else ()  # PyTorch checks what it computes
+        bounds = tuple(bound for node in checked for bound in bounds_of(node, grouping.types))
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, bounds))
     _check_order(kernels)
     return tuple(kernels)
 

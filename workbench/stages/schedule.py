@@ -28,6 +28,7 @@ from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
+from workbench.mlir.gathers import holds_gathers
 from workbench.mlir.handwritten import written_kernel
 from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore
@@ -251,12 +252,17 @@ def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> Pas
     trace.run("open thin products", "npu-generalize-thin")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    gathers = holds_gathers(trace.module)
+    if gathers:
+        trace.run("take gathers apart", "npu-split-gathers")
     if not linalg_ops(trace.module):
         trace.run("copy what is left", "npu-copy-left-over")
     trace.run("name the ops", "npu-tag")
     if split:
         trace.run("recompute per pass", "npu-recompute")
         trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+        if gathers:
+            trace.run("take gathers apart", "npu-split-gathers")
         trace.run("name the ops", "npu-tag")
     return trace
 

@@ -16,11 +16,13 @@ def launched(scheduled: ScheduledProgram) -> tuple[Launched | HostCall, ...]:
     """What the simulator is given: a program with its addresses, or a call of the host, for each launch."""
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
     hosts = {step.kernel: step for step in scheduled.hosts}
+    numbers = {known.value: known.array for known in scheduled.launches.numbers}
 
     def given(launch: Launch) -> Launched | HostCall:
         if launch.kernel in hosts:
             step = hosts[launch.kernel]
             return HostCall(launch.kernel, step.bytes_in, step.bytes_out, step.flops, launch.after)
-        return Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after)
+        indices = {place: numbers[value] for place, value in enumerate(launch.arguments) if value in numbers}
+        return Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after, indices)
 
     return tuple(map(given, scheduled.launches.launches))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simulator.indexed import elements
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
@@ -151,7 +152,7 @@ def instruction_counts(program: TileProgram) -> str:
 def dram_bytes(program: TileProgram, access: Access) -> int:
     """Bytes that the program's instructions read from, or write to, DRAM."""
     touched = (program.space == Space.DRAM) & ((program.access & access) != 0)
-    sizes = program.shape.prod(axis=1) * program.element_bytes
+    sizes = elements(program) * program.element_bytes
     return int(sizes[touched].sum())
 
 

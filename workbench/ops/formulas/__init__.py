@@ -6,10 +6,20 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import creation, layout, moving, normalisation, padding, pointwise, products, reductions
+from workbench.ops.formulas import (
+    creation,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    reductions,
+)
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (creation, layout, moving, normalisation, padding, pointwise, products, reductions)
+FAMILIES = (creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()

@@ -1,0 +1,85 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+"""Builders of ops that read at places which other tensors say: embedding, index_select, gather, indexing by tensors.
+
+Each says which dim of the result walks each axis of what is read, and which axes an index chooses: see
+`workbench.mlir.gathers`. Whether indices lie in their range is checked before a kernel is launched, so none aborts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+
+from workbench.errors import not_yet
+from workbench.mlir.bindings import Value, shape_of
+from workbench.mlir.gathers import gather
+
+if TYPE_CHECKING:
+    from workbench.mlir.building import NodeBuilder
+    from workbench.ops.registry import Registry
+
+
+def embedding(op: NodeBuilder) -> Value:
+    """Row `indices[...]` of the weight."""
+    indices = op.tensor("indices")
+    rank = len(shape_of(indices))
+    return gather(op.tensor("weight"), [(indices, range(rank))], [-1, rank], op.type)
+
+
+def index_select(op: NodeBuilder) -> Value:
+    """Slices along one dim, in the order of the index."""
+    table, index = op.tensor("self"), op.tensor("index")
+    rank = len(shape_of(table))
+    dim = op.integer("dim") % max(rank, 1)
+    walk = [dim if rank else None] * len(shape_of(index))  # a number has one place, the index one element
+    return gather(table, [(index, walk)], [-1 if axis == dim else axis for axis in range(rank)], op.type)
+
+
+def pick(op: NodeBuilder) -> Value:
+    """`gather`: along one dim, an index for each element of the result; along the others, its own place."""
+    table, index = op.tensor("self"), op.tensor("index")
+    rank = len(shape_of(index))
+    dim = op.integer("dim") % max(rank, 1)
+    axes = [-1 if axis == dim else axis for axis in range(len(shape_of(table)))]
+    return gather(table, [(index, range(rank))], axes, op.type)
+
+
+def index_tensors(op: NodeBuilder) -> Value:
+    """`x[i, :, j]`: one place for all index tensors together, broadcast; slices along the dims that have none."""
+    table, given = op.tensor("self"), op["indices"]
+    assert isinstance(given, tuple)
+    indices = [(axis, each) for axis, each in enumerate(given) if isinstance(each, ir.Value)]
+    if any(ir.IntegerType(ir.RankedTensorType(each.type).element_type).width == 1 for _, each in indices):
+        raise not_yet("Indexing with a mask, whose result has a shape that data decides,", "Use torch.where.")
+    chosen = [axis for axis, _ in indices]
+    together = max(len(shape_of(each)) for _, each in indices)
+    rank = len(shape_of(table))
+    apart = chosen != list(range(chosen[0], chosen[0] + len(chosen)))
+    first = 0 if apart else chosen[0]  # where the dims of the indices stand in the result
+    axes: list[int] = []
+    for axis in range(rank):
+        before = sum(other not in chosen for other in range(axis))
+        axes.append(-1 - chosen.index(axis) if axis in chosen else before + (together if before >= first else 0))
+    walks = [(each, _aligned(each, first, together, op)) for _, each in indices]
+    return gather(table, walks, axes, op.type, wraps=True)
+
+
+def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[int | None]:
+    """The dims of the result that an index tensor walks: aligned at their ends, None where it is broadcast."""
+    shape = shape_of(index)
+    dims = range(first + together - len(shape), first + together)
+    wanted = op.result_types[0].shape
+    return [dim if extent == wanted[dim] else None for dim, extent in zip(dims, shape, strict=True)]
+
+
+def register(registry: Registry) -> None:
+    """Registers the builders of this file."""
+    for overload, builder in (
+        ("aten.embedding.default", embedding),
+        ("aten.index_select.default", index_select),
+        ("aten.gather.default", pick),
+        ("aten.index.Tensor", index_tensors),
+    ):
+        registry.builder(overload, dialect="linalg", kind="gather")(builder)

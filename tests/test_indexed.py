@@ -1,0 +1,174 @@
+"""Reading at places that tensors say: numbers, bytes, timelines, and indices that are out of range."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import workbench as wb
+from simulator.program import Opcode
+from simulator.verifier import verify
+from tests.flow import count, flow
+from tests.replaying import replayed
+from workbench.errors import IndexOutOfRange
+from workbench.ir import AtenGraph
+from workbench.stages.simulate import simulate
+
+Maker = Callable[[], torch.Tensor]
+
+
+def ints(high: int, *shape: int, low: int = 0, dtype: torch.dtype = torch.int64) -> Maker:
+    return lambda: torch.randint(low, high, shape, dtype=dtype)
+
+
+def floats(*shape: int, dtype: torch.dtype = torch.float32) -> Maker:
+    return lambda: torch.randn(shape).to(dtype)
+
+
+EMBEDDING: Callable[..., Any] = lambda w, i: F.embedding(i, w)  # noqa: E731
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
+    "embedding": (EMBEDDING, (floats(100, 96), ints(100, 50))),
+    "embedding_2d_i32": (EMBEDDING, (floats(37, 13), ints(37, 5, 7, dtype=torch.int32))),
+    "embedding_padding_idx": (
+        lambda w, i: F.embedding(i, w, padding_idx=3),
+        (floats(19, 8, dtype=torch.float16), ints(19, 3, 1, 7)),
+    ),
+    "embedding_one": (EMBEDDING, (floats(1, 1), ints(1, 1))),
+    "embedding_number": (EMBEDDING, (floats(40, 33), ints(40))),
+    "index_select": (lambda x, i: x.index_select(0, i), (floats(41, 9), ints(41, 33))),
+    "index_select_columns": (lambda x, i: x.index_select(1, i), (floats(6, 31), ints(31, 17))),
+    "index_select_middle": (lambda x, i: x.index_select(1, i), (ints(99, 3, 17, 5), ints(17, 9))),
+    "index_select_transposed": (lambda x, i: x.t().index_select(0, i) + 1, (floats(11, 13), ints(13, 33))),
+    "index_select_last_bool": (lambda x, i: x.index_select(-1, i), (ints(2, 3, 5, dtype=torch.bool), ints(5, 9))),
+    "gather": (lambda x, i: x.gather(0, i), (floats(30, 12), ints(30, 13, 7))),
+    "gather_i32": (lambda x, i: x.gather(1, i), (floats(20, 17), ints(17, 20, 3, dtype=torch.int32))),
+    "gather_middle": (lambda x, i: torch.relu(x.gather(1, i)), (floats(3, 17, 5), ints(17, 2, 9, 5))),
+    "gather_1d_bf16": (lambda x, i: x.gather(0, i), (floats(11, dtype=torch.bfloat16), ints(11, 20))),
+    "gather_expanded": (lambda x, i: x.gather(1, i.expand(9, 5)), (floats(9, 11), ints(11, 1, 5))),
+    "take": (lambda x, i: x.t().take(i), (floats(8, 9), ints(72, 3, 5, low=-72))),
+    "take_along_dim": (lambda x, i: torch.take_along_dim(x, i, 1), (floats(7, 12), ints(12, 1, 5))),
+    "rows": (lambda x, i: x[i], (floats(20, 33), ints(20, 5, 3, low=-20))),
+    "columns": (lambda x, i: x[:, i], (floats(9, 20), ints(20, 13, low=-20, dtype=torch.int32))),
+    "pairs": (lambda x, i, j: x[i, j], (floats(20, 30), ints(20, 33, low=-20), ints(30, 33, low=-30))),
+    "grid": (lambda x, i, j: x[i[:, None], j] * 2, (floats(20, 30), ints(20, 6), ints(30, 7))),
+    "apart": (lambda x, i, j: x[i, :, j], (floats(5, 6, 7), ints(5, 4, 1), ints(7, 3))),
+    "same_twice": (lambda x, i: x[i, i], (floats(5, 7), ints(5, 4, low=-5))),
+    "six_dims": (lambda x, i: x.index_select(2, i), (floats(2, 3, 4, 2, 3, 2), ints(4, 5))),
+    "positions_added": (
+        lambda w, i, p, q: F.embedding(i, w) * 2 + F.embedding(q, p),
+        (floats(50, 24), ints(50, 4, 9), floats(9, 24), lambda: torch.arange(9).expand(4, 9)),
+    ),
+    "normalised": (lambda w, i: F.layer_norm(F.embedding(i, w), (24,)), (floats(50, 24), ints(50, 17))),
+    "mean_of_rows": (lambda w, i: F.embedding(i, w).mean(1), (floats(50, 24), ints(50, 4, 9))),
+    "beside_a_product": (
+        lambda a, b, w, i: a @ b + F.embedding(i, w),
+        (floats(21, 30), floats(30, 24), floats(50, 24), ints(50, 21)),
+    ),
+    "table_of_a_kernel": (lambda w, i: F.embedding(i, torch.relu(w)), (floats(21, 24), ints(21, 21))),
+    "indices_of_a_kernel": (lambda w, i: F.embedding(i * 2 + 1, w), (floats(50, 24), ints(24, 21))),
+}
+
+
+def inputs(name: str, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(seed)
+    return tuple(make() for make in CASES[name][1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_natively_and_in_trace_order(name: str):
+    function, fresh = CASES[name][0], inputs(name, 7)
+    for machine in ("tpu-v3", "edge-8x8"):
+        made = flow(function, inputs(name), machine=machine)
+        assert {node.route for node in made.lowered.nodes} <= {"builder", "automatic", "view"}
+        made.assert_matches_eager(*fresh)
+        for kernel in made.scheduled.kernels:
+            verify(kernel.program)
+        trace = simulate(made.scheduled, made.machine)
+        trace.invariants()
+        assert trace.assumed.any() == (name == "indices_of_a_kernel")
+        (ours,) = replayed(made, trace, made.captured.flatten(fresh))
+        torch.testing.assert_close(ours, function(*fresh), rtol=1e-4, atol=1e-4, check_stride=False)
+
+
+def test_an_embedding_moves_its_rows_its_indices_and_its_result():
+    made = flow(EMBEDDING, (torch.randn(100, 96), torch.randint(0, 100, (50,))), machine="edge-8x8")
+    trace = simulate(made.scheduled, made.machine)
+    assert trace.counters["dram_read_bytes"] == 50 * 96 * 4 + 50 * 8
+    assert trace.counters["dram_write_bytes"] == 50 * 96 * 4
+    assert trace.counters["dram_request_bytes"] >= 2 * 50 * 96 * 4 + 50 * 8
+
+
+def test_a_sum_of_embeddings_is_one_kernel_whose_vector_unit_does_the_sum_only():
+    made = flow(*_positions(), machine="tpu-v3")
+    (kernel,) = made.scheduled.kernels
+    assert (count(kernel.program, Opcode.GATHER), count(kernel.program, Opcode.VECTOR)) == (2, 1)
+
+
+def _positions() -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+    return CASES["positions_added"][0], inputs("positions_added")
+
+
+def test_rows_far_apart_and_rows_alike_cost_alike_and_single_elements_a_request_each():
+    """The flat memory takes whole requests: rows of 64 bytes aligned, elements of 4 bytes as 64."""
+    table, ids = torch.randn(64, 64), torch.randint(0, 64, (64,))
+    rows = simulated(lambda x, i: x.index_select(0, i), table, ids)
+    elements = simulated(lambda x, i: x.gather(0, i), table, ids[:, None].expand(64, 64).contiguous())
+    assert rows.counters["dram_write_bytes"] == elements.counters["dram_write_bytes"]
+    gathered = elements.counters["dram_request_bytes"] - elements.counters["dram_write_bytes"] - 64 * 64 * 8
+    assert gathered == 64 * 64 * elements.machine.dram_request_bytes
+
+
+def simulated(function: Callable[..., Any], *given: torch.Tensor) -> Any:
+    made = flow(function, given, machine="edge-8x8")
+    return simulate(made.scheduled, made.machine)
+
+
+@pytest.mark.parametrize(
+    ("function", "good", "bad", "said"),
+    [
+        (lambda x, i: F.embedding(i, x), 3, 10, "its indices (i) hold 10; expected 0 to 9."),
+        (lambda x, i: F.embedding(i, x), 3, -1, "its indices (i) hold -1; expected 0 to 9."),
+        (lambda x, i: x[:, i], 3, -5, "its indices (i) hold -5; expected -4 to 3, where -4 to -1 count from the end."),
+        (lambda x, i: x.gather(0, i[:, None]), 3, 10, "its index (unsqueeze) hold 10; expected 0 to 9."),
+    ],
+)
+def test_an_index_out_of_range_is_one_error_traced_or_run(function: Any, good: int, bad: int, said: str):
+    x, right, wrong = torch.randn(10, 4), torch.tensor([0, good]), torch.tensor([0, bad])
+    j = wb.trace(function, x, right, machine="tpu-v3")
+    with pytest.raises(IndexOutOfRange) as caught:
+        j.run(x, wrong)
+    assert said in str(caught.value) and "test_indexed.py:" in str(caught.value)
+    with pytest.raises(IndexOutOfRange) as caught:
+        wb.trace(function, x, wrong, machine="tpu-v3")
+    assert said in str(caught.value)
+    torch.testing.assert_close(j.run(x, right), function(x, right))
+
+
+def test_the_numbers_of_indices_are_in_the_record_and_those_of_weights_are_not():
+    made = flow(EMBEDDING, inputs("embedding"))
+    graph = AtenGraph.from_json(made.captured.graph.to_json())
+    (numbers,) = graph.numbers
+    assert numbers.array.tolist() == inputs("embedding")[1].tolist()
+
+
+def test_a_saved_journey_with_a_gather_takes_the_same_cycles_without_torch(tmp_path):
+    j = wb.trace(EMBEDDING, *inputs("embedding"))
+    j.save(tmp_path / "j.wbj")
+    code = f"""
+import sys
+for name in ("torch", "torch_mlir"):
+    sys.modules[name] = None
+import workbench as wb
+j = wb.load({str(tmp_path / "j.wbj")!r})
+again = wb.simulate(j.lowered, j.scheduled, machine=j.machine)
+print(j.simulated.cycles, again.cycles, int(again.record.assumed.sum()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(j.simulated.cycles)] * 2 + ["0"]
