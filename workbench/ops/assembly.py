@@ -98,9 +98,11 @@ class Assembly:
 
 
 def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
-    """Results and what they are views of; and what `as_strided` looks into, which counts a storage's own elements."""
+    """Results and what they are views of; and what `as_strided` looks at, which counts a storage's own elements."""
     fixed = set(results)
     for item in reversed(items):
+        if item.node.op == "aten.as_strided_scatter.default":
+            fixed.update(item.node.results)
         is_view = item.route == "view" and class_of(item.node.op) == "view"
         if is_view and (item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results)):
             fixed.update(item.node.operands)
@@ -180,6 +182,10 @@ def _slice(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
     return torch.ops.aten.slice.Tensor(whole, given["dim"], given["start"], given["end"], given["step"])
 
 
+def _strided(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
+    return whole.as_strided(given["size"], given["stride"], given["storage_offset"])
+
+
 _DISJOINT = ("aten.cat.default", "aten.stack.default")
 
 _LAID_OUT: dict[str, Callable[..., Laid]] = {
@@ -187,6 +193,7 @@ _LAID_OUT: dict[str, Callable[..., Laid]] = {
     "aten.stack.default": _stack,
     "aten.slice_scatter.default": _over(_slice),
     "aten.select_scatter.default": _over(lambda whole, given: whole.select(given["dim"], given["index"])),
+    "aten.as_strided_scatter.default": _over(_strided),
     "aten.diagonal_scatter.default": _over(
         lambda whole, given: whole.diagonal(given["offset"], given["dim1"], given["dim2"])
     ),

@@ -16,10 +16,22 @@ from workbench.ops.formulas import (
     pointwise,
     products,
     reductions,
+    resampling,
 )
 from workbench.ops.formulas.builder import Formula
 
-FAMILIES = (creation, indexing, layout, moving, normalisation, padding, pointwise, products, reductions)
+FAMILIES = (
+    creation,
+    indexing,
+    layout,
+    moving,
+    normalisation,
+    padding,
+    pointwise,
+    products,
+    reductions,
+    resampling,
+)
 
 FORMULAS: dict[str, Formula] = {
     overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
