@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from workbench.ir import Ref
+from workbench.ir import Ref, TensorType
 from workbench.ops.formulas.builder import Builder, Formula, compute
 from workbench.ops.formulas.creation import counted
 from workbench.ops.formulas.moving import part, repeat_interleave
@@ -35,26 +35,36 @@ def _steps(b: Builder, x: Ref, sizes: list[int], factors: Sequence[Scale]) -> li
 
 
 def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool = False) -> Ref:
-    """Dim by dim, the last one first; `middle` looks at the middle of an element instead of its start."""
+    """Dim by dim; first those along which a slice will do. `middle` looks at an element's middle, not its start."""
     steps = _steps(b, x, sizes, factors or [None] * len(sizes))
-    found = x
-    for axis in reversed(range(len(sizes))):
-        found = _nearest_along(b, found, axis + 2, sizes[axis], steps[axis], 0.5 if middle else 0.0)
-    return b("aten.clone.default", found) if found is x else found
+    sliced, found = x, x
+    rest: list[tuple[int, float, list[int]]] = []
+    for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        places = _places(b.type(x).shape[axis + 2], size, step, 0.5 if middle else 0.0)
+        every = places[1] - places[0] if size > 1 else 1
+        if every > 0 and places == [places[0] + every * place for place in range(size)]:
+            sliced = part(b, sliced, axis + 2, places[0], places[-1] + 1, every)
+        else:
+            rest.insert(0, (axis + 2, step, places))
+    found = sliced
+    for dim, step, places in rest:
+        found = _picked(b, found, dim, places, step, 0.5 if middle else 0.0)
+    return found if rest else b("aten.clone.default", found, memory_format=torch.contiguous_format)
 
 
-def _nearest_along(b: Builder, x: Ref, dim: int, size: int, step: float, shift: float) -> Ref:
-    """Places are found as PyTorch finds them, in single precision."""
-    extent = b.type(x).shape[dim]
+def _places(extent: int, size: int, step: float, shift: float) -> list[int]:
+    """Where each element comes from, as PyTorch finds it, in single precision."""
+    if size in (extent, 2 * extent) and not shift:
+        return [place * extent // size for place in range(size)]  # at any scale
     exact = (np.arange(size, dtype=np.float32) + np.float32(shift)) * np.float32(step)
-    places = np.minimum(np.floor(exact).astype(np.int64), extent - 1).tolist()
-    if places == list(range(extent)):
-        return x
+    return np.minimum(np.floor(exact).astype(np.int64), extent - 1).tolist()
+
+
+def _picked(b: Builder, x: Ref, dim: int, places: list[int], step: float, shift: float) -> Ref:
+    """Each element several times where that is all, else gathered, from places that a kernel counts out likewise."""
+    extent, size = b.type(x).shape[dim], len(places)
     if size % extent == 0 and places == [place // (size // extent) for place in range(size)]:
         return repeat_interleave(b, x, size // extent, dim)
-    every = places[1] - places[0] if size > 1 else 1
-    if every > 0 and places == [places[0] + every * place for place in range(size)]:
-        return part(b, x, dim, places[0], places[-1] + 1, every)
     where = b("aten.mul.Scalar", b("aten.add.Scalar", counted(b, size, torch.float32), shift), float(np.float32(step)))
     inside = b("aten.clamp_max.default", b("aten.floor.default", where), extent - 1)
     return b("aten.index_select.default", x, dim, b("aten._to_copy.default", inside, dtype=torch.int64))
@@ -66,10 +76,11 @@ def linear(b: Builder, x: Ref, sizes: list[int], align_corners: bool, *factors: 
     steps = _steps(b, x, sizes, factors or [None] * len(sizes))
     found = compute(b, x)
     for axis in reversed(range(len(sizes))):
-        if align_corners or sizes[axis] != b.type(x).shape[axis + 2] or steps[axis] != 1.0:
+        if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
             weights = _weights(b, found, axis + 2, sizes[axis], None if align_corners else steps[axis])
             found = _product_along(b, found, axis + 2, weights)
-    return b("aten.clone.default", found) if found is x else found
+    last_is_view = b.type(found).strides != TensorType.dense(b.type(found).shape, "f32").strides
+    return b("aten.clone.default", found, memory_format=torch.contiguous_format) if last_is_view else found
 
 
 def _weights(b: Builder, x: Ref, dim: int, size: int, step: float | None) -> Ref:
