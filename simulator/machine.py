@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -193,23 +194,55 @@ def machine_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
 
 
-def load_machine(name: str, **overrides: Figure) -> Machine:
-    """A shipped machine by name, with some of its figures replaced: `load_machine("tpu-v3", vector_lanes=64)`."""
-    if name not in machine_names():
+def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
+    """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
+
+    `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: what ends in `.toml` is a file.
+    """
+    path = Path(name)
+    if path.suffix == ".toml" or not isinstance(name, str):
+        machine = _from_file(path)
+    elif name in machine_names():
+        machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
+    else:
         raise MachineError(
-            f"there is no machine {name!r}{_did_you_mean(name, machine_names())}; shipped: {', '.join(machine_names())}"
+            f"there is no machine {name!r}{_did_you_mean(name, machine_names())}; shipped: "
+            f"{', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'"
         )
-    machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
     return machine.with_(**overrides) if overrides else machine
 
 
+def _from_file(path: Path) -> Machine:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MachineError(f"the machine file {str(path)!r} cannot be read: {error}") from None
+    if path.stem in machine_names():
+        raise MachineError(
+            f"{str(path)!r} would be called like the shipped machine {path.stem!r}: give the file another name"
+        )
+    return parse_machine(path.stem, text)
+
+
 def parse_machine(name: str, text: str) -> Machine:
-    """The machine that a TOML text describes; figures it does not give come from the shared file."""
-    shared = _parse(_SHARED, (_FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
+    """The machine that a TOML text describes.
+
+    Figures it does not give are those of the shipped machine it names as its `base`, else those of the shared file.
+    """
     own = _parse(name, text)
-    figures: dict[str, Figure] = {**shared.figures, **own.figures, "name": name}
-    assumed = [key for key in shared.assumed if key not in own.figures] + list(own.assumed)
-    sources = {key: text for key, text in shared.sources.items() if key not in own.figures} | own.sources
+    if own.base is None:
+        below = _parse(_SHARED, (_FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
+    elif own.base in machine_names():
+        of = load_machine(own.base)
+        below = _File(of.figures(), of.assumed, dict(of.sources))
+    else:
+        raise MachineError(
+            f"machine {name!r}: base = {own.base!r} is no shipped machine{_did_you_mean(own.base, machine_names())}; "
+            f"expected one of {', '.join(machine_names())}"
+        )
+    figures: dict[str, Figure] = {**below.figures, **own.figures, "name": name}
+    assumed = [key for key in below.assumed if key not in own.figures] + list(own.assumed)
+    sources = {key: text for key, text in below.sources.items() if key not in own.figures} | own.sources
     for key in figures:
         if (key in sources) == (key in assumed) and key != "name":
             raise MachineError(f"machine {name!r}: {key} needs a source, or a place in `assumed`, and not both")
@@ -231,6 +264,7 @@ class _File:
     figures: dict[str, Figure]
     assumed: tuple[str, ...]
     sources: dict[str, str]
+    base: str | None = None
 
 
 def _parse(name: str, text: str) -> _File:
@@ -238,7 +272,9 @@ def _parse(name: str, text: str) -> _File:
         table: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MachineError(f"machine {name!r}: not TOML: {error}") from None
-    assumed, sources = table.pop("assumed", []), table.pop("sources", {})
+    assumed, sources, base = table.pop("assumed", []), table.pop("sources", {}), table.pop("base", None)
+    if base is not None and not isinstance(base, str):
+        raise MachineError(f"machine {name!r}: base = {base!r} is no name of a machine")
     if not isinstance(assumed, list) or not isinstance(sources, dict):
         raise MachineError(f"machine {name!r}: `assumed` is a list of names and `sources` a table")
     figures: dict[str, Figure] = {}
@@ -251,7 +287,7 @@ def _parse(name: str, text: str) -> _File:
         figures[key] = value
     names = tuple(str(item) for item in assumed)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     texts = {str(key): str(value) for key, value in sources.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return _File(figures, names, texts)
+    return _File(figures, names, texts, base)
 
 
 def _machine(figures: dict[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]) -> Machine:

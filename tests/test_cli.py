@@ -129,3 +129,13 @@ def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_pat
 def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
     with pytest.raises(ProgramFileError, match="is a list; expected a tuple, a dict of keyword arguments"):
         cli.load_program(write(tmp_path, ADD + "inputs = [x]\n"))
+
+
+def test_a_machine_of_a_file_is_listed_and_traced_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    machine = tmp_path / "pocket.toml"
+    machine.write_text('base = "edge-8x8"\ndma_queues = 1\nassumed = ["dma_queues"]\n')
+    assert cli.main(["machines", str(machine)]) == cli.OK
+    assert "pocket" in capsys.readouterr().out
+    file = write(tmp_path, ADD + "inputs = (x, x)\n")
+    assert cli.main(["trace", file, "--machine", str(machine)]) == cli.OK
+    assert printed(capsys)["machine"] == "pocket"

@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from workbench.journey import schedule as schedule
     from workbench.journey import simulate as simulate
     from workbench.journey import trace as trace
+    from workbench.mlir.user_passes import mlir_pass as mlir_pass
     from workbench.views.origins import InstructionAt as InstructionAt
     from workbench.views.origins import MlirLine as MlirLine
     from workbench.views.origins import SpanAt as SpanAt
+    from workbench.views.own import view as view
     from workbench.views.selection import Selection as Selection
+    from workbench.views.table import Table as Table
 
 __version__ = "0.1.0"
 
@@ -62,6 +65,9 @@ _HOMES = {
     "workbench.check": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
+    "workbench.mlir.user_passes": ("mlir_pass",),
+    "workbench.views.own": ("view",),
+    "workbench.views.table": ("Table",),
     "workbench.views.origins": ("InstructionAt", "MlirLine", "SpanAt"),
     "workbench.views.selection": ("Selection",),
     "simulator.machine": ("Machine",),
@@ -81,6 +87,7 @@ __all__ = [
     "Selection",
     "Simulated",
     "SpanAt",
+    "Table",
     "WorkbenchError",
     "capture",
     "compare",
@@ -89,11 +96,13 @@ __all__ = [
     "lower",
     "machine",
     "machines",
+    "mlir_pass",
     "ops",
     "render",
     "schedule",
     "simulate",
     "trace",
+    "view",
 ]
 
 

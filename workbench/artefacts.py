@@ -70,6 +70,19 @@ class Handle(Shown, Generic[R]):
         """The artefact as HTML that needs nothing else: no script, no network."""
         return views.markup.fragment(self.body_html())
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Names of the views that were registered for this stage with `wb.view`."""
+        return views.own.names(self._stage())
+
+    def view(self, name: str, **options: object) -> object:
+        """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
+        made = views.own.named(self._stage(), name)(self, **options)
+        return views.frame.frame(made) if isinstance(made, Table) else made
+
+    def _stage(self) -> str:
+        return type(self).__name__.lower()
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """A picture of the artefact; only the timeline has one yet."""
         raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")

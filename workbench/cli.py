@@ -59,12 +59,14 @@ def _parser() -> argparse.ArgumentParser:
 
     trace = commands.add_parser("trace", help="take a model to a checked, simulated timeline and print what came out")
     trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {_INPUTS_FORMS}")
-    trace.add_argument("--machine", default="tpu-v3", metavar="M", help="a shipped machine (default: tpu-v3)")
+    machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
+    trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
     trace.set_defaults(command=_trace)
 
-    machines = commands.add_parser("machines", help="list the shipped machines")
+    machines = commands.add_parser("machines", help="list the shipped machines, and those of the files that are given")
+    machines.add_argument("files", nargs="*", metavar="FILE.toml", help="a machine of your own")
     machines.set_defaults(command=_machines)
 
     lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
@@ -138,8 +140,9 @@ def _trace(options: argparse.Namespace) -> int:
     return OK if check.ok else CHECK_FAILED
 
 
-def _machines(_: argparse.Namespace) -> int:
-    table = views.machines.machines_table([wb.machine(name) for name in wb.machines()])
+def _machines(options: argparse.Namespace) -> int:
+    given = cast("list[str]", options.files)
+    table = views.machines.machines_table([wb.machine(name) for name in (*wb.machines(), *map(Path, given))])
     sys.stdout.write(table.text() + "\n")
     return OK
 

@@ -10,9 +10,10 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, final
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, cast, final
 
 import templates
 from simulator import Machine, load_machine, machine_names
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from workbench.mlir.runtime import NativeProgram
     from workbench.mlir.user_mapping import UserMapping
+    from workbench.mlir.user_passes import UserPasses
     from workbench.ops.choices import UserFusion
     from workbench.ops.compare import Pair
     from workbench.ops.registry import Registrations
@@ -209,25 +211,31 @@ class Journey:
         mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
         fusion: UserFusion | _Keep = KEEP,
         schedule: Mapping[str, str] | _Keep | None = KEEP,
+        passes: UserPasses | _Keep | None = KEEP,
     ) -> Journey:
-        """A new journey with something changed, sharing every stage that the change does not touch.
+        """The journey with something changed, sharing every stage that the change does not touch.
 
         `mapping=None` goes back to the heuristic's choice. `fusion` turns fusion rules off by name
         (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or keeps nodes in different kernels
         (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an edited
         `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number of buffers stays.
+        `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
+        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions.
         """
-        request = self._request
-        if not isinstance(machine, _Keep):
-            request = replace(request, machine=_machine(machine))
-        if not isinstance(mapping, _Keep):
-            request = replace(request, mapping=_checked_mapping(mapping))
-        if not isinstance(schedule, _Keep):
-            request = replace(request, schedule=schedule)
-        if isinstance(fusion, _Keep):
+        asked = self._request
+        request = replace(
+            asked,
+            machine=asked.machine if isinstance(machine, _Keep) else _machine(machine),
+            mapping=asked.mapping if isinstance(mapping, _Keep) else _checked_mapping(mapping),
+            schedule=asked.schedule if isinstance(schedule, _Keep) else deepcopy(schedule),
+            passes=asked.passes if isinstance(passes, _Keep) else deepcopy(passes),
+            fusion=asked.fusion if isinstance(fusion, _Keep) else deepcopy(fusion),
+        )
+        if request.fusion != asked.fusion:
+            return Journey(request, self._stages.relowered(request))
+        if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):
             return Journey(request, self._stages.rescheduled(request))
-        request = replace(request, fusion=fusion)
-        return Journey(request, self._stages.relowered(request))
+        return self
 
     def select(self, x: object) -> Selection:
         """One thing seen at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.
@@ -253,7 +261,7 @@ class Journey:
             request.capture,
             request.on_missing,
             request.prefer,
-            *map(_as_json, (request.mapping, request.fusion, request.schedule)),
+            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes)),
         )
         whole = ir.archive.Archive(
             asked,
@@ -307,7 +315,7 @@ def trace(
     """Captures one call of a function or module, and returns the journey from there to the timeline.
 
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
-    shipped machine's name (`wb.machines()`) or a `wb.machine(name, figure=value)`. `mapping` tiles by hand:
+    shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
     `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
@@ -326,9 +334,8 @@ def trace(
         capture,
         on_missing,
         _checked_mapping(mapping),
-        fusion,
-        None,
-        prefer,
+        deepcopy(fusion),
+        prefer=prefer,
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -358,8 +365,9 @@ def load(path: str | os.PathLike[str]) -> Journey:
         registrations=None,
         path=str(path),
     )
-    mapping, fusion, schedule = map(json.loads, (asked.mapping, asked.fusion, asked.schedule))
-    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule)
+    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes)
+    mapping, fusion, schedule, passes = map(json.loads, texts)
+    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule, passes=passes)
     return Journey(request, Stages.loaded(found))
 
 
@@ -425,8 +433,11 @@ def simulate(lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine =
     return simulated_of(lowered.record, scheduled.record, _machine(machine))
 
 
-def machine(name: str, **overrides: int | float | str) -> Machine:
-    """A shipped machine, with some of its figures replaced: `wb.machine("tpu-v3", vector_lanes=64)`."""
+def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:
+    """A shipped machine, or one of a TOML file, with some of its figures replaced.
+
+    `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`.
+    """
     return load_machine(name, **overrides)
 
 
@@ -446,15 +457,18 @@ def _checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, Us
         tile: object = wanted.get("tile", {}) if isinstance(wanted, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if not isinstance(tile, Mapping):
             raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {form}")
-    return given
+    return deepcopy(given)  # what the caller makes of it later is another question
 
 
 def _machine(given: object) -> Machine:
     if isinstance(given, Machine):
         return given
-    if not isinstance(given, str):
-        raise BadOption(f"machine={given!r} is no machine; expected a name of wb.machines() or a wb.machine(...)")
-    return load_machine(given)
+    if not isinstance(given, str | os.PathLike):
+        raise BadOption(
+            f"machine={given!r} is no machine; expected a name of wb.machines(), a file like 'mine.toml' or a "
+            "wb.machine(...)"
+        )
+    return load_machine(cast("str | os.PathLike[str]", given))
 
 
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:

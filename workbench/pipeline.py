@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.ir.archive import Archive
     from workbench.mlir.runtime import KernelCache
     from workbench.mlir.user_mapping import UserMapping
+    from workbench.mlir.user_passes import UserPasses
     from workbench.ops.choices import UserFusion
     from workbench.ops.registry import Registrations
     from workbench.views.origins import OriginIndex
@@ -78,6 +79,8 @@ class Request:
     fusion: UserFusion = None
     schedule: Mapping[str, str] | None = None
     """Transform scripts by kernel."""
+    passes: UserPasses | None = None
+    """Pipelines of the user's own, by the step that each runs after."""
     prefer: str | None = None
     registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
@@ -229,7 +232,16 @@ def _hosts(lowered: KernelGraph) -> tuple[Kernel, ...]:
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
         verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
-    made = verb(lowered, rendered, request.machine, request.mapping, store, request.registrations, request.schedule)
+    made = verb(
+        lowered,
+        rendered,
+        request.machine,
+        request.mapping,
+        store,
+        request.registrations,
+        request.schedule,
+        request.passes,
+    )
     return Scheduled(made, rendered)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +85,44 @@ def test_importing_the_simulator_loads_no_numba() -> None:
     code = "import sys, simulator; simulator.load_machine('tpu-v3'); simulator.Trace; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+BASED = """
+base = "edge-8x8"
+vector_lanes = 16
+dma_queues = 1
+assumed = ["dma_queues"]
+[sources]
+vector_lanes = "data sheet"
+"""
+
+
+def test_a_file_is_a_machine_wherever_a_name_is(tmp_path: Path):
+    path = tmp_path / "pocket.toml"
+    path.write_text(BASED)
+    pocket, base = load_machine(path), load_machine("edge-8x8")
+    assert pocket == load_machine(str(path)) and pocket.name == "pocket"
+    changed = {name for name, value in pocket.figures().items() if value != base.figures()[name]}
+    assert changed == {"name", "vector_lanes", "dma_queues"}
+    assert dict(pocket.sources)["vector_lanes"] == "data sheet" and "dma_queues" in pocket.assumed
+    assert dict(pocket.sources)["clock_mhz"] == dict(base.sources)["clock_mhz"]
+    assert load_machine(path, dma_queues=4).dma_queues == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.toml", BASED.replace("edge-8x8", "edge-8x9"), "no shipped machine; did you mean 'edge-8x8'"),
+        ("a.toml", BASED.replace('"edge-8x8"', "8"), "is no name of a machine"),
+        ("a.toml", BASED.replace("dma_queues", "dma_quues"), "did you mean 'dma_queues'"),
+        ("a.toml", BASED.replace('assumed = ["dma_queues"]', ""), "dma_queues needs a source"),
+        ("a.toml", "clock_mhz =", "not TOML"),
+        ("tpu-v3.toml", BASED, "called like the shipped machine 'tpu-v3'"),
+        ("a.toml", None, "cannot be read"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(name: str, text: str | None, words: str, tmp_path: Path):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(MachineError, match=words):
+        load_machine(tmp_path / name)

@@ -2,33 +2,35 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Pass pipelines with a snapshot after each step.
 
-A step is a pipeline string: upstream's passes, or one pass of ours (`npu-...{options}`). Running a step's
-pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
+A step is a pipeline string: upstream's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running
+a step's pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects.transform import interpreter
 
 from workbench.errors import PassError, Problem
-from workbench.ir import Mapping, Snapshot
+from workbench.ir import Mapping as Tiling
+from workbench.ir import Snapshot
 from workbench.mlir import payload as payloads
 from workbench.mlir.bindings import copy, integer, named, shape_of
-from workbench.mlir.context import parse, print_module, run_passes
+from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.gathers import split_gathers
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
 from workbench.mlir.tiling import transform_script
+from workbench.mlir.user_passes import OURS, REGISTERED, PassFunction
 
-_OURS = re.compile(r"(npu-[a-z-]+)(?:\{(.*)\})?", re.DOTALL)
+_ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 _SCRIPTED = "transform.with_named_sequence"
 
 
@@ -40,9 +42,16 @@ class PassTrace:
     snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
     origins: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
     """Which origin ids some op still names, after each step."""
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """A user's pipelines, by the step that each runs after."""
 
     def run(self, name: str, pipeline: str) -> None:
-        """Runs one step in place and records it."""
+        """Runs one step in place, and what a user wants after it, and records each."""
+        self._run(name, pipeline)
+        for wanted in self.after.get(name, ()):
+            self._run(f"yours: {wanted}", wanted)
+
+    def _run(self, name: str, pipeline: str) -> None:
         before = self.snapshots[-1].ops_after if self.snapshots else count_ops(self.module)
         start = time.perf_counter()
         run_pipeline(self.module, pipeline)
@@ -68,17 +77,26 @@ def reproduce(text: str, pipeline: str) -> str:
 
 def run_pipeline(module: ir.Module, pipeline: str) -> None:
     """Upstream's passes or one of ours, in place."""
-    ours = _OURS.fullmatch(pipeline)
-    if not ours:
+    match = _ONE_PASS.fullmatch(pipeline)
+    function = _python_pass(match[1], pipeline) if match else None
+    if match is None or function is None:
         run_passes(module, pipeline)
         return
-    name, given = ours.group(1), ours.group(2) or ""
-    options = {"script": given} if name == "npu-attach-script" else _options(given)
-    if name not in _PASSES:
-        raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
+    given = match[2] or ""
+    options = {"script": given} if match[1] == "npu-attach-script" else _options(given)
     with module.context, ir.Location.unknown():
-        _PASSES[name](module, options)
-        module.operation.verify()
+        function(module, options)
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            raise PassError(pipeline, problems_of(error)) from None
+
+
+def _python_pass(name: str, pipeline: str) -> PassFunction | None:
+    """The function of a pass in Python; None for upstream's."""
+    if name.startswith(OURS) and name not in _PASSES:
+        raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
+    return _PASSES.get(name) or REGISTERED.get(name)
 
 
 def count_ops(module: ir.Module) -> int:
@@ -101,7 +119,7 @@ def script_module(script: str) -> str:
     return f"module attributes {{{_SCRIPTED}}} {{\n{script}\n}}"
 
 
-def mapping_options(mapping: Mapping) -> str:
+def mapping_options(mapping: Tiling) -> str:
     """The options of `npu-attach-schedule` that say this mapping."""
     tiles = " ".join(f"{dim}={size}" for dim, size in mapping.tile.items())
     return f"order={','.join(mapping.order)} {tiles}".strip()
@@ -115,7 +133,7 @@ def _attach_schedule(module: ir.Module, options: dict[str, str]) -> None:
     payload = payloads.analyse(module)
     order = tuple(filter(None, options["order"].split(",")))
     tile = {dim: int(size) for dim, size in options.items() if dim != "order"}
-    _attach_script(module, {"script": transform_script(payload, Mapping(tile, order, 1, {}, ""))})
+    _attach_script(module, {"script": transform_script(payload, Tiling(tile, order, 1, {}, ""))})
 
 
 def _attach_script(module: ir.Module, options: dict[str, str]) -> None:

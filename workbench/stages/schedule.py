@@ -40,6 +40,7 @@ from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
+from workbench.mlir.user_passes import UserPasses, check_steps, checked_passes
 from workbench.mlir.verify import verify_scheduled
 from workbench.ops import host
 from workbench.ops.planner import plan_launches
@@ -58,20 +59,23 @@ def schedule(
     store: KernelStore | None = None,
     registrations: Registrations | None = None,
     scripts: Dict[str, str] | None = None,
+    passes: UserPasses | None = None,
 ) -> ScheduledProgram:
     """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
     Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
     is for all of them; one of another's name is for that one alone. `scripts` are transform scripts by kernel, told
-    apart like mappings: each takes the place of the one that the kernel's mapping would be written as. What `store`
-    holds is not made again.
+    apart like mappings: each takes the place of the one that the kernel's mapping would be written as. `passes` are
+    pipelines that run after steps, by the steps' names. What `store` holds is not made again; it is not asked with
+    `passes`, whose code no key covers.
     """
+    extra = checked_passes(passes)
     wanted, given = dict(mapping or {}), dict(scripts or {})
     check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     first_alike: dict[str, str] = {}
     known = registrations if registrations is not None else DEFAULT.now()
-    kernels = _Kernels(lowered, machine, store, known)
+    kernels = _Kernels(lowered, machine, None if extra else store, known, extra)
     runs: dict[str, str] = {}
     for module in counted(rendered):
         alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
@@ -79,7 +83,9 @@ def schedule(
         asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
         runs[module.kernel] = kernels.get(alike, module, asked, script).kernel
-    return ScheduledProgram(tuple(kernels.by_key.values()), plan_launches(lowered, runs), host.steps(lowered))
+    made = tuple(kernels.by_key.values())
+    check_steps(extra, [step.name for kernel in made for step in kernel.passes])
+    return ScheduledProgram(made, plan_launches(lowered, runs), host.steps(lowered))
 
 
 @dataclass
@@ -90,6 +96,7 @@ class _Kernels:
     machine: Machine
     store: KernelStore | None
     registrations: Registrations
+    passes: Dict[str, tuple[str, ...]]
     by_key: dict[tuple[str, str | None], ScheduledKernel] = field(
         default_factory=dict[tuple[str, str | None], ScheduledKernel]
     )
@@ -104,7 +111,7 @@ class _Kernels:
         if (key, script) not in self.by_key:
             made = self._unscripted(key, module, wanted)
             if script is not None:
-                made = _scripted(module, self.machine, made.mapping, script, self._context)
+                made = _scripted(module, self.machine, made.mapping, script, self._context, self.passes)
             self.by_key[key, script] = made
         return self.by_key[key, script]
 
@@ -120,7 +127,7 @@ class _Kernels:
         return taken_over(kept, module) if kept else None
 
     def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
-        made = schedule_kernel(module, self.machine, wanted, self._context)
+        made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
         if self.store:
             self.store.put(key, made)
         return made
@@ -172,10 +179,14 @@ def _handwritten(
 
 
 def schedule_kernel(
-    rendered: KernelModule, machine: Machine, wanted: UserMapping | None, context: ir.Context | None = None
+    rendered: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    context: ir.Context | None = None,
+    passes: Dict[str, tuple[str, ...]] | None = None,
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    ready = _Ready(rendered, context or new_context())
+    ready = _Ready(rendered, context or new_context(), passes or {})
     payload, mapping = _plan(ready, machine, wanted)
     while True:
         scheduled = _lower(rendered, ready.take(splits_reduction(payload, mapping)), machine, mapping)
@@ -190,7 +201,12 @@ def schedule_kernel(
 
 
 def _scripted(
-    rendered: KernelModule, machine: Machine, mapping: Mapping, script: str, context: ir.Context
+    rendered: KernelModule,
+    machine: Machine,
+    mapping: Mapping,
+    script: str,
+    context: ir.Context,
+    passes: Dict[str, tuple[str, ...]],
 ) -> ScheduledKernel:
     """The kernel tiled by a user's script, with as many buffer slots as the mapping has.
 
@@ -198,7 +214,7 @@ def _scripted(
     are those in the script which that mapping is written as, so that this one can be edited.
     """
     check_script(rendered.kernel, script)
-    ready = _Ready(rendered, context)
+    ready = _Ready(rendered, context, passes)
     split = splits_reduction(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), reason=USER_SCRIPT)
     try:
@@ -229,8 +245,8 @@ def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[
 class _Ready:
     """A kernel brought into the shape that tiling wants, in the two forms there are of it, each made when needed."""
 
-    def __init__(self, rendered: KernelModule, context: ir.Context) -> None:
-        self.rendered, self._context = rendered, context
+    def __init__(self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]]) -> None:
+        self.rendered, self._context, self._passes = rendered, context, passes
         self._traces: dict[bool, PassTrace] = {}
 
     def payload(self, *, split: bool) -> Payload:
@@ -241,12 +257,14 @@ class _Ready:
 
     def take(self, split: bool) -> PassTrace:
         """The form for good: what is done to it next is the taker's."""
-        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, split=split)
+        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, self._passes, split=split)
 
 
-def _prepare(rendered: KernelModule, context: ir.Context, *, split: bool) -> PassTrace:
+def _prepare(
+    rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], *, split: bool
+) -> PassTrace:
     """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
-    trace = PassTrace(parse(rendered.located, context))
+    trace = PassTrace(parse(rendered.located, context), after=passes)
     if holds_tosa(trace.module):
         trace.run("tosa to linalg", TO_LINALG)
     trace.run("open thin products", "npu-generalize-thin")

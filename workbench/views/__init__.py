@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.views import machines as machines
     from workbench.views import markup as markup
     from workbench.views import origins as origins
+    from workbench.views import own as own
     from workbench.views import perfetto as perfetto
     from workbench.views import selection as selection
     from workbench.views import sources as sources
@@ -36,6 +37,7 @@ __getattr__ = submodules(
     "machines",
     "markup",
     "origins",
+    "own",
     "perfetto",
     "selection",
     "sources",
