@@ -4,9 +4,10 @@ A box is a start and a list of (extent, stride) pairs. Two boxes are compared as
 coordinates over the same strides: with strides S1 > S2 > ... > element, an address has one reading
 `c1*S1 + c2*S2 + ... + rest` as long as the inner coordinates of a box never reach as far as the next outer stride.
 In that reading the boxes are products of intervals, and meet exactly if all their intervals meet. A tile that is one
-row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. Whatever
-has no such reading, a reshaped view for instance, is compared by its first and last byte: it may be said to
-overlap when it does not, never the other way round.
+row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of
+every second column, say, is held against a whole tile as if it had the columns between: it may be said to overlap when
+it does not, never the other way round. Whatever has no such reading, a reshaped view for instance, is compared by its
+first and last byte, with the same care.
 
 Boxes of two buffers that share an address have no strides in common: `meet` and `holds` compare them run by run of
 contiguous bytes, which is exact, and slower.
@@ -64,8 +65,28 @@ def covers(a: Box, b: Box) -> bool:
         return True
     if a.first > b.first or a.end < b.end:
         return False
-    spans = _coordinates(a, b)
+    spans = _coordinates(a, b) if _filled(a, b) is a else None
     return spans is not None and all(low_a <= low_b and high_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
+
+
+def without(a: Box, b: Box) -> Box:
+    """`a` without an end of it that `b` surely holds; `a` itself where what is left of it would be no box."""
+    spans = _coordinates(a, b) if _filled(b, a) is b else None
+    if spans is None:
+        return a
+    a = _filled(a, b)
+    open_ = [place for place, (own, other) in enumerate(spans) if own[0] < other[0] or other[1] < own[1]]
+    if len(open_) != 1:
+        return a
+    (low, high), (other_low, other_high) = spans[open_[0]]
+    if high < other_low or other_high < low or (low < other_low and other_high < high):
+        return a
+    kept = [own for own, _ in spans]
+    kept[open_[0]] = (low, other_low - 1) if low < other_low else (other_high + 1, high)
+    strides = _strides(a, b)
+    first = sum(stride * start for stride, (start, _) in zip(strides, kept, strict=True))
+    dims = tuple((stride, end - start + 1) for stride, (start, end) in zip(strides, kept, strict=True) if end > start)
+    return Box(first, first + sum(stride * (extent - 1) for stride, extent in dims) + a.element, a.element, dims)
 
 
 def moved(box: Box, by: int) -> Box:
@@ -112,15 +133,31 @@ def _runs(box: Box) -> tuple[I64, I64]:
 Interval = tuple[int, int]
 
 
+@lru_cache(maxsize=65536)
 def _coordinates(a: Box, b: Box) -> list[tuple[Interval, Interval]] | None:
     """Per stride, the coordinates of `a` and those of `b`; None when the strides do not give coordinates."""
     if a.element != b.element:
         return None
-    strides = sorted({stride for stride, _ in (*a.dims, *b.dims)} | {a.element}, reverse=True)
+    a, b = _filled(a, b), _filled(b, a)
+    strides = _strides(a, b)
     first, second = _intervals(a, strides), _intervals(b, strides)
     if first is None or second is None:
         return None
     return list(zip(first, second, strict=True))
+
+
+def _filled(box: Box, other: Box) -> Box:
+    """`box` with the gaps filled that it leaves where `other` walks the same axis in finer steps."""
+    dims = list(box.dims)
+    for place, (stride, extent) in enumerate(dims):
+        for fine, count in other.dims:
+            if fine < stride <= fine * (count - 1) and stride % fine == 0:
+                dims[place] = (fine, stride // fine * (extent - 1) + 1)
+    return box if tuple(dims) == box.dims else replace(box, dims=tuple(sorted(dims, reverse=True)))
+
+
+def _strides(a: Box, b: Box) -> list[int]:
+    return sorted({stride for stride, _ in (*a.dims, *b.dims)} | {a.element}, reverse=True)
 
 
 def _intervals(box: Box, strides: list[int]) -> list[Interval] | None:

@@ -36,7 +36,7 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 
-from simulator.boxes import Box, box_of, covers, holds, meet, moved, overlap
+from simulator.boxes import Box, box_of, covers, holds, meet, moved, overlap, without
 from simulator.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
 
 Location = tuple[int, int, int]
@@ -85,9 +85,16 @@ class _Seens:
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
         """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
-        covered = {id(seen) for seen in self.touching(box) if held(box, seen.box)}
+        touched = list(self.touching(box))
+        covered = {id(seen) for seen in touched if held(box, seen.box)}
+        cut = [
+            (seen, left) for seen in touched if id(seen) not in covered and (left := without(seen.box, box)) != seen.box
+        ]
+        covered |= {id(seen) for seen, _ in cut}
         if covered:
             self.rows = [seen for seen in self.rows if id(seen) not in covered]
+        for seen, left in cut:
+            self.add(replace(seen, first=left.first, box=left))
 
 
 @dataclass(slots=True)

@@ -76,6 +76,8 @@ def critical_path(trace: Trace) -> Iterator[tuple[str, int]]:
 def _walk(trace: Trace, base: int, span: int, now: int) -> Iterator[tuple[str, int]]:
     """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
     while True:
+        if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
+            span = _before(trace, base, span)
         yield from _parts(trace, span, now)
         now = int(trace.start[span])
         cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
@@ -87,6 +89,12 @@ def _walk(trace: Trace, base: int, span: int, now: int) -> Iterator[tuple[str, i
             now = int(trace.issue[span])
             cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
         span = base + blocker
+
+
+def _before(trace: Trace, base: int, span: int) -> int:
+    """What the unit of a span did before it."""
+    earlier = np.flatnonzero((trace.unit[base:span] == trace.unit[span]) & (trace.start[base:span] < trace.start[span]))
+    return base + int(earlier[np.argmax(trace.start[base + earlier])])
 
 
 def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:

@@ -18,3 +18,12 @@ SCRATCHPAD: Final = 1
 
 SLOTS: Final = "npu.slots"
 """On `memref.alloc`: how many copies of a tile the buffer holds. Its leading dimension then counts slots."""
+
+PAD_LOW: Final = "npu.pad_low"
+"""On a `memref.reinterpret_cast` that stands for a padded tensor: how many elements, on each axis, lie before it."""
+
+PAD_INSIDE: Final = "npu.pad_inside"
+"""On the same op: the extents of the tensor that is padded."""
+
+PAD_VALUE: Final = "npu.pad_value"
+"""On the same op: what every element around it is."""

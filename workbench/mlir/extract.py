@@ -126,6 +126,8 @@ class _Extractor(Evaluator):
 
         def run(state: State) -> None:
             boxes = [state.boxes[place] for place in places]
+            if any(0 in box.shape for box in boxes):
+                return  # a ragged tile may have nothing to copy or to fill
             if chosen is not None:
                 boxes[-1] = chosen(state, boxes[-1], description.extent([box.shape for box in boxes]))
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))

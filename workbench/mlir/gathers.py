@@ -16,7 +16,8 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.indexed import NotIndexed, body_slice, read_indexed
-from workbench.mlir.payload import axis_loops, indexing_maps, iterators, linalg_ops
+from workbench.mlir.loops import axis_loops, indexing_maps, iterators
+from workbench.mlir.payload import linalg_ops
 
 PARALLEL = "#linalg.iterator_type<parallel>"
 

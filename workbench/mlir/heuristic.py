@@ -8,8 +8,9 @@ cycles. The choice is a guess about speed and never about legality: the schedule
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simulator.machine import Machine
@@ -52,8 +53,7 @@ class Demand:
                 seen.add((access.value, loop))
                 moved = access.value not in made or access.value == final or contraction
                 slots = self.buffers if moved and tiled else 1
-                size = math.prod(tile[dim] for dim in access.dims) * access.element_bytes
-                total += slots * self.machine.pad_to_lanes(size)
+                total += slots * self.machine.pad_to_lanes(access.bytes(tile))
         return total
 
     def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
@@ -62,7 +62,17 @@ class Demand:
         )
 
     def fits(self, tile: dict[str, int]) -> bool:
-        return self.bytes(tile) <= self.machine.scratchpad_bytes
+        return within_rank(self.payload, tile) and self.bytes(tile) <= self.machine.scratchpad_bytes
+
+
+def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
+    """Whether every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
+    boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
+    windows = payload.windows
+    boxes += [
+        tuple(tile[dim] for dim in op.loops if dim not in windows) for op in payload.ops if op.role != "contraction"
+    ]
+    return all(sum(extent > 1 for extent in box) <= MAX_RANK for box in boxes)
 
 
 def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
@@ -75,18 +85,20 @@ def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
 
 def outermost(payload: Payload) -> list[str]:
     """Dims that must be walked one by one, because an operand's box has at most `MAX_RANK` axes."""
-    return list(payload.dims)[:-MAX_RANK]
+    return [dim for dim in payload.dims if dim not in payload.windows][:-MAX_RANK]
 
 
 def choose(payload: Payload, machine: Machine, buffers: int = 2) -> Mapping:
     """The default mapping of a payload on a machine."""
     demand = Demand(machine, payload, buffers)
     if payload.contraction is not None:
-        tile, reason = _contraction_tile(payload, machine, demand)
-    else:
-        tile, reason = _vector_tile(payload, machine, demand)
-    order = tuple(sorted(payload.dims, key=lambda dim: dim in payload.reduced))
-    return Mapping(tile, order, buffers, {}, reason)
+        return _contraction_mapping(payload, machine, demand)
+    tile, reason = _vector_tile(payload, machine, demand)
+    return Mapping(tile, _reduced_last(payload), buffers, {}, reason)
+
+
+def _reduced_last(payload: Payload) -> tuple[str, ...]:
+    return tuple(sorted(payload.dims, key=lambda dim: dim in payload.reduced))
 
 
 def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
@@ -164,47 +176,67 @@ class _Cost:
         return max(self.memory, self.arrays, self.vector) + self.edges
 
 
-def _contraction_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[dict[str, int], str]:
-    priced = [(_cost(payload, machine, tile), tile) for tile in _candidates(payload, machine) if demand.fits(tile)]
-    if not priced:
-        return dict.fromkeys(payload.dims, 1), "the smallest tiling there is"
-    fastest = min(cost.cycles for cost, _ in priced)
-    bound, best = max(
-        ((cost, tile) for cost, tile in priced if cost.cycles <= fastest * (1 + TOLERANCE)),
+def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> Mapping:
+    for whole in range(len(payload.windows), -1, -1):
+        priced = [
+            (_cost(payload, machine, tile, order), tile, order)
+            for tile in _candidates(payload, machine, payload.windows[len(payload.windows) - whole :])
+            if demand.fits(tile)
+            for order in _orders(payload)
+        ]
+        if priced:
+            break
+    else:
+        tile = dict.fromkeys(payload.dims, 1)
+        return Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
+    fastest = min(cost.cycles for cost, _, _ in priced)
+    bound, tile, order = max(
+        (each for each in priced if each[0].cycles <= fastest * (1 + TOLERANCE)),
         key=lambda each: (math.prod(each[1].values()), -each[0].cycles),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
-    return best, f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles:.0f} cycles)"
+    reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles:.0f} cycles)"
+    return Mapping(tile, order, demand.buffers, {}, reason)
 
 
-def _candidates(payload: Payload, machine: Machine) -> Iterator[dict[str, int]]:
-    unit = {"m": machine.systolic_rows, "n": machine.systolic_columns, "k": machine.systolic_rows}
-    choices: list[list[int]] = []
-    for dim, extent in payload.dims.items():
-        step = unit.get(dim[0], 1)
-        sizes = {extent} if dim[0] != "b" else {1, extent}
-        size = step
-        while size < extent and dim[0] in unit:
-            sizes.add(size)
-            size *= 2
-        choices.append(sorted(sizes))
+def _orders(payload: Payload) -> list[tuple[str, ...]]:
+    """The dims as they come; where windows move, also with the output's columns innermost.
+
+    Then a tile of the input, with its halo, stays while the weights of all columns pass by.
+    """
+    usual = _reduced_last(payload)
+    if not payload.windows:
+        return [usual]
+    place = {"n": 1, "k": 2, "w": 2}
+    return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
+
+
+def _candidates(payload: Payload, machine: Machine, windows: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Tilings with the given dims of the window whole, and others of it cut into single rows."""
     names = list(payload.dims)
-
-    def product(position: int, tile: dict[str, int]) -> Iterator[dict[str, int]]:
-        if position == len(names):
-            yield dict(tile)
-            return
-        for size in choices[position]:
-            yield from product(position + 1, tile | {names[position]: size})
-
-    yield from product(0, {})
+    cut = [dim for dim in payload.windows if dim not in windows]
+    choices = [[1] if dim in cut else sorted(_sizes(payload, machine, dim)) for dim in names]
+    for sizes in itertools.product(*choices):
+        yield dict(zip(names, sizes, strict=True))
 
 
-def _cost(payload: Payload, machine: Machine, tile: dict[str, int]) -> _Cost:
-    contraction = payload.contraction
-    assert contraction is not None
+def _sizes(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
+    extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
+    rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
+    if kind in ("w", ""):
+        return {extent}
+    if kind == "b":
+        return {1, extent}
+    if kind == "m" and len(rows) > 1:
+        halves = {-(-extent // 2**power) for power in range(extent.bit_length())}
+        return {size for size in halves if size >= machine.systolic_rows} | {extent} if dim == rows[-1] else halves
+    step = machine.systolic_columns if kind == "n" else machine.systolic_rows
+    return {extent, *(step * 2**power for power in range(extent.bit_length()) if step * 2**power < extent)}
+
+
+def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Sequence[str]) -> _Cost:
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    order = [dim for dim in payload.dims if dim not in payload.reduced] + list(payload.reduced)
     moved, first = 0.0, 0.0
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
     final = payload.last.accesses[-1].value
@@ -212,9 +244,9 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int]) -> _Cost:
         for access in op.accesses:
             if op.role == "fill" or (access.value in made and access.value != final):
                 continue
-            size = math.prod(tile[dim] for dim in access.dims) * access.element_bytes
+            size, dims = access.bytes(tile), access.dims
             loops = [dim for dim in order if steps[dim] > 1]
-            while loops and loops[-1] not in access.dims:
+            while loops and loops[-1] not in dims:
                 loops.pop()  # hoisted out of the loops it does not depend on
             moved += size * math.prod(steps[dim] for dim in loops)
             first += size
@@ -229,12 +261,14 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int]) -> _Cost:
 
 def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:
     """Each pass of one weight tile streams its rows, or preloads for as long as the array is high."""
-    rows = math.prod(tile[dim] for dim in payload.dims if dim[0] == "m")
-    passes = math.prod(
-        math.ceil(tile[dim] / (machine.systolic_columns if dim[0] == "n" else machine.systolic_rows))
-        for dim in payload.dims
-        if dim[0] in "nk"
-    ) * math.prod(tile[dim] for dim in payload.dims if dim[0] == "b")
+
+    def kind(letters: str) -> list[str]:
+        return [dim for dim, each in payload.kinds.items() if each in letters]
+
+    rows = math.prod(tile[dim] for dim in kind("m"))
+    columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "nk")
+    passes = math.ceil(columns / machine.systolic_columns) * math.ceil(depth / machine.systolic_rows)
+    passes *= math.prod(tile[dim] for dim in kind("bw"))
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     fill = machine.systolic_rows + machine.systolic_columns
     streamed = passes * max(rows, machine.systolic_rows) * machine.matmul_passes

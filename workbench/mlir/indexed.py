@@ -30,7 +30,7 @@ from torch_mlir import ir
 from simulator.program import MAX_RANK, Indexed
 from workbench.mlir.affine import compile_map, constant_of
 from workbench.mlir.bindings import Value, integer, maker, segments
-from workbench.mlir.payload import axis_loops, indexing_maps, iterators
+from workbench.mlir.loops import axis_loops, indexing_maps, iterators
 
 ACCESSES = ("memref.load", "memref.store", "tensor.extract")
 _PLACES = ("linalg.index", "affine.apply", "arith.constant", "arith.addi")

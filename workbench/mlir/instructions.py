@@ -14,8 +14,8 @@ from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
 from workbench.mlir.bindings import Value, maker, segments
 from workbench.mlir.indexed import IndexedOp, read_indexed
+from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.origins import origins_of
-from workbench.mlir.payload import axis_loops, indexing_maps, iterators, matmul_loops, role_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Description:
     """VECTOR: operations per iteration point by `OpClass`, read off the body."""
     reduction: int
     """Bit d: loop d reduces."""
-    sources: tuple[tuple[int, int], ...]
-    """For each entry of the extent, which operand and axis it is read off; (-1, 0) is an extent of one."""
+    sources: tuple[tuple[tuple[int, int], ...], ...]
+    """For each entry of the extent, which operands and axes it is the product of."""
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
@@ -39,7 +39,7 @@ class Description:
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
-        return tuple(1 if operand < 0 else shapes[operand][axis] for operand, axis in self.sources)
+        return tuple(math.prod(shapes[operand][axis] for operand, axis in places) for places in self.sources)
 
     def opcode(self, operands: Sequence[Operand]) -> Opcode:
         if self.role == "contraction":
@@ -68,7 +68,7 @@ def describe(op: ir.Operation) -> Description:
                 walked.setdefault(loop, (len(memrefs), axis))
         memrefs.append(value)
         accesses.append(_access(op, position) if position >= inputs else Access.READ)
-    order = _matmul_order(op) if role == "contraction" else range(len(kinds))
+    groups = product_loops(op).values() if role == "contraction" else ([loop] for loop in range(len(kinds)))
     indexed = read_indexed(op)
     if indexed is not None:
         memrefs.append(indexed.memref)
@@ -81,7 +81,7 @@ def describe(op: ir.Operation) -> Description:
         if role not in ("contraction", "copy") and indexed is None
         else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
-        tuple(walked[loop] if loop >= 0 else (-1, 0) for loop in order),
+        tuple(tuple(walked[loop] for loop in group) for group in groups),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
         indexed,
@@ -108,13 +108,6 @@ def _access(op: ir.Operation, position: int) -> Access:
     overwrites = op.name in ("linalg.fill", "linalg.copy")
     used = not overwrites and bool(list(op.regions[0].blocks[0].arguments[position].uses))
     return Access.READ_WRITE if used else Access.WRITE
-
-
-def _matmul_order(op: ir.Operation) -> list[int]:
-    """The loops that are batch, m, n and k; -1 where there is none."""
-    groups = list(matmul_loops(op).values())
-    assert all(len(group) <= 1 for group in groups), "a contraction over several loops of one kind"
-    return [group[0] if group else -1 for group in groups]
 
 
 _CONVERSIONS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "index_cast"}

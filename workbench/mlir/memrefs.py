@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torch_mlir import ir
 from torch_mlir.dialects import memref
 
@@ -21,17 +23,28 @@ from workbench.mlir.bindings import (
 )
 
 
-def subview(source: Value, offsets: list[Index], sizes: list[Index], dropped: int = 0) -> Value:
-    """A unit-stride subview without its first `dropped` axes, its type derived from the source's."""
+def subview(
+    source: Value,
+    offsets: list[Index],
+    sizes: list[Index],
+    dropped: Collection[int] = (),
+    steps: list[int] | None = None,
+) -> Value:
+    """A subview, every so many elements along each axis, without its `dropped` axes.
+
+    Its type follows from the source's.
+    """
     kind = ir.MemRefType(source.type)
     strides, start = kind.get_strides_and_offset()
+    steps = steps or [1] * len(sizes)
     place: int | None = None if start == DYNAMIC_STRIDE else start
     for offset, stride in zip(offsets, strides, strict=True):
         static = place is not None and isinstance(offset, int) and stride != DYNAMIC_STRIDE
         place = place + offset * stride if static else None  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
-    extents = [size if isinstance(size, int) else "?" for size in sizes][dropped:]
-    steps = ", ".join("?" if stride == DYNAMIC_STRIDE else str(stride) for stride in strides[dropped:])
-    layout = f"strided<[{steps}], offset: {'?' if place is None else place}>"
+    kept = [axis for axis in range(len(sizes)) if axis not in dropped]
+    extents = [size if isinstance(size := sizes[axis], int) else "?" for axis in kept]
+    moved = ["?" if strides[axis] == DYNAMIC_STRIDE else str(strides[axis] * steps[axis]) for axis in kept]
+    layout = f"strided<[{', '.join(moved)}], offset: {'?' if place is None else place}>"
     return memref.SubViewOp(
         memref_text(extents, kind.element_type, layout, space_of(source)),
         source,
@@ -40,7 +53,7 @@ def subview(source: Value, offsets: list[Index], sizes: list[Index], dropped: in
         [],
         [each if isinstance(each, int) else DYNAMIC_STRIDE for each in offsets],
         [each if isinstance(each, int) else DYNAMIC_STRIDE for each in sizes],
-        [1] * len(sizes),
+        steps,
     ).result
 
 
@@ -53,6 +66,13 @@ def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
     layout = f"strided<{laid}, offset: {place}>"
     wanted = memref_text(shape, kind.element_type, layout, space_of(source))
     return memref.SubViewOp(wanted, source, [], [], [], starts, shape, steps).result
+
+
+def recast(source: Value, shape: list[int], strides: list[int], offset: int) -> Value:
+    """Other extents, strides and first element over the same memory, all of them numbers."""
+    kind = ir.MemRefType(source.type)
+    result = memref_text(shape, kind.element_type, f"strided<{strides}, offset: {offset}>", space_of(source))
+    return memref.ReinterpretCastOp(result, source, [], [], [], [offset], shape, strides).result
 
 
 def reshape(source: Value, shape: list[int]) -> Value:

@@ -21,14 +21,17 @@ from workbench.ir import Mapping as Tiling
 from workbench.ir import Snapshot
 from workbench.mlir import payload as payloads
 from workbench.mlir.bindings import copy, integer, named, shape_of
+from workbench.mlir.borders import settle_borders
 from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.gathers import split_gathers
+from workbench.mlir.loops import is_opened, role_of
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
 from workbench.mlir.tiling import transform_script
 from workbench.mlir.user_passes import OURS, REGISTERED, PassFunction
+from workbench.mlir.walking import walk_windows
 
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 _SCRIPTED = "transform.with_named_sequence"
@@ -154,31 +157,32 @@ def _detach_schedule(module: ir.Module, options: dict[str, str]) -> None:
 _GENERALIZE = f"""\
 module attributes {{{_SCRIPTED}}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op) {{
-    %thin = transform.structured.match attributes {{npu.thin}} in %root : (!transform.any_op) -> !transform.any_op
-    %generic = transform.structured.generalize %thin : (!transform.any_op) -> !transform.any_op
+    %named = transform.structured.match attributes {{npu.open}} in %root : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
     transform.yield
   }}
 }}"""
 
 
-def _generalize_thin(module: ir.Module, options: dict[str, str]) -> None:
-    """Rewrites matrix products with an extent of one as generic ops, which unit-dim folding can take apart.
+def _generalize(module: ir.Module, options: dict[str, str]) -> None:
+    """Rewrites named ops as generic ones where their loops have to be taken apart.
 
-    As named ops they would keep a reshape between themselves and their neighbours, which fusion cannot cross.
+    Those are convolutions and pools, and matrix products with an extent of one: as named ops these would keep a
+    reshape between themselves and their neighbours, which fusion cannot cross.
     """
-    thin = [
-        op
-        for op in linalg_ops(module)
-        if payloads.role_of(op) == "contraction" and any(1 in shape_of(value) for value in op.operands)
-    ]
-    for op in thin:
-        op.attributes["npu.thin"] = ir.UnitAttr.get()
-    if thin:
+    named = [op for op in linalg_ops(module) if op.name != "linalg.generic" and (not is_opened(op) or _is_thin(op))]
+    for op in named:
+        op.attributes["npu.open"] = ir.UnitAttr.get()
+    if named:
         script = ir.Module.parse(_GENERALIZE)
         interpreter.apply_named_sequence(module, script.body.operations[0], script)
     for op in linalg_ops(module):
-        if "npu.thin" in op.attributes:
-            del op.attributes["npu.thin"]
+        if "npu.open" in op.attributes:
+            del op.attributes["npu.open"]
+
+
+def _is_thin(op: ir.Operation) -> bool:
+    return role_of(op) == "contraction" and any(1 in shape_of(value) for value in op.operands)
 
 
 def _recompute(module: ir.Module, options: dict[str, str]) -> None:
@@ -214,12 +218,14 @@ def _copy_left_over(module: ir.Module, options: dict[str, str]) -> None:
 
 _PASSES: dict[str, Callable[[ir.Module, dict[str, str]], None]] = {
     "npu-copy-left-over": _copy_left_over,
-    "npu-generalize-thin": _generalize_thin,
+    "npu-generalize": _generalize,
     "npu-split-gathers": lambda module, options: split_gathers(module),
     "npu-tag": lambda module, options: tag(module),
     "npu-recompute": _recompute,
     "npu-attach-schedule": _attach_schedule,
     "npu-attach-script": _attach_script,
     "npu-detach-schedule": _detach_schedule,
+    "npu-borders": lambda module, options: settle_borders(module),
+    "npu-walk-windows": lambda module, options: walk_windows(module),
     "npu-promote": lambda module, options: promote(module, int(options["buffers"])),
 }

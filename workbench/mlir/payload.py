@@ -4,20 +4,31 @@
 
 Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
 exponent walks in parallel. Loops of two ops are the same dim when they index the same axis of a value that one
-makes and the other reads. A mapping names these dims: b, m, n, k in a contraction, d0, d1, ... elsewhere.
+makes and the other reads. A mapping names these dims: b, m, n, k in a matrix product; oc, ic, oh, ow, kh, kw and
+the like where a window moves; d0, d1, ... elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
 from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, shape_of
 from workbench.mlir.context import operations
+from workbench.mlir.loops import (
+    axis_loops,
+    axis_terms,
+    indexing_maps,
+    is_opened,
+    iterators,
+    loop_names,
+    product_loops,
+    role_of,
+    window_loops,
+)
 
 ID = "npu.id"
 """Attribute on every linalg op of a kernel: what the schedule calls it by."""
@@ -25,13 +36,26 @@ ID = "npu.id"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one operand is indexed: the dim of each of its axes, and whether it is a result."""
+    """How one operand is indexed: the dims of each of its axes, and whether it is a result."""
 
-    dims: tuple[str, ...]
+    axes: tuple[tuple[tuple[str, int], ...], ...]
+    """Each axis is indexed by a sum of dims, each with its factor: mostly of one, with factor 1."""
     element_bytes: int
     is_output: bool
     value: str
     """Which tensor it is: equal for operands that are the same value."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dim that moves it."""
+        return tuple(dim for terms in self.axes for dim, _ in terms)
+
+    def extents(self, tile: Mapping[str, int]) -> tuple[int, ...]:
+        """Of the box that a tile touches: along a sum of dims it overlaps with its neighbours'."""
+        return tuple(1 + sum(factor * (tile[dim] - 1) for dim, factor in terms) for terms in self.axes)
+
+    def bytes(self, tile: Mapping[str, int]) -> int:
+        return math.prod(self.extents(tile)) * self.element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +78,8 @@ class Payload:
     dims: dict[str, int]
     reduced: tuple[str, ...]
     """Dims that some op reduces."""
+    kinds: dict[str, str]
+    """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
 
     @property
     def last(self) -> PayloadOp:
@@ -63,6 +89,11 @@ class Payload:
     @property
     def contraction(self) -> PayloadOp | None:
         return next((op for op in self.ops if op.role == "contraction"), None)
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """Dims whose points are walked one by one: no instruction spans several."""
+        return tuple(dim for dim, kind in self.kinds.items() if kind == "w")
 
     @property
     def parallel(self) -> tuple[str, ...]:
@@ -87,57 +118,6 @@ def tag(module: ir.Module) -> None:
                     use.owner.operands[use.operand_number] = op.clone().results[0]
     for number, op in enumerate(linalg_ops(module)):
         op.attributes[ID] = integer_attribute(number)
-
-
-def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
-    maps: Any = op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else linalg.get_indexing_maps(op)
-    return [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(maps)]
-
-
-def iterators(op: ir.Operation) -> list[str]:
-    """parallel or reduction, for each loop of the op."""
-    if "iterator_types" in op.attributes:
-        return [
-            "reduction" if "reduction" in str(each) else "parallel"
-            for each in ir.ArrayAttr(op.attributes["iterator_types"])
-        ]
-    maps = indexing_maps(op)
-    written = {axis for axis in axis_loops(maps[-1]) if axis is not None}
-    return ["parallel" if loop in written else "reduction" for loop in range(maps[-1].n_dims)]
-
-
-def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
-    """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
-    return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
-
-
-def role_of(op: ir.Operation) -> str:
-    if op.name in ("linalg.fill", "linalg.copy"):
-        return op.name.removeprefix("linalg.")
-    if linalg.isa_contraction_op(op) and _contraction_dims(op):
-        return "contraction"
-    return "reduction" if "reduction" in iterators(op) else "elementwise"
-
-
-def matmul_loops(op: ir.Operation) -> dict[str, list[int]]:
-    """The loops that are batch, m, n and k of a contraction; empty when it is none."""
-    found: Any = linalg.infer_contraction_dimensions(op)
-    if found is None:
-        return {}
-    groups = {"b": found.batch, "m": found.m, "n": found.n, "k": found.k}
-    return {letter: [int(loop) for loop in loops] for letter, loops in groups.items()}
-
-
-def _contraction_dims(op: ir.Operation) -> dict[int, str]:
-    """Loop -> name of a matrix multiplication's loops; empty when it has no m or n and k."""
-    groups = matmul_loops(op)
-    if not groups or not groups["k"] or not (groups["m"] or groups["n"]):
-        return {}
-    return {
-        loop: letter if len(loops) == 1 else f"{letter}{position}"
-        for letter, loops in groups.items()
-        for position, loop in enumerate(loops)
-    }
 
 
 class _Classes:
@@ -178,7 +158,17 @@ def analyse(module: ir.Module) -> Payload:
     described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
     dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
     reduced = tuple(dim for dim in dims if any(dim in op.reduced for op in described))
-    return Payload(described, dims, reduced)
+    return Payload(described, dims, reduced, _kinds(ops, described))
+
+
+def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for op, description in zip(ops, described, strict=True):
+        for letter, loops in product_loops(op).items():
+            found |= {description.loops[loop]: letter for loop in loops}
+    for op, description in zip(ops, described, strict=True):
+        found |= {description.loops[loop]: "w" for loop in window_loops(op)}
+    return found
 
 
 def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[Value]) -> None:
@@ -213,24 +203,35 @@ def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
 
 
 def _anchor(ops: list[ir.Operation]) -> int:
-    """The op whose loops name the dims: the contraction, else the widest one, the last of several."""
+    """The op whose loops name the dims: the contraction, else one with a window, else the widest (the last of them)."""
     roles = [role_of(op) for op in ops]
     if "contraction" in roles:
         return roles.index("contraction")
+    if not all(is_opened(op) for op in ops):
+        return next(number for number, op in enumerate(ops) if not is_opened(op))
     return max(range(len(ops)), key=lambda number: (len(iterators(ops[number])), number))
 
 
 def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
     anchor = _anchor(ops)
-    contraction = _contraction_dims(ops[anchor]) if role_of(ops[anchor]) == "contraction" else {}
+    given = loop_names(ops[anchor])
     names: dict[object, str] = {}
     for number in (anchor, *range(len(ops))):
-        for loop in range(len(iterators(ops[number]))):
+        for loop in _written_first(ops[number]):
             root = classes.find((number, loop))
             if root not in names:
-                given = contraction.get(loop) if number == anchor else None
-                names[root] = given or f"d{len(names)}"
+                own = given.get(loop) if number == anchor else None
+                names[root] = own or f"d{len(names)}"
     return names
+
+
+def _written_first(op: ir.Operation) -> list[int]:
+    """An op's loops; where a window moves, those over the result come in the order in which it lies in memory."""
+    loops = list(range(len(iterators(op))))
+    if is_opened(op):
+        return loops
+    written = [loop for loop in axis_loops(indexing_maps(op)[-1]) if loop is not None]
+    return written + [loop for loop in loops if loop not in written]
 
 
 def _describe(
@@ -241,7 +242,7 @@ def _describe(
     inputs = len(op.operands) - max(len(op.results), 1)
     accesses = tuple(
         Access(
-            tuple(loops[loop] for loop in axis_loops(indexing) if loop is not None),
+            tuple(tuple((loops[loop], factor) for loop, factor in terms) for terms in axis_terms(indexing)),
             element_bytes(ir.ShapedType(value.type)),
             position >= inputs,
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],

@@ -33,8 +33,10 @@ from workbench.mlir.bindings import (
 )
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed import accesses_in
+from workbench.mlir.loops import role_of
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
-from workbench.mlir.payload import linalg_ops, role_of
+from workbench.mlir.padding import load
+from workbench.mlir.payload import linalg_ops
 
 
 @dataclass
@@ -76,7 +78,7 @@ class _Promoter:
                 source, target = op.operands[0], op.operands[1]
                 with ir.InsertionPoint(op), op.location:
                     tile = self.buffer(source, op.operation.block, self.buffers)
-                    copy(source, tile)
+                    load(source, tile)
                     copy(tile, target)
                 op.erase()
 
@@ -113,7 +115,7 @@ class _Promoter:
         with where, place:
             tile = self.buffer(value, block, self.buffers)
             if _reads(*region.users[0]):
-                copy(value, tile)
+                load(value, tile)
         if any(_writes(op, position) for op, position in region.users):
             last = _ancestor_in(region.users[-1][0], block)
             with ir.InsertionPoint.after(last), place:
@@ -140,7 +142,7 @@ class _Promoter:
         self.allocated.append(alloc.result)
         start: list[Index] = [0] * len(shape)
         if slots > 1:
-            return subview(alloc.result, [_slot(loops, slots), *start], [1, *mixed_shape(like)], dropped=1)
+            return subview(alloc.result, [_slot(loops, slots), *start], [1, *mixed_shape(like)], dropped=[0])
         if mixed_shape(like) == shape:
             return alloc.result
         return subview(alloc.result, start, mixed_shape(like))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypedDict
 
@@ -36,7 +37,18 @@ def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> in
     return buffers
 
 
-def with_users(kernel: str, dims: dict[str, int], chosen: Mapping, wanted: UserMapping) -> Mapping:
+def few_wide(tile: dict[str, int]) -> bool:
+    """Whether a box along all dims of a tile has few enough axes."""
+    return sum(size > 1 for size in tile.values()) <= MAX_RANK
+
+
+def with_users(
+    kernel: str,
+    dims: dict[str, int],
+    chosen: Mapping,
+    wanted: UserMapping,
+    within_rank: Callable[[dict[str, int]], bool] = few_wide,
+) -> Mapping:
     """The chosen mapping with the user's tile and order in its place, checked."""
     unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
     if unknown:
@@ -52,8 +64,8 @@ def with_users(kernel: str, dims: dict[str, int], chosen: Mapping, wanted: UserM
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
         tile[dim] = min(size, dims[dim])
-    wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
-    if len(wide) > MAX_RANK:
+    if not within_rank(chosen.tile | tile):
+        wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
     order = tuple(wanted.get("order", chosen.order))
     if sorted(order) != sorted(dims):

@@ -30,7 +30,14 @@ POINTWISE = _names(
 
 REDUCTION = _names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
 
-CONTRACTION = _names("aten.mm.default aten.bmm.default")
+CONTRACTION = _names("aten.mm.default aten.bmm.default aten.convolution.default")
+
+WINDOW = _names(
+    """
+    aten.max_pool1d.default aten.max_pool2d.default aten.max_pool3d.default
+    aten.avg_pool1d.default aten.avg_pool2d.default
+    """
+)
 
 COPY = _names("aten.clone.default")
 
@@ -59,6 +66,7 @@ _CLASSES = {
     "pointwise": POINTWISE,
     "reduction": REDUCTION,
     "contraction": CONTRACTION,
+    "window": WINDOW,
     "copy": COPY,
     "view": VIEW,
     "assembly": ASSEMBLY,
@@ -70,5 +78,5 @@ DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 
 
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, copy, view or assembly; None for an op the automatic route does not take."""
+    """pointwise, reduction, contraction, window, copy, view or assembly; None: the automatic route does not take it."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

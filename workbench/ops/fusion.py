@@ -1,10 +1,11 @@
 """Which nodes share a kernel: rules as data, a legality check for whole groups, and the grouping itself.
 
-A kernel makes exactly one value, unless it is opaque. Five kinds exist, by what anchors them:
+A kernel makes exactly one value, unless it is opaque. Six kinds exist, by what anchors them:
 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
-contraction   one matrix product, followed by pointwise ops on its result
+contraction   one matrix product or convolution, followed by pointwise ops on its result
+window        one pool, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
 opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
 
@@ -60,7 +61,7 @@ class Candidate:
 
 
 def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
-    """pointwise, gather, reduction, contraction or opaque. A copy fuses as any pointwise op does."""
+    """pointwise, gather, reduction, contraction, window, tile or opaque. A copy fuses as any pointwise op does."""
     found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
@@ -127,6 +128,15 @@ def _epilogue(group: Candidate) -> str:
     return ""
 
 
+def _window_epilogue(group: Candidate) -> str:
+    """One op that reads its input by windows, and pointwise ops over exactly its result's shape."""
+    anchors = [node for node in group.nodes if node_class(node, group.classes) != "pointwise"]
+    if len(anchors) != 1:
+        return "one kernel holds one op that reads windows"
+    shapes = {group.shape(node) for node in group.nodes} - {group.shape(anchors[0])}
+    return f"{_shapes(shapes)} is not its result's shape {_shapes([group.shape(anchors[0])])}" if shapes else ""
+
+
 def _hooks(group: Candidate) -> str:
     """One template; before and after it, pointwise ops of one tensor each, of its shape and element type."""
     templates = group.of("tile")
@@ -159,10 +169,12 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
-CREATION = frozenset({"creation"})
-ANY = POINTWISE | REDUCTION | CONTRACTION | OPAQUE | TILE | GATHER | CREATION
+CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
+ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
 
 IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
+
+READ_AGAIN = "windows overlap: an element made inside would be computed again for every window that reads it"
 
 ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
 
@@ -216,6 +228,16 @@ RULES: tuple[Rule, ...] = (
         "one kernel holds one product",
     ),
     Rule(
+        "window epilogue", WINDOW, POINTWISE, _window_epilogue,
+        "a pointwise op on the result of a pool runs on its tile before it is stored",
+    ),
+    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "what moves a window reads memory"),
+    Rule(
+        "window into another loop nest", WINDOW, REDUCTION | CONTRACTION,
+        _never("what moves a window has a loop nest of its own, with nothing but pointwise ops after it"),
+        "what moves a window writes memory",
+    ),
+    Rule(
         "template prologue", POINTWISE, TILE, _hooks,
         "a pointwise op runs on the tile that the template has loaded",
     ),
@@ -224,12 +246,12 @@ RULES: tuple[Rule, ...] = (
         "a pointwise op runs on the template's tile before it is stored",
     ),
     Rule(
-        "beside a template", TILE, REDUCTION | CONTRACTION | TILE,
+        "beside a template", TILE, REDUCTION | CONTRACTION | WINDOW | TILE,
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
     Rule(
-        "before a template", REDUCTION | CONTRACTION | GATHER, TILE,
+        "before a template", REDUCTION | CONTRACTION | GATHER | WINDOW, TILE,
         _never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
@@ -260,6 +282,8 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     made = {value for node in whole.nodes for value in node.results}
     if any(made.intersection(node.operands) for node in whole.of("gather")):
         return IN_MEMORY
+    if any(made.intersection(node.operands) for node in whole.of("window")):
+        return READ_AGAIN
     if whole.of("tile") and whole.of("creation"):
         return "a template's hooks have its own tiles at hand, and make none"
     group = Candidate(tuple(node for node in whole.nodes if node not in whole.of("creation")), types, classes)
@@ -269,6 +293,8 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
             if len(group.of("pointwise")) == len(group.nodes) - 1
             else "a template takes pointwise ops only"
         )
+    if group.of("window"):
+        return _window_epilogue(group)
     if products := group.of("contraction"):
         reductions = group.of("reduction")
         return rule_for(products[0], reductions[0], classes).condition(group) if reductions else _epilogue(group)
@@ -278,7 +304,9 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
 def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
     """The kind of a kernel of these nodes: what anchors it."""
     found = {node_class(node, classes) for node in nodes}
-    return next((kind for kind in ("opaque", "tile", "contraction", "reduction") if kind in found), "elementwise")
+    return next(
+        (kind for kind in ("opaque", "tile", "contraction", "window", "reduction") if kind in found), "elementwise"
+    )
 
 
 @dataclass(frozen=True)
@@ -330,7 +358,7 @@ class Grouping:
                     self._users[self._maker[value].name].append(node)
         self.group_of = dict(self._place)
         self._members: dict[int, tuple[Node, ...]] = {index: (node,) for index, node in enumerate(self.nodes)}
-        for anchor in ("tile", "contraction", "reduction"):
+        for anchor in ("tile", "contraction", "window", "reduction"):
             for node in self.nodes:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)

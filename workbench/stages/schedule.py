@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from simulator.machine import Machine
@@ -26,6 +26,7 @@ from workbench.ir import (
 )
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
+from workbench.mlir.borders import has_borders
 from workbench.mlir.context import new_context, parse, print_module
 from workbench.mlir.extract import extract
 from workbench.mlir.gathers import holds_gathers
@@ -42,6 +43,7 @@ from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
 from workbench.mlir.user_passes import UserPasses, check_steps, checked_passes
 from workbench.mlir.verify import verify_scheduled
+from workbench.mlir.walking import has_windows
 from workbench.ops import host
 from workbench.ops.planner import plan_launches
 from workbench.ops.registry import DEFAULT, Registrations, registered_template
@@ -237,7 +239,8 @@ def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[
         payload = ready.payload(split=True)
     mapping = heuristic.choose(payload, machine, buffers)
     if wanted is not None:
-        mapping = with_users(kernel, payload.dims, mapping, wanted)
+        within = partial(heuristic.within_rank, payload)
+        mapping = with_users(kernel, payload.dims, mapping, wanted, within)
     check_order(kernel, payload, mapping)
     return payload, mapping
 
@@ -267,9 +270,11 @@ def _prepare(
     trace = PassTrace(parse(rendered.located, context), after=passes)
     if holds_tosa(trace.module):
         trace.run("tosa to linalg", TO_LINALG)
-    trace.run("open thin products", "npu-generalize-thin")
+    trace.run("open named ops", "npu-generalize")
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    if has_borders(trace.module):
+        trace.run("settle borders", "npu-borders")
     gathers = holds_gathers(trace.module)
     if gathers:
         trace.run("take gathers apart", "npu-split-gathers")
@@ -305,6 +310,8 @@ def _lower(
     )
     trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")
     trace.run("promote to scratchpad", f"npu-promote{{buffers={mapping.buffers}}}")
+    if has_windows(trace.module):
+        trace.run("walk windows", "npu-walk-windows")
     trace.run("clean up", "canonicalize,cse")
     text = print_module(trace.module)
     verify_scheduled(text, rendered.kernel, trace.module.context)

@@ -17,6 +17,7 @@ from workbench.ops.formulas import (
     products,
     reductions,
     resampling,
+    windows,
 )
 from workbench.ops.formulas.builder import Formula
 
@@ -31,6 +32,7 @@ FAMILIES = (
     products,
     reductions,
     resampling,
+    windows,
 )
 
 FORMULAS: dict[str, Formula] = {

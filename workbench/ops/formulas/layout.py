@@ -23,6 +23,11 @@ def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
     return b("aten.view.default", x, shape)
 
 
+def per_channel(b: Builder, values: Ref, dims: int) -> Ref:
+    """One number a channel, against `dims` dims of space."""
+    return b("aten.view.default", values, [*b.type(values).shape, *[1] * dims])
+
+
 FORMULAS: dict[str, Formula] = {
     "aten.contiguous.default": contiguous,
     "aten.reshape.default": reshape,

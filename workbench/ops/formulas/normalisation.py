@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula, compute
+from workbench.ops.formulas.layout import per_channel, reshape
 from workbench.ops.formulas.reductions import mean
 from workbench.ops.literals import to_dtype
 
@@ -51,6 +54,53 @@ def rms_norm(b: Builder, x: Ref, shape: list[int], weight: Ref | None = None, ep
     return _affine(b, scaled, weight, None)
 
 
+def batch_norm(
+    b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, mean: Ref, var: Ref, momentum: float, eps: float
+) -> tuple[Ref | None, ...]:
+    """With the statistics of training: a factor and a summand for each channel, made once and not at every element."""
+    factor = b("aten.rsqrt.default", b("aten.add.Tensor", compute(b, var), eps))
+    if weight is not None:
+        factor = b("aten.mul.Tensor", factor, compute(b, weight))
+    summand = b("aten.mul.Tensor", compute(b, mean), factor)
+    summand = b("aten.neg.default", summand) if bias is None else b("aten.sub.Tensor", compute(b, bias), summand)
+    dims = b.rank(x) - 2
+    scaled = b("aten.mul.Tensor", compute(b, x), per_channel(b, factor, dims))
+    return b("aten.add.Tensor", scaled, per_channel(b, summand, dims)), None, None
+
+
+def batch_norm_any(
+    b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, mean: Ref | None, var: Ref | None, training: bool,
+    momentum: float, eps: float, cudnn: bool,
+) -> Ref | None:  # fmt: skip
+    if training or mean is None or var is None:
+        return None
+    return batch_norm(b, x, weight, bias, mean, var, momentum, eps)[0]
+
+
+def group_norm(
+    b: Builder, x: Ref, groups: int, weight: Ref | None = None, bias: Ref | None = None, eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Ref:  # fmt: skip
+    """Every group of channels by its own mean and spread, over (image, group, channel of the group, place)."""
+    images, channels, *space = b.type(x).shape
+    inside = [groups, channels // groups, math.prod(space)]
+    y = compute(b, reshape(b, x, [images, *inside]))
+    centred = b("aten.sub.Tensor", y, mean(b, y, [2, 3], True))
+    spread = mean(b, b("aten.mul.Tensor", centred, centred), [2, 3], True)
+    y = b("aten.mul.Tensor", centred, b("aten.rsqrt.default", b("aten.add.Tensor", spread, eps)))
+    weight, bias = (None if each is None else b("aten.view.default", each, [*inside[:2], 1]) for each in (weight, bias))
+    return b("aten.view.default", _affine(b, y, weight, bias), [images, channels, *space])
+
+
+def instance_norm(
+    b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, running_mean: Ref | None, running_var: Ref | None,
+    use_input_stats: bool, momentum: float, eps: float, cudnn: bool,
+) -> Ref | None:  # fmt: skip
+    if use_input_stats:
+        return group_norm(b, x, b.type(x).shape[1], weight, bias, eps)
+    return batch_norm_any(b, x, weight, bias, running_mean, running_var, False, momentum, eps, cudnn)
+
+
 def _affine(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None) -> Ref:
     if weight is not None:
         x = b("aten.mul.Tensor", x, weight)
@@ -64,4 +114,8 @@ FORMULAS: dict[str, Formula] = {
     "aten._log_softmax.default": _half_to_float(log_softmax),
     "aten.layer_norm.default": layer_norm,
     "aten.rms_norm.default": rms_norm,
+    "aten._native_batch_norm_legit_no_training.default": batch_norm,
+    "aten.batch_norm.default": batch_norm_any,
+    "aten.group_norm.default": group_norm,
+    "aten.instance_norm.default": instance_norm,
 }

@@ -1,0 +1,88 @@
+"""Whole networks in plain torch.nn, weights as PyTorch initialises them: what people bring."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class BasicBlock(nn.Module):
+    """ResNet's block of two convolutions, and what is added to them."""
+
+    def __init__(self, channels: int, out: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        self.down = _down(channels, out, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(self.bn2(self.conv2(y)) + self.down(x))
+
+
+class Bottleneck(nn.Module):
+    """Narrow, look around, widen."""
+
+    def __init__(self, channels: int, width: int, out: int, stride: int = 1) -> None:
+        super().__init__()
+        self.narrow = nn.Sequential(nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.look = nn.Sequential(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.widen = nn.Sequential(nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.down = _down(channels, out, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.widen(self.look(self.narrow(x))) + self.down(x))
+
+
+def _down(channels: int, out: int, stride: int) -> nn.Module:
+    if stride == 1 and channels == out:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+
+def resnet18(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    blocks: list[nn.Module] = []
+    channels = 64
+    for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        blocks += [BasicBlock(channels, out, stride), BasicBlock(out, out)]
+        channels = out
+    stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))
+
+
+def depthwise_separable(channels: int = 16, out: int = 24, stride: int = 2) -> nn.Module:
+    """MobileNet's block: each channel by itself, then all channels at each place."""
+    return nn.Sequential(
+        nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU6(),
+        nn.Conv2d(channels, out, 1, bias=False),
+        nn.BatchNorm2d(out),
+        nn.ReLU6(),
+    )
+
+
+def lenet(classes: int = 10) -> nn.Module:
+    """For images of 28 x 28."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, classes),
+    )  # fmt: skip
+
+
+def with_statistics(model: nn.Module, seed: int = 0) -> nn.Module:
+    """In eval mode, its batch norms as if they had been trained."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            shape = module.running_mean.shape
+            module.running_mean = torch.randn(shape, generator=generator) * 0.1
+            module.running_var = torch.rand(shape, generator=generator) + 0.5
+            if module.affine:
+                module.weight.data = torch.rand(shape, generator=generator) + 0.5
+                module.bias.data = torch.randn(shape, generator=generator) * 0.1
+    return model.eval()

@@ -1,0 +1,139 @@
+"""Convolutions, pools and norms: numbers, invariants, replay and bytes, on a large machine and a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from simulator.machine import load_machine
+from simulator.program import Opcode
+from simulator.verifier import verify
+from tests.flow import Flow, count, flow, moved
+from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, with_statistics
+from tests.replaying import replayed
+from tests.windows import CASES
+from workbench.stages.capture import capture
+from workbench.stages.lower import lower
+from workbench.stages.render import render
+from workbench.stages.schedule import schedule
+from workbench.stages.simulate import simulate
+
+MACHINES = ("tpu-v3", "edge-8x8")
+
+
+def flows(function: Callable[..., Any], x: torch.Tensor) -> list[Flow]:
+    """One for each machine; nothing is left to the host."""
+    captured = capture(function, (x,), None)
+    lowered = lower(captured.graph)
+    assert {node.route for node in lowered.nodes} <= {"automatic", "view"}
+    rendered = render(lowered)
+    targets = [load_machine(name) for name in MACHINES]
+    return [
+        Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target)) for target in targets
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_invariants_and_replay(name: str):
+    make, shape = CASES[name]
+    torch.manual_seed(0)
+    function = make()
+    if isinstance(function, nn.Module):
+        function = with_statistics(function)
+    x, fresh = torch.randn(shape), torch.randn(shape)
+    with torch.no_grad():
+        expected = pytree.tree_leaves(function(fresh))
+    for made in flows(function, x):
+        made.assert_matches_eager(fresh)
+        for kernel in made.scheduled.kernels:
+            verify(kernel.program)
+        trace = simulate(made.scheduled, made.machine)
+        trace.invariants()
+        values = [*made.captured.flatten((fresh,), None), *made.captured.live()]
+        for ours, theirs in zip(replayed(made, trace, values), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: BasicBlock(16, 16), (1, 16, 12, 12)),
+        (lambda: BasicBlock(16, 24, 2), (2, 16, 11, 13)),
+        (lambda: Bottleneck(16, 8, 32, 2), (1, 16, 14, 14)),
+        (depthwise_separable, (1, 16, 14, 14)),
+        (lenet, (1, 1, 28, 28)),
+    ],
+)
+def test_blocks(make: Callable[[], nn.Module], shape: tuple[int, ...]):
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    for made in flows(with_statistics(make()), x):
+        made.assert_matches_eager(x)
+        simulate(made.scheduled, made.machine).invariants()
+
+
+def test_a_block_stores_each_result_once():
+    """Convolution, batch norm, residual and relu are one kernel: the result's bytes and nothing else are written."""
+    torch.manual_seed(0)
+    made = flow(with_statistics(BasicBlock(16, 16)), (torch.randn(1, 16, 12, 12),), machine="edge-8x8")
+    convolutions = [kernel for kernel in made.lowered.kernels if "conv2d" in kernel.name]
+    assert [kernel.kind for kernel in convolutions] == ["contraction"] * 2
+    assert [len(kernel.nodes) for kernel in convolutions] == [4, 5]  # with factor, summand and relu; and the residual
+    for kernel in made.scheduled.kernels:
+        if "conv2d" in kernel.kernel:
+            written = {name: size for name, size in moved(kernel.program).items() if name.endswith("!")}
+            assert list(written.values()) == [16 * 12 * 12 * 4]
+
+
+def test_each_byte_of_a_convolution_moves_as_the_mapping_says():
+    """Input tiles once with their halo and without the padding, weights once, results once."""
+    convolution = nn.Conv2d(8, 16, 3, padding=1, bias=False).eval()
+    mapping = {"*": {"tile": {"oc": 16, "oh": 4, "ow": 10, "ic": 8}}}
+    made = flow(convolution, (torch.randn(1, 8, 10, 10),), machine="edge-8x8", mapping=mapping)
+    (kernel,) = made.scheduled.kernels
+    assert kernel.dims == {"oc": 16, "oh": 10, "ow": 10, "ic": 8, "kh": 3, "kw": 3}
+    rows = 5 + 6 + 3  # of 10 in tiles of 4, 4 and 2: one more above and below, but for the image's own border
+    assert moved(kernel.program) == {"arg0": 8 * rows * 10 * 4, "arg1": 16 * 8 * 9 * 4, "arg2!": 16 * 100 * 4}
+    assert count(kernel.program, Opcode.MATMUL) == 3 * 9
+    assert count(kernel.program, Opcode.LOAD) == 3 + 1
+    assert count(kernel.program, Opcode.STORE) == 3
+
+
+def test_rows_between_results_are_not_read():
+    """A window of one point that moves in steps reads what it needs: a quarter."""
+    made = flow(nn.Conv2d(8, 16, 1, stride=2, bias=False).eval(), (torch.randn(1, 8, 10, 10),))
+    assert moved(made.scheduled.kernels[0].program)["arg0"] == 8 * 5 * 5 * 4
+
+
+def test_a_convolution_is_one_chain_of_products():
+    """Every window position adds to the same accumulator, which no fill has to clear."""
+    made = flow(nn.Conv2d(8, 16, 3, bias=False).eval(), (torch.randn(1, 8, 10, 10),))
+    (program,) = [kernel.program for kernel in made.scheduled.kernels]
+    products = [program.instruction(i) for i in range(len(program)) if program.opcode[i] == Opcode.MATMUL]
+    assert [product.accumulates for product in products].count(False) == len(products) // 9
+    assert count(program, Opcode.VECTOR) == 0
+
+
+@pytest.mark.parametrize("figure", [(4, 4, 16_384), (256, 256, 131_072)])
+def test_every_machine_has_a_mapping(figure: tuple[int, int, int]):
+    rows, lanes, per_lane = figure
+    machine = load_machine("edge-8x8").with_(
+        systolic_rows=rows, systolic_columns=rows, vector_lanes=lanes, scratchpad_bytes_per_lane=per_lane
+    )
+    for function, shape in (
+        (nn.Conv2d(16, 32, 3, padding=1), (1, 16, 40, 40)),
+        (nn.Conv2d(8, 4, 40), (1, 8, 41, 42)),
+        (nn.MaxPool2d(12, 5), (1, 8, 60, 80)),
+    ):
+        x = torch.randn(shape)
+        captured = capture(function.eval(), (x,), None)
+        lowered = lower(captured.graph)
+        rendered = render(lowered)
+        made = Flow(function, captured, lowered, rendered, machine, schedule(lowered, rendered, machine))
+        made.assert_matches_eager(x)
+        assert all(kernel.program.scratchpad_bytes <= machine.scratchpad_bytes for kernel in made.scheduled.kernels)

@@ -1,0 +1,56 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Index arithmetic at the insertion point: numbers stay numbers, and what can only be one number becomes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import affine
+
+from workbench.mlir.affine import range_of
+from workbench.mlir.bindings import Index, Value
+
+
+def weighted(*terms: tuple[Index, int]) -> Index:
+    """The sum of indices, each with its factor."""
+    total: ir.AffineExpr = ir.AffineConstantExpr.get(0)
+    values: list[Value] = []
+    for index, factor in terms:
+        if isinstance(index, int):
+            total = total + index * factor
+        else:
+            total = total + ir.AffineDimExpr.get(len(values)) * factor
+            values.append(index)
+    if not values:
+        return sum(index * factor for index, factor in terms if isinstance(index, int))
+    if len(values) == 1 and isinstance(total, ir.AffineDimExpr):
+        return values[0]
+    return _settled(affine.AffineApplyOp(ir.AffineMap.get(len(values), 0, [total]), values).result)
+
+
+def least(*choices: Index) -> Index:
+    """The smallest of several indices."""
+    return _chosen(choices, affine.AffineMinOp)
+
+
+def greatest(*choices: Index) -> Index:
+    """The largest of several indices."""
+    return _chosen(choices, affine.AffineMaxOp)
+
+
+def _chosen(choices: tuple[Index, ...], op: Any) -> Index:
+    values = [each for each in choices if not isinstance(each, int)]
+    numbers = [each for each in choices if isinstance(each, int)]
+    if not values:
+        return min(numbers) if op is affine.AffineMinOp else max(numbers)
+    exprs: list[ir.AffineExpr] = [ir.AffineDimExpr.get(place) for place in range(len(values))]
+    exprs += [ir.AffineConstantExpr.get(number) for number in numbers]
+    return _settled(op(ir.AffineMap.get(len(values), 0, exprs), values).result)
+
+
+def _settled(value: Value) -> Index:
+    """The number that a value is in every iteration, where it is only one."""
+    bounds = range_of(value)
+    return bounds.low if bounds.low == bounds.high else value

@@ -1,0 +1,185 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What the loops of one linalg op are: which axes they walk, which form a product, which move a window.
+
+An operand's axis is indexed by a sum of loops. A convolution's or a pool's input has axes `s*o + d*w`: `o` walks the
+results, `w` the window over the input. With the window standing still, what is left of the op is a plain one: a matrix
+product in a convolution, arithmetic on equal shapes in a pool or a depthwise convolution.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from workbench.mlir.bindings import Value, maker, segments
+
+Terms: TypeAlias = "tuple[tuple[int, int], ...]"
+"""A sum of loops, each with its factor."""
+
+_CASTS = ("arith.extf", "arith.extsi", "arith.extui", "arith.truncf", "arith.trunci", "arith.sitofp", "arith.uitofp")
+
+
+def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
+    maps: Any = op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else linalg.get_indexing_maps(op)
+    return [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(maps)]
+
+
+def iterators(op: ir.Operation) -> list[str]:
+    """parallel or reduction, for each loop of the op."""
+    if "iterator_types" in op.attributes:
+        return [
+            "reduction" if "reduction" in str(each) else "parallel"
+            for each in ir.ArrayAttr(op.attributes["iterator_types"])
+        ]
+    maps = indexing_maps(op)
+    written = {axis for axis in axis_loops(maps[-1]) if axis is not None}
+    return ["parallel" if loop in written else "reduction" for loop in range(maps[-1].n_dims)]
+
+
+def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
+    """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
+    return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
+
+
+def axis_terms(indexing: ir.AffineMap) -> list[Terms]:
+    """For each axis of an operand the loops that index it, with their factors; constants move nothing."""
+    return [tuple(_terms(expr).items()) for expr in indexing.results]
+
+
+def _terms(expr: ir.AffineExpr, factor: int = 1) -> dict[int, int]:
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: factor}
+    if isinstance(expr, ir.AffineAddExpr):
+        left, right = _terms(expr.lhs, factor), _terms(expr.rhs, factor)
+        return left | {loop: left.get(loop, 0) + each for loop, each in right.items()}
+    if isinstance(expr, ir.AffineMulExpr) and isinstance(expr.rhs, ir.AffineConstantExpr):
+        return _terms(expr.lhs, factor * expr.rhs.value)
+    return {}
+
+
+def is_opened(op: ir.Operation) -> bool:
+    """Whether every axis of every operand is walked by a loop of its own, or by none."""
+    return all(
+        isinstance(expr, ir.AffineDimExpr | ir.AffineConstantExpr)
+        for each in indexing_maps(op)
+        for expr in each.results
+    )
+
+
+def window_loops(op: ir.Operation) -> tuple[int, ...]:
+    """The loops that move a window: reduced ones that share an axis of an input with a loop over results."""
+    kinds = iterators(op)
+    shared = {
+        loop
+        for indexing in indexing_maps(op)
+        for terms in axis_terms(indexing)
+        for loop, _ in terms
+        if len(terms) > 1 and kinds[loop] == "reduction"
+    }
+    return tuple(sorted(shared))
+
+
+def role_of(op: ir.Operation) -> str:
+    """fill, copy, contraction, reduction or elementwise."""
+    if op.name in ("linalg.fill", "linalg.copy"):
+        return op.name.removeprefix("linalg.")
+    if product_loops(op):
+        return "contraction"
+    return "reduction" if "reduction" in iterators(op) else "elementwise"
+
+
+def product_loops(op: ir.Operation) -> dict[str, list[int]]:
+    """The loops that are batch, m, n and k of a matrix product, once windows stand still; empty when it is none."""
+    groups = _plain_product(op) if linalg.isa_contraction_op(op) else _windowed_product(op)
+    return groups if groups and groups["k"] and (groups["m"] or groups["n"]) else {}
+
+
+def _plain_product(op: ir.Operation) -> dict[str, list[int]]:
+    found: Any = linalg.infer_contraction_dimensions(op)
+    if found is None:
+        return {}
+    groups = {"b": found.batch, "m": found.m, "n": found.n, "k": found.k}
+    return {letter: [int(loop) for loop in loops] for letter, loops in groups.items()}
+
+
+def _windowed_product(op: ir.Operation) -> dict[str, list[int]]:
+    if is_opened(op) or segments(op) != [2, 1] or not _multiplies_and_adds(op):
+        return {}
+    left, right, out = (
+        {loop for terms in axis_terms(each) for loop, _ in terms} - {*window_loops(op)} for each in indexing_maps(op)
+    )
+    groups = {"b": left & right & out, "m": left & out - right, "n": right & out - left, "k": left & right - out}
+    covered = set[int]().union(*groups.values()) == left | right | out
+    return {letter: sorted(loops) for letter, loops in groups.items()} if covered else {}
+
+
+def _multiplies_and_adds(op: ir.Operation) -> bool:
+    """Whether the body adds the product of its inputs to what it has, apart from conversions."""
+    block = op.regions[0].blocks[0]
+    left, right, old = block.arguments
+    total = _unconverted(list(block.operations)[-1].operation.operands[0])
+    added = maker(total)
+    if added is None or added.name not in ("arith.addf", "arith.addi") or old not in list(added.operands):
+        return False
+    (summand,) = [each for each in added.operands if each != old] or [old]
+    product = maker(_unconverted(summand))
+    if product is None or product.name not in ("arith.mulf", "arith.muli"):
+        return False
+    return {_unconverted(each) for each in product.operands} == {left, right}
+
+
+def _unconverted(value: Value) -> Value:
+    op = maker(value)
+    return _unconverted(op.operands[0]) if op is not None and op.name in _CASTS else value
+
+
+def loop_names(op: ir.Operation) -> dict[int, str]:
+    """What people call an op's loops: b, m, n, k of a product; b, g, c, oc, ic, oh, ow, kh, kw where a window moves."""
+    if is_opened(op):
+        return _numbered({letter: loops for letter, loops in product_loops(op).items()})
+    kinds, maps = iterators(op), indexing_maps(op)
+    read = axis_terms(maps[0])
+    place = _space_names(read)
+    named: dict[str, list[int]] = {}
+    for axis, terms in enumerate(read):
+        for loop, _ in terms:
+            if axis in place:
+                named.setdefault(("o" if kinds[loop] == "parallel" else "k") + place[axis], []).append(loop)
+    known = {loop for loops in named.values() for loop in loops}
+    inputs = [{loop for terms in axis_terms(each) for loop, _ in terms} for each in maps[: segments(op)[0]]]
+    weights = set[int]().union(*inputs[1:])
+    product = product_loops(op)
+    rest = [loop for loop in range(len(kinds)) if loop not in known]
+    both = [loop for loop in rest if kinds[loop] == "parallel" and loop in inputs[0] and loop in weights]
+    images = [loop for loop in rest if kinds[loop] == "parallel" and loop in inputs[0] and loop not in weights]
+    channels = images[-1:] if not product and not both and len(images) > 0 and not weights - known else []
+    named |= {
+        "b": [loop for loop in images if loop not in channels],
+        "g" if product else "c": both + channels,
+        "oc": [loop for loop in rest if kinds[loop] == "parallel" and loop not in inputs[0]],
+        "ic": [loop for loop in rest if kinds[loop] == "reduction"],
+    }
+    return _numbered(named)
+
+
+def _space_names(read: list[Terms]) -> dict[int, str]:
+    """The axes of an input over which a window moves, as d, h and w: the last of them is w.
+
+    With one such axis only, what follows it is taken for space too: a window of one column moves over rows.
+    """
+    moved = [axis for axis, terms in enumerate(read) if len(terms) > 1 or any(factor > 1 for _, factor in terms)]
+    if len(moved) == 1:
+        moved = list(range(moved[0], len(read)))
+    return dict(zip(moved, "dhw"[-len(moved) :], strict=True)) if 0 < len(moved) <= 3 else {}
+
+
+def _numbered(named: dict[str, list[int]]) -> dict[int, str]:
+    """Loop -> name; several of one name are numbered."""
+    return {
+        loop: name if len(loops) == 1 else f"{name}{position}"
+        for name, loops in named.items()
+        for position, loop in enumerate(loops)
+    }

@@ -1,0 +1,79 @@
+"""Convolutions: a window that moves over one, two or three dims of space, bias and channels around it."""
+
+from __future__ import annotations
+
+from workbench.ir import Ref
+from workbench.ops.formulas.builder import Builder, Formula
+from workbench.ops.formulas.layout import per_channel
+
+Sizes = int | list[int]
+
+
+def each(value: Sizes, count: int) -> list[int]:
+    """One number for each dim of space."""
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
+
+
+def _convolution(dims: int) -> Formula:
+    def made(
+        b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
+        dilation: Sizes = 1, groups: int = 1,
+    ) -> Ref:  # fmt: skip
+        if b.rank(x) == dims + 1:  # one image without a batch dim
+            return b("aten.squeeze.dim", made(b, _batch(b, x), weight, bias, stride, padding, dilation, groups), 0)
+        if isinstance(padding, str):
+            x, padding = _same(b, x, weight, each(dilation, dims)) if padding == "same" else (x, 0)
+        steps, around, apart = each(stride, dims), each(padding, dims), each(dilation, dims)
+        if set(b.type(weight).shape[2:]) == {1} and set(around) == {0}:
+            x, steps = _every(b, x, steps), [1] * dims
+        y = b("aten.convolution.default", x, weight, None, steps, around, apart, False, [0] * dims, groups)
+        return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
+
+    return made
+
+
+def _batch(b: Builder, x: Ref) -> Ref:
+    return b("aten.unsqueeze.default", x, 0)
+
+
+def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, list[int]]:
+    """Padding that keeps the extents. An odd total puts the one more element behind: that takes a padded copy."""
+    total = [apart * (size - 1) for apart, size in zip(dilation, b.type(weight).shape[2:], strict=True)]
+    if any(each % 2 for each in total):
+        behind = [amount for each in reversed(total) for amount in (0, each % 2)]
+        x = b("aten.constant_pad_nd.default", x, behind, 0.0)
+    return x, [each // 2 for each in total]
+
+
+def _every(b: Builder, x: Ref, steps: list[int]) -> Ref:
+    """What a window of one point reads when it moves in steps: a view."""
+    for dim, step in enumerate(steps):
+        if step > 1:
+            x = b("aten.slice.Tensor", x, dim + 2, 0, b.type(x).shape[dim + 2], step)
+    return x
+
+
+def convolution(
+    b: Builder, x: Ref, weight: Ref, bias: Ref | None, stride: list[int], padding: list[int], dilation: list[int],
+    transposed: bool, output_padding: list[int], groups: int,
+) -> Ref | None:  # fmt: skip
+    """The op that all convolutions become; with a bias, or a window of one point, there is still something to do."""
+    if transposed:
+        return None
+    dims = b.rank(x) - 2
+    moved = set(b.type(weight).shape[2:]) == {1} and set(padding) == {0} and set(stride) != {1}
+    if bias is None and not moved:
+        return None
+    return _convolution(dims)(b, x, weight, bias, stride, padding, dilation, groups)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.convolution.default": convolution,
+    "aten.conv1d.default": _convolution(1),
+    "aten.conv2d.default": _convolution(2),
+    "aten.conv3d.default": _convolution(3),
+    "aten.conv1d.padding": _convolution(1),
+    "aten.conv2d.padding": _convolution(2),
+    "aten.conv3d.padding": _convolution(3),
+}
