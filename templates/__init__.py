@@ -9,7 +9,11 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
+FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "reversal", "scan", "special")
+"""Modules of this package that have a `register`."""
+
+
 def builtin(registry: Registry) -> None:
     """Registers everything shipped. The journey calls it once, for the default registry."""
-    for family in ("creation", "indexing", "reversal", "special"):
+    for family in FAMILIES:
         importlib.import_module(f"templates.{family}").register(registry)

@@ -64,6 +64,11 @@ class CompileOptions(TypedDict, total=False):
     prefer: str | None
 
 
+_RANDOM: Final = (
+    "two runs in PyTorch disagree as well: the function draws random numbers, and no two runs draw the same. To "
+    "compare, switch that off, e.g. model.eval() or a dropout of 0"
+)
+
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
 
 
@@ -138,8 +143,15 @@ class Journey:
         user, held = program.flatten(inputs, kwargs or {}), program.live()
         self._with_data("check", [*user, *held])
         with waiting("check"):
-            pairs = self._pairs(stage, user, held)
-        return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+            check = Check(stage, ops.compare.compare(self._pairs(stage, user, held), rtol=rtol, atol=atol))
+            return check if check.ok else replace(check, hint=self._hint(user, held))
+
+    def _hint(self, user: list[torch.Tensor], held: list[torch.Tensor]) -> str:
+        """What is known about a failure: a function that draws random numbers disagrees with itself."""
+        graph, pair = self.captured.record, ops.compare.Pair
+        first, second = (ops.reference.reference(self._eager, graph, user, held).outputs for _ in range(2))
+        twice = [pair(name, a, b, graph.types[name]) for name, a, b in zip(graph.outputs, first, second, strict=True)]
+        return "" if all(each.ok for each in ops.compare.compare(twice)) else _RANDOM
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""

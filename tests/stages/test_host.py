@@ -21,8 +21,8 @@ X, W = torch.randn(37, 29), torch.randn(29, 41)
 
 
 def middle(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    scores = torch.cumsum(torch.relu(x @ w), 1)
-    best, places = torch.topk(scores, 5, dim=1)
+    scores = torch.lgamma(torch.relu(x @ w) + 1)
+    best, places = torch.mode(scores, 1)
     return torch.softmax(scores, -1), best * 2, places
 
 
@@ -40,8 +40,8 @@ def test_one_warning_line_names_the_ops_and_where_they_stand():
     text = str(warning.message)
     line = middle.__code__.co_firstlineno
     assert "\n" not in text and warning.filename == __file__
-    assert f"aten.cumsum.default (1x, {__file__}:{line + 1})" in text
-    assert f"aten.topk.default (1x, {__file__}:{line + 2})" in text
+    assert f"aten.lgamma.default (1x, {__file__}:{line + 1})" in text
+    assert f"aten.mode.default (1x, {__file__}:{line + 2})" in text
 
 
 @pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
@@ -51,25 +51,25 @@ def test_the_numbers_are_right_at_every_stage(journey: wb.Journey, stage: str):
 
 def test_every_stage_says_host(journey: wb.Journey):
     routes = dict(zip(journey.lowered.table.node, journey.lowered.table.route, strict=True))
-    assert routes["cumsum"] == routes["topk"] == "host" and "host" not in {routes["relu"], routes["mul"]}
+    assert routes["lgamma"] == routes["mode"] == "host" and "host" not in {routes["relu"], routes["mul"]}
     assert [kernel.kind for kernel in journey.lowered.record.kernels].count("host") == 2
     for stage in (journey.lowered, journey.rendered, journey.scheduled):
-        assert {"host1_cumsum", "host2_topk"} <= set(stage.table.kernel)
-        assert "host1_cumsum" in stage.text() and "host2_topk" in stage.text()
+        assert {"host1_lgamma", "host2_mode"} <= set(stage.table.kernel)
+        assert "host1_lgamma" in stage.text() and "host2_mode" in stage.text()
     events = journey.simulated.events
     hosted = events[events.unit == "host"]
-    assert list(hosted.kernel.unique()) == ["host1_cumsum", "host2_topk"]
-    assert list(hosted.origins) == [("cumsum",)] * 3 + [("topk",)] * 3
+    assert list(hosted.kernel.unique()) == ["host1_lgamma", "host2_mode"]
+    assert list(hosted.origins) == [("lgamma",)] * 3 + [("mode",)] * 3
     assert "host" in journey.simulated.text()
-    assert journey.simulated.by_kernel.set_index("kernel").host_busy["host2_topk"] > 0
-    assert journey.simulated.by_op.set_index("node").busy_cycles["topk"] > 0
+    assert journey.simulated.by_kernel.set_index("kernel").host_busy["host2_mode"] > 0
+    assert journey.simulated.by_op.set_index("node").busy_cycles["mode"] > 0
 
 
 def test_what_goes_over_the_link_is_what_the_node_reads_and_makes(journey: wb.Journey):
     sorts = {step.op: step for step in journey.scheduled.record.hosts}
-    scores, best = 37 * 41 * 4, 37 * 5 * (4 + 8)
-    assert (sorts["aten.cumsum.default"].bytes_in, sorts["aten.cumsum.default"].bytes_out) == (scores, scores)
-    assert (sorts["aten.topk.default"].bytes_in, sorts["aten.topk.default"].bytes_out) == (scores, best)
+    scores, best = 37 * 41 * 4, 37 * (4 + 8)
+    assert (sorts["aten.lgamma.default"].bytes_in, sorts["aten.lgamma.default"].bytes_out) == (scores, scores)
+    assert (sorts["aten.mode.default"].bytes_in, sorts["aten.mode.default"].bytes_out) == (scores, best)
     events = journey.simulated.events
     assert events[events.unit == "host"].bytes.sum() == 3 * scores + best
 
@@ -87,7 +87,7 @@ def test_the_time_adds_up_with_the_host_in_it(journey: wb.Journey, machine: str)
 
 def test_a_program_that_begins_and_ends_on_the_host_and_reads_views():
     def only(x: torch.Tensor) -> torch.Tensor:
-        return torch.flip(torch.cumsum(x.t()[1:], 0).t() * 2, (0,))
+        return torch.i0(torch.lgamma(x.t()[1:]).t() * 0.1)
 
     made = flow(only, (X,))
     assert [kernel.kind for kernel in made.lowered.kernels] == ["host", "elementwise", "host"]
@@ -114,18 +114,18 @@ def test_an_error_can_be_had_instead_naming_all_with_stubs():
     with pytest.raises(errors.MissingRoutes) as caught:
         wb.trace(middle, X, W, on_missing="error")
     text, line = str(caught.value), middle.__code__.co_firstlineno
-    assert f"aten.cumsum.default: 1 node(s), at {__file__}:{line + 1}" in text
-    assert f"aten.topk.default: 1 node(s), at {__file__}:{line + 2}" in text
-    assert '@wb.ops.builder("aten.cumsum.default"' in text and '@wb.ops.template("aten.topk.default"' in text
+    assert f"aten.lgamma.default: 1 node(s), at {__file__}:{line + 1}" in text
+    assert f"aten.mode.default: 1 node(s), at {__file__}:{line + 2}" in text
+    assert '@wb.ops.builder("aten.lgamma.default"' in text and '@wb.ops.template("aten.mode.default"' in text
 
 
 def test_operations_are_counted_by_torchs_formulas_and_else_by_elements():
     def two(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return torch.cumsum(x @ w, 0)
+        return torch.lgamma(x @ w)
 
     graph = capture(two, (X, W)).graph
     counted = {node.op: flops(node, graph.types) for node in graph.nodes}
-    assert counted == {"aten.matmul.default": 2 * 37 * 29 * 41, "aten.cumsum.default": 37 * 41}
+    assert counted == {"aten.matmul.default": 2 * 37 * 29 * 41, "aten.lgamma.default": 37 * 41}
 
 
 def test_records_with_host_steps_go_through_json(journey: wb.Journey):
@@ -137,9 +137,7 @@ def test_records_with_host_steps_go_through_json(journey: wb.Journey):
 
 def test_the_command_line_counts_host_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "program.py"
-    file.write_text(
-        "import torch\ndef model(x):\n    return torch.cumsum(torch.relu(x), 0)\ninputs = (torch.randn(9, 9),)\n"
-    )
+    file.write_text("import torch\ndef model(x):\n    return torch.i0(torch.relu(x))\ninputs = (torch.randn(9, 9),)\n")
     with pytest.warns(errors.HostRoute):
         assert cli.main(["trace", str(file)]) == 0
     printed = json.loads(capsys.readouterr().out)

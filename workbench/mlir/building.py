@@ -94,10 +94,11 @@ class NodeBuilder:
 
         Operands broadcast as in PyTorch. With `compute="own"` the numbers come in their own types; with
         `compute="float"` they are converted first to the result's float type, 16-bit ones to f32, and what `fn`
-        returns is rounded back, which is how PyTorch computes.
+        returns is rounded back, which is how PyTorch computes. `compute="result"` does the same for a result of any
+        type, whole numbers included.
         """
-        if compute not in ("own", "float"):
-            raise errors.BuilderArgument(f"compute={compute!r} is unknown; it is 'own' or 'float'")
+        if compute not in ("own", "float", "result"):
+            raise errors.BuilderArgument(f"compute={compute!r} is unknown; it is 'own', 'float' or 'result'")
         wanted = type or self.type
         shape = list(wanted.shape)
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
@@ -114,23 +115,22 @@ class NodeBuilder:
         body = generic.regions[0].blocks.append(*elements, wanted.element_type)
         with ir.InsertionPoint(body):
             numbers: list[Value] = list(body.arguments)[:-1]
-            if compute == "float":
-                wide = _wide(wanted.element_type)
-                unsigned = [self._is_unsigned(each) for each in operands]
-                numbers = [to_float(each, wide, sign) for each, sign in zip(numbers, unsigned, strict=True)]
-            made = _one_number(fn(*numbers))
-            if compute == "float" and made.type != wanted.element_type:
-                made = to_float(made, wanted.element_type)
-            linalg.YieldOp([made])
+            if compute != "own":
+                wide = wide_type(wanted.element_type)
+                unsigned = [self.is_unsigned(each) for each in operands]
+                numbers = [converted(each, wide, sign) for each, sign in zip(numbers, unsigned, strict=True)]
+            made = one_number(fn(*numbers))
+            linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
         return generic.result
 
-    def _is_unsigned(self, operand: Value) -> bool:
+    def is_unsigned(self, operand: Value) -> bool:
+        """Whether an operand holds `u8` or `bool`, which MLIR does not tell."""
         pairs = zip(self.operands, self.dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
 
 
-def _one_number(made: object) -> Value:
-    """What the function of `elementwise` returned, if it is a number it computed with."""
+def one_number(made: object) -> Value:
+    """What a function given to a helper returned, if it is a number it computed with."""
     if isinstance(made, ir.OpView | ir.Operation) and len(made.results) == 1:
         return made.results[0]
     if not isinstance(made, ir.Value):
@@ -141,8 +141,34 @@ def _one_number(made: object) -> Value:
     return made
 
 
-def _wide(element: ir.Type) -> ir.Type:
+def wide_type(element: ir.Type) -> ir.Type:
+    """What is computed with: f32 for 16-bit floats, which are rounded once at the end."""
     return ir.F32Type.get() if isinstance(element, ir.F16Type | ir.BF16Type) else element
+
+
+def converted(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
+    """A single number as another type. Anything but a zero is true."""
+    if number.type == kind:
+        return number
+    if isinstance(kind, ir.FloatType):
+        return to_float(number, kind, unsigned)
+    is_float = isinstance(number.type, ir.FloatType)
+    if _width(kind) == 1:
+        zero = _zero(number.type)
+        if is_float:
+            return arith.CmpFOp(arith.CmpFPredicate.UNE, number, zero).result
+        return arith.CmpIOp(arith.CmpIPredicate.ne, number, zero).result
+    if is_float:
+        return arith.FPToSIOp(kind, number).result
+    if _width(number.type) > _width(kind):
+        return arith.TruncIOp(kind, number).result
+    widened = arith.ExtUIOp if unsigned or _width(number.type) == 1 else arith.ExtSIOp
+    return widened(kind, number).result
+
+
+def _zero(kind: ir.Type) -> Value:
+    attribute = ir.FloatAttr.get(kind, 0.0) if isinstance(kind, ir.FloatType) else ir.IntegerAttr.get(kind, 0)
+    return arith.ConstantOp(kind, attribute).result
 
 
 def to_float(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:

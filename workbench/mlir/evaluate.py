@@ -122,7 +122,9 @@ class Evaluator:
             return self.alloc(op)
         if name == "memref.subview":
             return self.subview(op)
-        if name in ("memref.expand_shape", "memref.collapse_shape", "memref.cast", "memref.reinterpret_cast"):
+        if name == "memref.reinterpret_cast":
+            return self.reinterpreted(op)
+        if name in ("memref.expand_shape", "memref.collapse_shape", "memref.cast"):
             return self.reshape(op)
         if name in ("memref.load", "memref.store"):
             return self.access(op)
@@ -267,6 +269,20 @@ class Evaluator:
                 tuple(scaled[axis] for axis in kept),
                 base.element_bytes,
             )
+
+        return run
+
+    def reinterpreted(self, op: ir.Operation) -> Step:
+        """Other extents and strides over the same memory, from an offset that counts from where that begins."""
+        source = self.box_of[op.operands[0]]
+        place = self.box_of.setdefault(op.results[0], len(self.box_of))
+        offsets, sizes, steps = ([self.read(each) for each in group] for group in subview_groups(op))
+
+        def run(state: State) -> None:
+            base = state.boxes[source]
+            shape, strides = tuple(read(state) for read in sizes), tuple(read(state) for read in steps)
+            offset = offsets[0](state)
+            state.boxes[place] = Box(base.space, base.target, base.slot, offset, shape, strides, base.element_bytes)
 
         return run
 

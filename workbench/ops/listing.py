@@ -57,12 +57,11 @@ def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
 
 def handler(overload: str, registrations: Registrations, prefer: str | None = None) -> Who:
     """The route that nodes of an overload take."""
-    for route in ("template", "builder"):
-        item = registrations.find(overload, route, prefer)
-        if item is not None:
-            what = f" in {item.dialect}" if item.dialect else ""
-            why = f"registered{what} by {item.owner.name} of {item.owner.module} at {item.owner.place}"
-            return Who(overload, route, why, item.owner)
+    item = registrations.kernel_maker(overload, prefer)
+    if item is not None:
+        what = f" in {item.dialect}" if item.dialect else ""
+        why = f"registered{what} by {item.owner.name} of {item.owner.module} at {item.owner.place}"
+        return Who(overload, item.route, why, item.owner)
     kind = class_of(overload)
     if kind == "view":
         return Who(overload, "view", "other strides over its operand: no kernel, no bytes")

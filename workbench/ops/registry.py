@@ -16,7 +16,7 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from workbench import errors, ops
@@ -106,6 +106,8 @@ class Registration:
     """One of `KINDS` for templates and builders, empty for the others."""
     dialect: str = ""
     """What a builder builds with; empty for the others."""
+    shipped: bool = False
+    """It comes with the workbench: whatever somebody has registered for the overload goes first."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -127,10 +129,19 @@ class Registrations:
         return len(self.by_key)
 
     def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
-        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered."""
+        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered.
+
+        What is shipped comes last.
+        """
         found = [item for item in self if item.overload == overload and item.route == route]
+        found.sort(key=lambda item: item.shipped)
         preferred = [item for item in found if item.dialect == prefer]
         return next(iter([*preferred, *found]), None)
+
+    def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
+        """The template or else the builder that makes the overload's kernel; what is shipped comes last."""
+        found = [item for route in ("template", "builder") if (item := self.find(overload, route, prefer))]
+        return min(found, key=lambda item: item.shipped, default=None)
 
     def of(self, overload: str) -> tuple[Registration, ...]:
         """Every registration of the overload."""
@@ -157,6 +168,7 @@ class Registry:
         if self._fill is not None:
             fill, self._fill = self._fill, None
             fill(self)
+            self._by_key = {key: replace(item, shipped=True) for key, item in self._by_key.items()}
         return self._by_key
 
     def now(self) -> Registrations:

@@ -101,12 +101,27 @@ def capture(
     name = _name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()
     trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
     if not recorded.graph.nodes:
         raise _no_tensor_work(name)
     return trace.program(recorded)
+
+
+@contextlib.contextmanager
+def _layers_taken_apart() -> Generator[None]:
+    """Keeps PyTorch from running a whole transformer layer as one op, which says nothing of what happens in it.
+
+    And lets Dynamo look into recurrent modules.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with cast(Any, dynamo.config).patch(allow_rnn=True):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def capture_graph(

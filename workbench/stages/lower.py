@@ -32,9 +32,6 @@ from workbench.ops.skeleton import stub
 NO_COPY = "nobody can tell the copy from the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
 
-_TWO_RESULTS = ("aten.max.dim", "aten.min.dim")
-"""Their second result, the indices, has no formula: without it they are plain reductions."""
-
 
 def lower(
     graph: AtenGraph,
@@ -87,7 +84,6 @@ class _Work:
 
     def route(self, on_missing: str) -> None:
         """Decomposes, and finds each node's route; nodes without one go to the host, or are all named in one error."""
-        used = {value for node in self.graph.nodes for value in node.operands} | self.results()
         taken = set(self.types)
         missing: list[Node] = []
         own = self._own_memory()
@@ -97,8 +93,9 @@ class _Work:
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
                 continue
-            given = None if makes_nothing(node, self.types) else self._registered(node, node, "")
-            items = given or self._automatic(node, used, taken)
+            empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
+            given = None if empty else self._registered(node, node, "")
+            items = given or self._automatic(node, taken)
             if items is None:
                 missing.append(node)
                 items = [LoweredNode(node, "host", "", "no other route", node.name)]
@@ -129,22 +126,20 @@ class _Work:
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
-        for route in ("template", "builder"):
-            found = self.registrations.find(node.op, route, self.prefer)
-            if found is None:
-                continue
-            if route == "template" or len(node.results) == 1:
-                return [LoweredNode(node, route, "", rule, parent.name, found.dialect)]
-            each = (replace(node, name=value, results=(value,)) for value in node.results)
-            return [LoweredNode(one, route, "", "a kernel for each result", parent.name, found.dialect) for one in each]
-        return []
+        found = self.registrations.kernel_maker(node.op, self.prefer)
+        if found is None:
+            return []
+        if found.route == "template" or len(node.results) == 1:
+            return [LoweredNode(node, found.route, "", rule, parent.name, found.dialect)]
+        each = (replace(node, name=value, results=(value,)) for value in node.results)
+        return [LoweredNode(one, "builder", "", "a kernel for each result", parent.name, found.dialect) for one in each]
 
-    def _automatic(self, node: Node, used: set[str], taken: set[str]) -> list[LoweredNode] | None:
+    def _automatic(self, node: Node, taken: set[str]) -> list[LoweredNode] | None:
         """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
         items: list[LoweredNode] = []
-        return items if self._written_out(node, node, used, taken, items) else None
+        return items if self._written_out(node, node, taken, items) else None
 
-    def _written_out(self, node: Node, parent: Node, used: set[str], taken: set[str], items: list[LoweredNode]) -> bool:
+    def _written_out(self, node: Node, parent: Node, taken: set[str], items: list[LoweredNode]) -> bool:
         """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
         rule = "" if node is parent else parent.op
         if makes_nothing(node, self.types):
@@ -153,11 +148,9 @@ class _Work:
         if node is not parent and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = without_empty(node, self.types)
-        if children is None and not (node.op in _TWO_RESULTS and node.results[1] in used):
-            children = expand(node, self.types, taken)
+        children = without_empty(node, self.types) or expand(node, self.types, taken)
         if children is not None:
-            return all(self._written_out(child, parent, used, taken, items) for child in children)
+            return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):
             return False

@@ -225,4 +225,5 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
 def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
     """All results of the captured node that a lowered node makes one of; its own when that is all."""
     captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
-    return captured.results if set(item.node.results) < set(captured.results) else item.node.results
+    one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
+    return captured.results if one_of_several else item.node.results

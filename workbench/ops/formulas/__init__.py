@@ -7,7 +7,11 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 from __future__ import annotations
 
 from workbench.ops.formulas import (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     moving,
@@ -15,14 +19,20 @@ from workbench.ops.formulas import (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
     resampling,
+    statistics,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
+    activations,
+    arithmetic,
+    attention,
     creation,
+    einsum,
     indexing,
     layout,
     moving,
@@ -30,8 +40,10 @@ FAMILIES = (
     padding,
     pointwise,
     products,
+    recurrent,
     reductions,
     resampling,
+    statistics,
     windows,
 )
 

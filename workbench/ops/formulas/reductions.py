@@ -63,12 +63,12 @@ def sum_dim(
     return None if wide == x else b("aten.sum.dim_IntList", wide, b.dims(x, dim), keepdim)
 
 
-def max_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> Ref:
-    return b("aten.amax.default", x, [dim], keepdim)
+def max_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
+    return b("aten.amax.default", x, [dim], keepdim), b("aten.argmax.default", x, dim, keepdim)
 
 
-def min_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> Ref:
-    return b("aten.amin.default", x, [dim], keepdim)
+def min_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
+    return b("aten.amin.default", x, [dim], keepdim), b("aten.argmin.default", x, dim, keepdim)
 
 
 def max_all(b: Builder, x: Ref) -> Ref:

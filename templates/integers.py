@@ -1,0 +1,192 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownLambdaType=false
+"""Builders of what works on bits, and of division with a remainder, for whole numbers and floats.
+
+No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number
+divided by -1 gives itself, as everywhere where integers wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math
+
+from workbench.mlir.building import NodeBuilder, converted
+
+if TYPE_CHECKING:
+    from workbench.mlir.bindings import Value
+    from workbench.ops.registry import Registry
+
+
+def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value]) -> Value:
+    """`fn` of the arguments `self` and `other` as numbers of the result's type; one of them may be a plain number."""
+    x, y = op["self"], op["other"]
+    if isinstance(x, ir.Value) and isinstance(y, ir.Value):
+        return op.elementwise(fn, x, y, compute="result")
+    if isinstance(x, ir.Value) and isinstance(y, bool | int | float):
+        return op.elementwise(lambda number: fn(number, op.number(y, like=number)), x, compute="result")
+    assert isinstance(y, ir.Value)
+    assert isinstance(x, bool | int | float)
+    return op.elementwise(lambda number: fn(op.number(x, like=number), number), y, compute="result")
+
+
+def bitwise(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
+    return lambda op: of_two(op, made)
+
+
+def logical_xor(op: NodeBuilder) -> Value:
+    truth = ir.IntegerType.get_signless(1)
+    return op.elementwise(lambda x, y: arith.xori(converted(x, truth), converted(y, truth)), *op.operands)
+
+
+def shift(left: bool) -> Callable[[NodeBuilder], Value]:
+    """Bits moved by a count; one that is negative or too large moves all bits out, but for the sign to the right."""
+
+    def build(op: NodeBuilder) -> Value:
+        unsigned = op.result_types[0].dtype == "u8"
+
+        def one(x: Value, count: Value) -> Value:
+            width = ir.IntegerType(x.type).width
+            inside = arith.cmpi(arith.CmpIPredicate.ult, count, op.number(width, like=x))
+            by = arith.select(inside, count, op.number(width - 1, like=x))
+            if left:
+                return arith.select(inside, arith.shli(x, by), op.number(0, like=x))
+            if unsigned:
+                return arith.select(inside, arith.shrui(x, by), op.number(0, like=x))
+            return arith.shrsi(x, by)
+
+        return of_two(op, one)
+
+    return build
+
+
+def divided(op: NodeBuilder, x: Value, y: Value, unsigned: bool) -> tuple[Value, Value]:
+    """Quotient, rounded towards zero, and remainder of whole numbers, by division that cannot trap."""
+    zero, one = op.number(0, like=x), op.number(1, like=x)
+    trap = arith.cmpi(arith.CmpIPredicate.eq, y, zero)
+    if unsigned:
+        by = arith.select(trap, one, y)
+        return arith.divui(x, by), arith.remui(x, by)
+    opposite = arith.cmpi(arith.CmpIPredicate.eq, y, op.number(-1, like=x))
+    by = arith.select(arith.ori(trap, opposite), one, y)
+    quotient = arith.select(opposite, arith.subi(zero, x), arith.divsi(x, by))
+    return quotient, arith.remsi(x, by)
+
+
+def different_signs(op: NodeBuilder, x: Value, y: Value) -> Value:
+    if isinstance(x.type, ir.FloatType):
+        zero, below = op.number(0.0, like=x), arith.CmpFPredicate.OLT
+        return arith.xori(arith.cmpf(below, x, zero), arith.cmpf(below, y, zero))
+    zero, less = op.number(0, like=x), arith.CmpIPredicate.slt
+    return arith.cmpi(less, arith.xori(x, y), zero)
+
+
+def not_zero(op: NodeBuilder, x: Value) -> Value:
+    zero = op.number(0, like=x)
+    if isinstance(x.type, ir.FloatType):
+        return arith.cmpf(arith.CmpFPredicate.UNE, x, zero)
+    return arith.cmpi(arith.CmpIPredicate.ne, x, zero)
+
+
+def fmod(op: NodeBuilder) -> Value:
+    """The remainder with the sign of the dividend."""
+    unsigned = op.result_types[0].dtype == "u8"
+
+    def one(x: Value, y: Value) -> Value:
+        return arith.remf(x, y) if isinstance(x.type, ir.FloatType) else divided(op, x, y, unsigned)[1]
+
+    return of_two(op, one)
+
+
+def remainder(op: NodeBuilder) -> Value:
+    """The remainder with the sign of the divisor."""
+    unsigned = op.result_types[0].dtype == "u8"
+
+    def one(x: Value, y: Value) -> Value:
+        if isinstance(x.type, ir.FloatType):
+            left, more = arith.remf(x, y), arith.addf
+        else:
+            left, more = divided(op, x, y, unsigned)[1], arith.addi
+        if unsigned:
+            return left
+        turned = arith.andi(not_zero(op, left), different_signs(op, left, y))
+        return arith.select(turned, more(left, y), left)
+
+    return of_two(op, one)
+
+
+def floor_division(op: NodeBuilder) -> Value:
+    unsigned = op.result_types[0].dtype == "u8"
+
+    def one(x: Value, y: Value) -> Value:
+        if isinstance(x.type, ir.FloatType):
+            return _floor_of_floats(op, x, y)
+        quotient, left = divided(op, x, y, unsigned)
+        if unsigned:
+            return quotient
+        lower = arith.andi(not_zero(op, left), different_signs(op, left, y))
+        return arith.select(lower, arith.subi(quotient, op.number(1, like=x)), quotient)
+
+    return of_two(op, one)
+
+
+def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
+    """By way of the remainder, which is exact: the quotient itself may have been rounded up to a whole number."""
+    left = arith.remf(x, y)
+    exact = arith.divf(arith.subf(x, left), y)
+    lower = arith.andi(not_zero(op, left), different_signs(op, left, y))
+    exact = arith.select(lower, arith.subf(exact, op.number(1.0, like=x)), exact)
+    whole = math.floor(exact)
+    rest = arith.cmpf(arith.CmpFPredicate.OGT, arith.subf(exact, whole), op.number(0.5, like=x))
+    whole = arith.select(rest, arith.addf(whole, op.number(1.0, like=x)), whole)
+    quotient = arith.divf(x, y)
+    signed_zero = math.copysign(op.number(0.0, like=x), quotient)
+    whole = arith.select(not_zero(op, exact), whole, signed_zero)
+    return arith.select(not_zero(op, y), whole, quotient)  # infinite, or NaN
+
+
+def truncated_division(op: NodeBuilder) -> Value:
+    unsigned = op.result_types[0].dtype == "u8"
+
+    def one(x: Value, y: Value) -> Value:
+        if isinstance(x.type, ir.FloatType):
+            return math.trunc(arith.divf(x, y))
+        return divided(op, x, y, unsigned)[0]
+
+    return of_two(op, one)
+
+
+def division(op: NodeBuilder) -> Value:
+    """`div` with a rounding mode, or None for the true quotient."""
+    if op["rounding_mode"] is None:
+        return of_two(op, arith.divf)
+    return floor_division(op) if op["rounding_mode"] == "floor" else truncated_division(op)
+
+
+def register(registry: Registry) -> None:
+    """Registers the builders of this file."""
+    kinds = {"and": arith.andi, "or": arith.ori, "xor": arith.xori}
+    builders: dict[str, Callable[[NodeBuilder], Value]] = {"aten.bitwise_xor.Tensor": bitwise(arith.xori)}
+    for name, made in kinds.items():
+        overloads = (f"bitwise_{name}.Scalar", f"bitwise_{name}.Scalar_Tensor", f"__{name}__.Tensor")
+        builders |= dict.fromkeys((f"aten.{each}" for each in (*overloads, f"__{name}__.Scalar")), bitwise(made))
+    for name, left in (("left", True), ("right", False)):
+        own = [f"aten.bitwise_{name}_shift.{each}" for each in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")]
+        short = [f"aten.__{name[0]}shift__.{each}" for each in ("Tensor", "Scalar")]
+        builders |= dict.fromkeys((*own, *short), shift(left))
+    for name, builder in (("fmod", fmod), ("remainder", remainder)):
+        builders |= {f"aten.{name}.Tensor": builder, f"aten.{name}.Scalar": builder}
+    builders |= {
+        "aten.remainder.Scalar_Tensor": remainder,
+        "aten.floor_divide.default": floor_division,
+        "aten.floor_divide.Scalar": floor_division,
+        "aten.div.Tensor_mode": division,
+        "aten.div.Scalar_mode": division,
+        "aten.logical_xor.default": logical_xor,
+    }
+    for overload, builder in builders.items():
+        registry.builder(overload, dialect="arith", kind="elementwise")(builder)

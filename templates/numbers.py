@@ -1,0 +1,75 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownLambdaType=false
+"""Builders of functions of real numbers that MLIR has an op for, and of rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math
+
+from workbench.mlir.building import NodeBuilder
+
+if TYPE_CHECKING:
+    from workbench.mlir.bindings import Value
+    from workbench.ops.registry import Registry
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asinh": math.asinh,
+    "acosh": math.acosh,
+    "atanh": math.atanh,
+    "log10": math.log10,
+    "atan2": math.atan2,
+}
+"""By the name of their overload `aten.<name>.default`; whole numbers give floats."""
+
+
+def function(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
+    return lambda op: op.elementwise(made, *op.operands, compute="float")
+
+
+def rounding(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
+    """A whole number is rounded already."""
+
+    def build(op: NodeBuilder) -> Value:
+        return op.elementwise(lambda x: made(x) if isinstance(x.type, ir.FloatType) else x, *op.operands)
+
+    return build
+
+
+def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
+    """fmax and fmin: beside a NaN, the other one."""
+
+    def build(op: NodeBuilder) -> Value:
+        unsigned = all(op.is_unsigned(each) for each in op.operands)
+        of_whole = (arith.maxui if largest else arith.minui) if unsigned else (arith.maxsi if largest else arith.minsi)
+        of_floats = arith.maxnumf if largest else arith.minnumf
+
+        def one(x: Value, y: Value) -> Value:
+            return (of_floats if isinstance(x.type, ir.FloatType) else of_whole)(x, y)
+
+        return op.elementwise(one, *op.operands, compute="result")
+
+    return build
+
+
+def register(registry: Registry) -> None:
+    """Registers the builders of this file."""
+    builders = {f"aten.{name}.default": function(made) for name, made in FUNCTIONS.items()} | {
+        "aten.trunc.default": rounding(math.trunc),
+        "aten.fix.default": rounding(math.trunc),
+        "aten.round.default": rounding(math.roundeven),
+        "aten.fmax.default": number_if_any(largest=True),
+        "aten.fmin.default": number_if_any(largest=False),
+    }
+    for overload, builder in builders.items():
+        registry.builder(overload, dialect="math", kind="elementwise")(builder)

@@ -1,0 +1,288 @@
+"""Scans: cumsum, cumprod, cummax, cummin, logcumsumexp.
+
+A tile of rows is scanned in place in the scratchpad, in two sweeps over ever longer, then ever shorter strides: every
+second element takes in its neighbour, every fourth that result, and so on; on the way back what lies between takes in
+what stands before it. That is two operations an element, each pass over many elements at once. A row that does not fit
+is scanned part by part, and each part takes in the last element of the one before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from simulator.machine import Machine
+from simulator.program import MAX_RANK
+from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, row_major, signature, worst
+from workbench.ir import Literal, Mapping, Node, TensorType
+from workbench.mlir.building import UNSIGNED
+from workbench.mlir.importer import element_type
+from workbench.mlir.template import Template, Tensor
+
+if TYPE_CHECKING:
+    from workbench.ops.registry import Registry
+
+Numbers = list[str]
+Combine = Callable[[Body, Numbers, Numbers], Numbers]
+"""From the parts of what comes before and those of an element, in that order, to the parts of both together."""
+
+STEPS = 8
+"""Tiles aimed at, so that moving and scanning can overlap."""
+
+
+def wide(dtype: str) -> str:
+    """What 16-bit floats are accumulated in."""
+    return "f32" if dtype in ("f16", "bf16") else dtype
+
+
+class Scan(Template):
+    """One scan. A subclass says what is accumulated, and how two of it become one."""
+
+    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
+        super().__init__(node, inputs, outputs)
+        given = node.args[1] if len(node.args) > 1 else node.kwargs["dim"]
+        assert isinstance(given, Literal)
+        self.dim = int(given.value or 0) % max(len(self.shape), 1)
+
+    def begun(self, body: Body, number: str, start: Index) -> Numbers:
+        """What a single element is, as parts; `start` is where the tile begins."""
+        return [body.converted(number, self.inputs[0].type.dtype, self.parts[0])]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """With at least one dim."""
+        return self.outputs[0].shape or (1,)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Element types of what is accumulated, the first of which is the result's."""
+        return (wide(self.outputs[0].type.dtype),)
+
+    @property
+    def neutral(self) -> tuple[str, ...]:
+        """What changes nothing where it comes before, for each part."""
+        raise NotImplementedError
+
+    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
+        raise NotImplementedError
+
+    def dims(self) -> dict[str, int]:
+        return {f"d{axis}": extent for axis, extent in enumerate(self.shape)}
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        """Whole rows, or as much of one as fits, and then rows, innermost dims first."""
+        kinds = [*(each.type.dtype for each in (*self.inputs, *self.outputs)), *self.parts]
+        room = max(1, machine.scratchpad_bytes // (2 * sum(map(element_bytes, kinds))))
+        scanned = f"d{self.dim}"
+        tile = dict.fromkeys(self.dims(), 1) | {scanned: min(self.shape[self.dim], room)}
+        room = min(room, max(math.prod(self.shape) // STEPS, machine.vector_elements(4)))
+        for dim in list(self.dims())[-MAX_RANK:][::-1]:
+            if dim != scanned:
+                tile[dim] = min(self.dims()[dim], max(1, room // math.prod(tile.values())))
+        return tile
+
+    def render(self, mapping: Mapping, machine: Machine) -> str:
+        return _Text(self, tuple(mapping.tile[dim] for dim in self.dims())).written()
+
+
+class _Text:
+    """A scan's text, for tiles of these extents."""
+
+    def __init__(self, scan: Scan, tile: tuple[int, ...]) -> None:
+        self.scan, self.tile, self.out = scan, tile, Writer()
+        self.axis, self.length = scan.dim, tile[scan.dim]
+        self.strides = row_major(tile)
+        self.end = [1 if axis == self.axis else extent for axis, extent in enumerate(tile)]
+        """Extents of what a tile hands on to the next."""
+
+    def written(self) -> str:
+        scan, out = self.scan, self.out
+        with out.block(f"func.func @{scan.kernel}({signature(scan)})"):
+            given = out.alloc(self.tile, scan.inputs[0].type.dtype, "given")
+            parts = [out.alloc(self.tile, dtype, "part") for dtype in scan.parts]
+            made = [self._made(each.type.dtype, part) for each, part in zip(scan.outputs, parts, strict=True)]
+            carried: list[View] = []
+            if self.length < scan.shape[self.axis]:
+                carried = [out.alloc(self.end, dtype, "carried") for dtype in scan.parts]
+            self._rows(given, parts, made, carried)
+            out.dealloc([given, *parts, *(each for each in made if each not in parts), *carried])
+            out.line("return")
+        return "\n".join(out.lines) + "\n"
+
+    def _made(self, dtype: str, part: View) -> View:
+        """Where a result is put: what was accumulated, unless that is of another type."""
+        return part if element_type(dtype) == part.element else self.out.alloc(self.tile, dtype, "made")
+
+    def _rows(self, given: View, parts: list[View], made: list[View], carried: list[View]) -> None:
+        out = self.out
+        starts: list[Index] = [0] * len(self.tile)
+        sizes: list[Index] = list(self.tile)
+        with contextlib.ExitStack() as loops:
+            for axis in [*(axis for axis in range(len(self.tile)) if axis != self.axis), self.axis]:
+                if axis == self.axis:
+                    for each, number in zip(carried, self.scan.neutral, strict=False):
+                        out.fill(each, number)
+                extent, step = self.scan.shape[axis], self.tile[axis]
+                if step < extent:
+                    starts[axis] = start = loops.enter_context(out.loop(0, extent, step))
+                    sizes[axis] = out.least(step, f"{extent} - d0", start) if extent % step else step
+            self._scanned(starts, sizes, given, parts, made, carried)
+
+    def _scanned(
+        self, starts: list[Index], sizes: list[Index], given: View, parts: list[View], made: list[View],
+        carried: list[View],
+    ) -> None:  # fmt: skip
+        """One tile: loaded, scanned, joined to what comes before it, stored."""
+        out, scan = self.out, self.scan
+        here = self._part(given, sizes)
+        out.copy(self._outside(scan.inputs[0], starts, sizes), here)
+        targets = [self._part(part, sizes) for part in parts]
+        self._each([here], targets, lambda body, names: scan.begun(body, names[0], starts[self.axis]))
+        self._swept(parts, sizes)
+        if carried:
+            dims = [f"d{axis}" for axis in range(len(self.tile))]
+            same = ", ".join(dims)
+            held = ", ".join("0" if axis == self.axis else dim for axis, dim in enumerate(dims))
+            count = len(parts)
+            before = [self._part(each, self._only(sizes, 1), of=each) for each in carried]
+            out.each(
+                len(dims), before, targets, lambda body, names: scan.combine(body, names[:count], names[count:]),
+                [held] * count + [same] * count,
+            )  # fmt: skip
+            last = [self._part(part, self._only(sizes, 1), self.length - 1) for part in parts]
+            self._each(last, before, lambda body, names: names[:count])
+        for tensor, part, target, dtype in zip(scan.outputs, targets, made, scan.parts, strict=True):
+            result = self._part(target, sizes)
+            if result.element != part.element:
+                self._each([part], [result], partial(_converted, dtype, tensor.type.dtype))
+            out.copy(result, self._outside(tensor, starts, sizes))
+
+    def _swept(self, parts: list[View], sizes: list[Index]) -> None:
+        """Up: of every 2k elements the last takes in the one k before it. Down: k after each of those, one more."""
+        k = 1
+        while 2 * k <= self.length:
+            self._taken_in(parts, sizes, k - 1, 2 * k - 1, k, self.length // (2 * k))
+            k *= 2
+        while k >= 1:
+            if 3 * k <= self.length:
+                self._taken_in(parts, sizes, 2 * k - 1, 3 * k - 1, k, (self.length - k) // (2 * k))
+            k //= 2
+
+    def _taken_in(self, parts: list[View], sizes: list[Index], before: int, here: int, k: int, count: int) -> None:
+        left, right = (
+            [self._part(part, self._only(sizes, count), start, 2 * k) for part in parts] for start in (before, here)
+        )
+        number = len(parts)
+        self._each(left, right, lambda body, names: self.scan.combine(body, names[:number], names[number:]))
+
+    def _each(self, ins: list[View], outs: list[View], body: Callable[[Body, Numbers], Sequence[str]]) -> None:
+        self.out.each(len(self.tile), ins, outs, body)
+
+    def _only(self, sizes: list[Index], count: int) -> list[Index]:
+        """The sizes with so many elements along the scanned axis."""
+        return [count if axis == self.axis else size for axis, size in enumerate(sizes)]
+
+    def _part(self, buffer: View, sizes: list[Index], start: int = 0, step: int = 1, of: View | None = None) -> View:
+        """A part of a buffer: every `step`th element along the scanned axis, from `start` on."""
+        strides = self.strides if of is None else row_major(self.end)
+        steps = [stride * (step if axis == self.axis else 1) for axis, stride in enumerate(strides)]
+        return self.out.strided(buffer, start * strides[self.axis], sizes, steps)
+
+    def _outside(self, tensor: Tensor, starts: list[Index], sizes: list[Index]) -> View:
+        """The tile's part of a tensor in DRAM."""
+        strides = list(tensor.type.strides) or [1]
+        return self.out.outside(tensor, starts, sizes, strides)
+
+
+def _converted(source: str, target: str, body: Body, names: Numbers) -> Numbers:
+    return [body.converted(names[0], source, target)]
+
+
+class Sum(Scan):
+    @property
+    def neutral(self) -> tuple[str, ...]:
+        return (literal(0, self.parts[0]),)
+
+    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
+        element = element_type(self.parts[0])
+        return [body.op("arith.addf" if element in FLOATS else "arith.addi", *before, *here, type=element)]
+
+
+class Product(Scan):
+    @property
+    def neutral(self) -> tuple[str, ...]:
+        return (literal(1, self.parts[0]),)
+
+    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
+        element = element_type(self.parts[0])
+        return [body.op("arith.mulf" if element in FLOATS else "arith.muli", *before, *here, type=element)]
+
+
+class LogSumExp(Scan):
+    """The larger one, and what the smaller one adds to it; two equal infinities stay what they are."""
+
+    @property
+    def neutral(self) -> tuple[str, ...]:
+        return (literal(-math.inf, self.parts[0]),)
+
+    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
+        element = element_type(self.parts[0])
+        large, small = (body.op(f"arith.{op}f", *before, *here, type=element) for op in ("maximum", "minimum"))
+        apart = body.op("arith.subf", small, large, type=element)
+        rest = body.op("math.log1p", body.op("math.exp", apart, type=element), type=element)
+        both = body.op("arith.addf", large, rest, type=element)
+        size = body.op("math.absf", small, type=element)
+        infinite = body.compare("oeq", size, body.number(literal(math.inf, self.parts[0]), element), element)
+        same = body.compare("oeq", small, large, element)
+        return [body.select(body.op("arith.andi", same, infinite, type="i1"), large, both, element)]
+
+
+class Extreme(Scan):
+    """The largest or smallest so far and where it is: the last of equals, and the last NaN if there is one."""
+
+    largest = True
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.inputs[0].type.dtype, "i64")
+
+    @property
+    def neutral(self) -> tuple[str, ...]:
+        return worst(self.parts[0], self.largest), "0"
+
+    def begun(self, body: Body, number: str, start: Index) -> Numbers:
+        place = body.place(self.dim, "i64")
+        offset = start if isinstance(start, str) else ""
+        if offset:
+            place = body.op("arith.addi", place, body.cast(offset, "i64"), type="i64")
+        return [number, place]
+
+    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
+        dtype, element = self.parts[0], element_type(self.parts[0])
+        if element in FLOATS:
+            better = body.compare("oge" if self.largest else "ole", here[0], before[0], element)
+            taken = body.op("arith.ori", better, body.compare("uno", here[0], here[0], element), type="i1")
+        else:
+            sign = "u" if dtype in UNSIGNED else "s"
+            taken = body.compare(f"{sign}{'ge' if self.largest else 'le'}", here[0], before[0], element)
+        pairs = zip(here, before, (element, "i64"), strict=True)
+        return [body.select(taken, new, old, kind) for new, old, kind in pairs]
+
+
+class Smallest(Extreme):
+    largest = False
+
+
+def register(registry: Registry) -> None:
+    """Registers the templates of this file."""
+    for overload, template in (
+        ("aten.cumsum.default", Sum),
+        ("aten.cumprod.default", Product),
+        ("aten.logcumsumexp.default", LogSumExp),
+        ("aten.cummax.default", Extreme),
+        ("aten.cummin.default", Smallest),
+    ):
+        registry.template(overload)(template)

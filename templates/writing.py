@@ -1,0 +1,249 @@
+"""Writing a kernel's text from Python: for templates whose loops and views depend on the rank of their tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+
+from workbench.mlir.building import UNSIGNED
+from workbench.mlir.importer import element_type
+from workbench.mlir.template import Template, Tensor
+
+Index = int | str
+"""A number, or the SSA name of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A memref value of the text: its SSA name, its MLIR type and the type of its elements."""
+
+    name: str
+    type: str
+    element: str
+
+
+@dataclass
+class Writer:
+    """The lines of one kernel."""
+
+    lines: list[str] = field(default_factory=list[str])
+    _depth: int = 0
+    _names: int = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self._depth + text)
+
+    def fresh(self, what: str = "v") -> str:
+        """A new SSA name."""
+        self._names += 1
+        return f"%{what}_{self._names}"
+
+    def value(self, op: str, what: str = "v") -> str:
+        """A line that defines a value; its name."""
+        name = self.fresh(what)
+        self.line(f"{name} = {op}")
+        return name
+
+    @contextlib.contextmanager
+    def block(self, head: str) -> Generator[None]:
+        self.line(head + " {")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    @contextlib.contextmanager
+    def loop(self, start: Index, end: Index, step: Index = 1) -> Generator[str]:
+        """An `scf.for`; its variable."""
+        low, high, by = (self.index(each) for each in (start, end, step))
+        variable = self.fresh("i")
+        with self.block(f"scf.for {variable} = {low} to {high} step {by}"):
+            yield variable
+
+    def index(self, value: Index) -> str:
+        """The SSA name of an index."""
+        return value if isinstance(value, str) else self.value(f"arith.constant {value} : index", "c")
+
+    def compute(self, expression: str, *operands: str) -> str:
+        """An affine expression of index values, which it calls d0, d1, ..."""
+        dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
+        return self.value(f"affine.apply affine_map<({dims}) -> ({expression})>({', '.join(operands)})")
+
+    def least(self, first: Index, expression: str, *operands: str) -> str:
+        """The smaller one of a number and an affine expression."""
+        dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
+        return self.value(f"affine.min affine_map<({dims}) -> ({first}, {expression})>({', '.join(operands)})", "size")
+
+    def alloc(self, shape: Sequence[int], dtype: str, what: str) -> View:
+        """A scratchpad buffer."""
+        element = element_type(dtype)
+        kind = f"memref<{'x'.join([*map(str, shape), element])}, 1>"
+        return View(self.value(f"memref.alloc() : {kind}", what), kind, element)
+
+    def dealloc(self, buffers: Sequence[View]) -> None:
+        for buffer in buffers:
+            self.line(f"memref.dealloc {buffer.name} : {buffer.type}")
+
+    def strided(
+        self, source: View, offset: Index, sizes: Sequence[Index], strides: Sequence[Index], space: int = 1
+    ) -> View:
+        """Any strided part of a memref, whatever shape that has."""
+        extents = ["?" if isinstance(size, str) else str(size) for size in sizes]
+        steps = ["?" if isinstance(stride, str) else str(stride) for stride in strides]
+        start = "?" if isinstance(offset, str) else str(offset)
+        where = f", {space}" if space else ""
+        kind = f"memref<{'x'.join([*extents, source.element])}, strided<[{', '.join(steps)}], offset: {start}>{where}>"
+        groups = f"offset: [{offset}], sizes: [{_listed(sizes)}], strides: [{_listed(strides)}]"
+        name = self.value(f"memref.reinterpret_cast {source.name} to {groups} : {source.type} to {kind}")
+        return View(name, kind, source.element)
+
+    def outside(self, tensor: Tensor, starts: Sequence[Index], sizes: Sequence[Index], strides: Sequence[int]) -> View:
+        """The part of an argument, in DRAM, that begins at `starts`."""
+        whole = View(f"%{tensor.name}", tensor.memref, tensor.element)
+        fixed = tensor.type.offset + sum(
+            start * stride for start, stride in zip(starts, strides, strict=True) if isinstance(start, int)
+        )
+        moving = [(start, stride) for start, stride in zip(starts, strides, strict=True) if isinstance(start, str)]
+        if not moving:
+            return self.strided(whole, fixed, sizes, strides, space=0)
+        terms = " + ".join(f"d{place} * {stride}" for place, (_, stride) in enumerate(moving))
+        offset = self.compute(f"{terms} + {fixed}", *(start for start, _ in moving))
+        return self.strided(whole, offset, sizes, strides, space=0)
+
+    def copy(self, source: View, target: View) -> None:
+        self.line(f"linalg.copy ins({source.name} : {source.type}) outs({target.name} : {target.type})")
+
+    def fill(self, target: View, number: str) -> None:
+        value = self.value(f"arith.constant {number} : {target.element}", "c")
+        self.line(f"linalg.fill ins({value} : {target.element}) outs({target.name} : {target.type})")
+
+    def each(
+        self,
+        rank: int,
+        ins: Sequence[View],
+        outs: Sequence[View],
+        body: Callable[[Body, list[str]], Sequence[str]],
+        maps: Sequence[str] | None = None,
+    ) -> None:
+        """A `linalg.generic` whose loops are all parallel; `body` makes the new elements of `outs` from all elements.
+
+        `maps` says where each operand is read, in terms of d0, d1, ...; at every point by itself without it.
+        """
+        dims = ", ".join(f"d{axis}" for axis in range(rank))
+        results = maps or [dims] * (len(ins) + len(outs))
+        indexing = ", ".join(f"affine_map<({dims}) -> ({result})>" for result in results)
+        iterators = ", ".join(['"parallel"'] * rank)
+        groups = [
+            f"{word}({', '.join(view.name for view in views)} : {', '.join(view.type for view in views)})"
+            for word, views in (("ins", ins), ("outs", outs))
+            if views
+        ]
+        head = f"linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{iterators}]}} {' '.join(groups)}"
+        with self.block(head):
+            names = [self.fresh("e") for _ in (*ins, *outs)]
+            given = zip(names, (*ins, *outs), strict=True)
+            self.line(f"^bb0({', '.join(f'{name}: {view.element}' for name, view in given)}):")
+            made = body(Body(self), names)
+            self.line(f"linalg.yield {', '.join(made)} : {', '.join(view.element for view in outs)}")
+
+
+def _listed(values: Sequence[Index]) -> str:
+    return ", ".join(map(str, values))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The inside of a `linalg.generic`: arithmetic on single numbers."""
+
+    writer: Writer
+
+    def op(self, name: str, *operands: str, type: str) -> str:
+        return self.writer.value(f"{name} {', '.join(operands)} : {type}")
+
+    def compare(self, predicate: str, left: str, right: str, element: str) -> str:
+        op = "arith.cmpf" if element in FLOATS else "arith.cmpi"
+        return self.writer.value(f"{op} {predicate}, {left}, {right} : {element}")
+
+    def select(self, condition: str, then: str, otherwise: str, element: str) -> str:
+        return self.writer.value(f"arith.select {condition}, {then}, {otherwise} : {element}")
+
+    def number(self, text: str, element: str) -> str:
+        return self.writer.value(f"arith.constant {text} : {element}", "c")
+
+    def place(self, axis: int, element: str) -> str:
+        """The position along an axis, as a whole number."""
+        return self.cast(self.writer.value(f"linalg.index {axis} : index"), element)
+
+    def cast(self, index: str, element: str) -> str:
+        """An index as a whole number."""
+        return self.writer.value(f"arith.index_cast {index} : index to {element}")
+
+    def converted(self, number: str, source: str, target: str) -> str:
+        """A number of one record type as another."""
+        old, new = element_type(source), element_type(target)
+        if old == new:
+            return number
+        return self.writer.value(f"{_conversion(source, old, target, new)} {number} : {old} to {new}")
+
+
+FLOATS = ("f64", "f32", "f16", "bf16")
+_BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i1": 1}
+
+
+def _conversion(source: str, old: str, target: str, new: str) -> str:
+    if old in FLOATS and new in FLOATS:
+        return "arith.extf" if _BITS[old] < _BITS[new] else "arith.truncf"
+    if new in FLOATS:
+        return "arith.uitofp" if source in UNSIGNED else "arith.sitofp"
+    if old in FLOATS:
+        return "arith.fptosi"
+    if _BITS[old] > _BITS[new]:
+        return "arith.trunci"
+    return "arith.extui" if source in UNSIGNED else "arith.extsi"
+
+
+def element_bytes(dtype: str) -> int:
+    return -(-_BITS[element_type(dtype)] // 8)
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """The strides of a buffer."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def signature(template: Template) -> str:
+    """The arguments of a template's function."""
+    return ", ".join(f"%{each.name}: {each.memref}" for each in (*template.inputs, *template.outputs))
+
+
+def literal(value: float, dtype: str) -> str:
+    """A number as MLIR writes it for elements of this type."""
+    element = element_type(dtype)
+    if element == "i1":
+        return "true" if value else "false"
+    if element not in FLOATS:
+        return str(int(value))
+    if math.isfinite(value):
+        return f"{value:e}"
+    return _SPECIAL[element][0 if value > 0 else 1 if value < 0 else 2]
+
+
+_SPECIAL = {
+    "f64": ("0x7FF0000000000000", "0xFFF0000000000000", "0x7FF8000000000000"),
+    "f32": ("0x7F800000", "0xFF800000", "0x7FC00000"),
+    "f16": ("0x7C00", "0xFC00", "0x7E00"),
+    "bf16": ("0x7F80", "0xFF80", "0x7FC0"),
+}
+"""Infinity, its negative, and a NaN."""
+
+
+def worst(dtype: str, largest: bool) -> str:
+    """A number that is no better than any other, where the largest (or smallest) is best."""
+    if element_type(dtype) in FLOATS:
+        return literal(-math.inf if largest else math.inf, dtype)
+    bits = _BITS[element_type(dtype)]
+    if dtype in UNSIGNED:
+        return literal(0 if largest else 2**bits - 1, dtype)
+    return literal(-(2 ** (bits - 1)) if largest else 2 ** (bits - 1) - 1, dtype)

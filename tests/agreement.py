@@ -1,0 +1,46 @@
+"""What tests of single operators ask: the same numbers as PyTorch, nothing on the host, a trace that could happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import workbench as wb
+from simulator.verifier import verify
+from tests.flow import flow
+from tests.replaying import replayed
+from workbench.stages.simulate import simulate
+
+MACHINES = ("tpu-v3", "edge-8x8")
+
+
+def agrees(function: Callable[..., Any], *inputs: Any, machine: str = "edge-8x8", **options: Any) -> Any:
+    """The journey of a call whose check is fine and of which no node is on the host."""
+    journey = wb.trace(function, *inputs, machine=machine, **options)
+    hosted = [item.node.op for item in journey.lowered.record.nodes if item.route == "host"]
+    assert not hosted, f"on the host: {hosted}"
+    found = journey.check()
+    assert found.ok, found.outputs
+    return journey
+
+
+def replays(function: Callable[..., Any], *inputs: torch.Tensor, machine: str = "edge-8x8") -> None:
+    """The events of the trace, in their order, compute what PyTorch does; and they keep the simulator's rules."""
+    made = flow(function, inputs, machine=machine)
+    for kernel in made.scheduled.kernels:
+        verify(kernel.program)
+    trace = simulate(made.scheduled, made.machine)
+    trace.invariants()
+    with torch.no_grad():
+        expected = pytree.tree_leaves(function(*inputs))
+    values = [*made.captured.flatten(inputs), *made.captured.live()]
+    for ours, theirs in zip(replayed(made, trace, values), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def together(functions: Sequence[Callable[..., torch.Tensor]]) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """All of them as one function with a result each: one trace instead of many."""
+    return lambda *inputs: tuple(function(*inputs) for function in functions)

@@ -1,0 +1,183 @@
+"""Arithmetic and tests on numbers, made of simpler ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from workbench.ir import Ref
+from workbench.ops.formulas.builder import Builder, Formula, compute
+from workbench.ops.literals import to_dtype
+
+Number = bool | int | float
+
+
+def is_float(b: Builder, x: Ref) -> bool:
+    return to_dtype(b.type(x).dtype).is_floating_point
+
+
+def isnan(b: Builder, x: Ref) -> Ref:
+    """The only number that is not itself."""
+    return b("aten.ne.Tensor", x, x)
+
+
+def isinf(b: Builder, x: Ref) -> Ref:
+    return b("aten.eq.Scalar", b("aten.abs.default", x), math.inf) if is_float(b, x) else isnan(b, x)
+
+
+def isfinite(b: Builder, x: Ref) -> Ref:
+    if not is_float(b, x):
+        return b("aten.eq.Tensor", x, x)
+    return b("aten.lt.Scalar", b("aten.abs.default", x), math.inf)
+
+
+def is_exactly(value: float) -> Formula:
+    def made(b: Builder, x: Ref) -> Ref:
+        return b("aten.eq.Scalar", x, value) if is_float(b, x) else isnan(b, x)
+
+    return made
+
+
+def nan_to_num(
+    b: Builder, x: Ref, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Ref:
+    if not is_float(b, x):
+        return x
+    limits = torch.finfo(to_dtype(b.type(x).dtype))
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    known = b("aten.where.ScalarSelf", isnan(b, x), 0.0 if nan is None else nan, x)
+    known = b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, math.inf), high, known)
+    return b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, -math.inf), low, known)
+
+
+def square(b: Builder, x: Ref) -> Ref:
+    return b("aten.mul.Tensor", x, x)
+
+
+def frac(b: Builder, x: Ref) -> Ref:
+    return b("aten.sub.Tensor", x, b("aten.trunc.default", x))
+
+
+def scaled(factor: float) -> Formula:
+    def made(b: Builder, x: Ref) -> Ref:
+        return b("aten.mul.Tensor", x, factor)
+
+    return made
+
+
+def round_decimals(b: Builder, x: Ref, *, decimals: int) -> Ref:
+    if not is_float(b, x):
+        return x
+    x, power = compute(b, x), 10.0 ** abs(decimals)
+    away, back = ("aten.mul.Tensor", "aten.div.Tensor") if decimals > 0 else ("aten.div.Tensor", "aten.mul.Tensor")
+    return b(back, b("aten.round.default", b(away, x, power)), power)
+
+
+def lerp_scalar(b: Builder, x: Ref, y: Ref, weight: float) -> Ref:
+    """From the nearer end, so that both ends are exact."""
+    x, y = compute(b, x), compute(b, y)
+    apart = b("aten.sub.Tensor", y, x)
+    if abs(weight) < 0.5:
+        return b("aten.add.Tensor", x, b("aten.mul.Tensor", apart, weight))
+    return b("aten.sub.Tensor", y, b("aten.mul.Tensor", apart, 1 - weight))
+
+
+def lerp(b: Builder, x: Ref, y: Ref, weight: Ref) -> Ref:
+    x, y, weight = (compute(b, each) for each in (x, y, weight))
+    apart = b("aten.sub.Tensor", y, x)
+    near = b("aten.add.Tensor", x, b("aten.mul.Tensor", apart, weight))
+    far = b("aten.sub.Tensor", y, b("aten.mul.Tensor", apart, b("aten.rsub.Scalar", weight, 1.0)))
+    return b("aten.where.self", b("aten.lt.Scalar", b("aten.abs.default", weight), 0.5), near, far)
+
+
+def plus_scaled(op: str) -> Formula:
+    """addcmul and addcdiv: a product or quotient times a number, added."""
+
+    def made(b: Builder, x: Ref, left: Ref, right: Ref, *, value: Number = 1) -> Ref:
+        both = b(op, left, right)
+        return b("aten.add.Tensor", x, both if value == 1 else b("aten.mul.Tensor", both, value))
+
+    return made
+
+
+def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = None) -> Ref:
+    if low is not None:
+        x = b("aten.maximum.default", x, low)
+    return x if high is None else b("aten.minimum.default", x, high)
+
+
+def clip(b: Builder, x: Ref, low: Number | None = None, high: Number | None = None) -> Ref:
+    return b("aten.clamp.default", x, low, high)
+
+
+def log_of_sum(exp: str, log: str, more: Callable[[Builder, Ref], Ref]) -> Formula:
+    """The larger one, and what the smaller one adds: exp never overflows."""
+
+    def made(b: Builder, x: Ref, y: Ref) -> Ref:
+        x, y = compute(b, x), compute(b, y)
+        apart = b("aten.abs.default", b("aten.sub.Tensor", x, y))
+        rest = b(log, more(b, b(exp, b("aten.neg.default", apart))))
+        total = b("aten.add.Tensor", b("aten.maximum.default", x, y), rest)
+        same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
+        return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
+
+    return made
+
+
+def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
+    """x times log y, and 0 where x is 0, unless y is a NaN."""
+    product = b("aten.mul.Tensor", x, b("aten.log.default", y))
+    known = b("aten.logical_not.default", isnan(b, y))  # the importer takes y == y for true
+    none = b("aten.logical_and.default", b("aten.eq.Scalar", x, 0), known)
+    return b("aten.where.ScalarSelf", none, 0.0, product)
+
+
+def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
+    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=to_dtype(b.type(x).dtype))
+    return b("aten.where.self", b("aten.eq.Scalar", x, 0), at_zero, step)
+
+
+def renamed(op: str) -> Formula:
+    """Another name of an op with the same arguments."""
+
+    def made(b: Builder, *args: object, **kwargs: object) -> Ref:
+        return b(op, *args, **kwargs)
+
+    return made
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.isnan.default": isnan,
+    "aten.isinf.default": isinf,
+    "aten.isfinite.default": isfinite,
+    "aten.isposinf.default": is_exactly(math.inf),
+    "aten.isneginf.default": is_exactly(-math.inf),
+    "aten.nan_to_num.default": nan_to_num,
+    "aten.square.default": square,
+    "aten.frac.default": frac,
+    "aten.deg2rad.default": scaled(math.pi / 180),
+    "aten.rad2deg.default": scaled(180 / math.pi),
+    "aten.round.decimals": round_decimals,
+    "aten.lerp.Scalar": lerp_scalar,
+    "aten.lerp.Tensor": lerp,
+    "aten.addcmul.default": plus_scaled("aten.mul.Tensor"),
+    "aten.addcdiv.default": plus_scaled("aten.div.Tensor"),
+    "aten.clamp.Tensor": clamp_tensor,
+    "aten.clip.Tensor": clamp_tensor,
+    "aten.clip.default": clip,
+    "aten.logaddexp.default": log_of_sum("aten.exp.default", "aten.log1p.default", lambda b, x: x),
+    "aten.logaddexp2.default": log_of_sum(
+        "aten.exp2.default", "aten.log2.default", lambda b, x: b("aten.add.Tensor", x, 1.0)
+    ),
+    "aten.xlogy.Tensor": xlogy,
+    "aten.special_xlogy.default": xlogy,
+    "aten.heaviside.default": heaviside,
+    "aten.sgn.default": renamed("aten.sign.default"),
+    "aten.true_divide.Tensor": renamed("aten.div.Tensor"),
+    "aten.true_divide.Scalar": renamed("aten.div.Scalar"),
+    "aten.divide.Tensor": renamed("aten.div.Tensor"),
+    "aten.multiply.Tensor": renamed("aten.mul.Tensor"),
+    "aten.subtract.Tensor": renamed("aten.sub.Tensor"),
+}
