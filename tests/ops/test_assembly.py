@@ -129,6 +129,13 @@ def test_what_has_elements_of_its_own_storage_named_stays_dense():
     assert copies(made) == 2
 
 
+def test_elements_named_by_the_storage_of_an_input_are_looked_up_where_that_is():
+    whole = torch.randn(20)
+    made = flow(lambda x: x.as_strided((3,), (2,), 6) * 2, [whole[4:]])
+    assert made.lowered.kernels[0].kind == "host"
+    made.assert_matches_eager(whole[4:])
+
+
 def test_a_result_all_of_whose_parts_are_in_place_says_so():
     import workbench as wb
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from workbench import errors
-from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, Literal, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_of, check_traced
@@ -152,11 +152,21 @@ class _Work:
         if children is not None:
             return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
-        if kind is None or (kind != "view" and not self._computable(node)):
+        if kind is None or (kind != "view" and not self._computable(node)) or self._counts_from_outside(node):
             return False
         route = "view" if kind in ("view", "assembly") else "automatic"
         items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
+
+    def _counts_from_outside(self, node: Node) -> bool:
+        """Whether it names elements of a storage that somebody else owns, where the record knows nothing but a view."""
+        if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
+            return False
+        maker = {value: each for each in self.graph.nodes for value in each.results}
+        value = node.operands[0]
+        while value in maker and class_of(maker[value].op) == "view":
+            value = maker[value].operands[0]
+        return any(given.value == value for given in self.graph.inputs)
 
     def _computable(self, node: Node) -> bool:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
