@@ -202,10 +202,13 @@ class Journey:
 
     def _native(self, stage: str) -> NativeProgram:
         program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
-        hosts = ops.host.functions(self.lowered.record, self._registered())
+        lowered, known = self.lowered.record, self._registered()
+        hosts, unproven = ops.host.functions(lowered, known), ops.proven.unproven(lowered, known)
         if stage == "rendered":
-            return program.from_rendered(self.lowered.record, self.rendered.record, cache, hosts)
-        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache, hosts)
+            return program.from_rendered(lowered, self.rendered.record, cache, hosts, unproven)
+        changed = [kernel.kernel for kernel in self.scheduled.record.kernels] if self._request.passes else []
+        unproven |= ops.proven.changed(lowered, self.scheduled.record, [*changed, *(self._request.schedule or {})])
+        return program.from_scheduled(lowered, self.scheduled.record, cache, hosts, unproven)
 
     def _registered(self) -> Registrations:
         return self._request.registrations or ops.registry.DEFAULT.now()
