@@ -18,11 +18,13 @@ from workbench.ops.formulas import (
     normalisation,
     padding,
     pointwise,
+    pools,
     products,
     recurrent,
     reductions,
     resampling,
     statistics,
+    transposed,
     windows,
 )
 from workbench.ops.formulas.builder import Formula
@@ -39,11 +41,13 @@ FAMILIES = (
     normalisation,
     padding,
     pointwise,
+    pools,
     products,
     recurrent,
     reductions,
     resampling,
     statistics,
+    transposed,
     windows,
 )
 
