@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
-FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "reversal", "scan", "special")
+FAMILIES = (
+    "choosing",
+    "creation",
+    "extremes",
+    "indexing",
+    "integers",
+    "numbers",
+    "reversal",
+    "scan",
+    "scatter",
+    "special",
+)
 """Modules of this package that have a `register`."""
 
 

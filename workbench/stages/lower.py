@@ -137,7 +137,7 @@ class _Work:
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
-        found = self.registrations.kernel_maker(node.op, self.prefer)
+        found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
         if found is None:
             return []
         if found.route == "template" or len(node.results) == 1:
