@@ -26,6 +26,7 @@ from workbench.ops.formulas import (
     resampling,
     scattering,
     statistics,
+    training,
     transposed,
     windows,
 )
@@ -51,6 +52,7 @@ FAMILIES = (
     resampling,
     scattering,
     statistics,
+    training,
     transposed,
     windows,
 )
