@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
-FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "scan", "special")
+FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "scan", "sort", "special")
 """Modules of this package that have a `register`."""
 
 

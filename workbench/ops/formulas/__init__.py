@@ -21,6 +21,7 @@ from workbench.ops.formulas import (
     products,
     recurrent,
     reductions,
+    sorting,
     statistics,
     windows,
 )
@@ -41,6 +42,7 @@ FAMILIES = (
     products,
     recurrent,
     reductions,
+    sorting,
     statistics,
     windows,
 )
