@@ -216,7 +216,8 @@ class _Text:
         out.copy(long, self._outside(places, starts, sizes, start, count))
 
     def _each_place(
-        self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str, new: str
+        self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str,
+        new: str,
     ) -> None:  # fmt: skip
         """Places of one type as those of another."""
         out = self.out
