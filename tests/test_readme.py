@@ -8,19 +8,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from workbench import cli
+
+Capture = pytest.CaptureFixture[str]
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    assert found is not None, f"the README has no {language} block"
-    return found.group(1)
+def blocks(language: str) -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert len(found) == 3, f"the README has {len(found)} {language} blocks"
+    return "".join(found)
 
 
-def test_the_example_prints_what_the_readme_says(tmp_path: Path):
+def test_the_examples_print_what_the_readme_says(tmp_path: Path):
     example = tmp_path / "example.py"
-    example.write_text(block("python"), encoding="utf-8")
+    example.write_text(blocks("python"), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, example],
         capture_output=True,
@@ -31,8 +37,19 @@ def test_the_example_prints_what_the_readme_says(tmp_path: Path):
         env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == block("text")
+    assert done.stdout == blocks("text")
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
+    assert {path.name for path in tmp_path.glob("ffn.*")} == {"ffn.journey", "ffn.html", "ffn.json"}
+
+
+@pytest.mark.parametrize("line", re.findall(r"^    workbench ([^#\n]*)", README, re.MULTILINE))
+def test_commands_run_as_printed(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture):
+    if line.startswith("doctor"):
+        pytest.skip("run by the doctor's own tests")
+    monkeypatch.chdir(tmp_path)
+    Path("FILE.py").write_text("import torch\n\nmodel, inputs = torch.relu, (torch.randn(3),)\n", encoding="utf-8")
+    assert cli.main(line.split()) == cli.OK
+    assert capsys.readouterr().out
 
 
 def test_links_lead_to_files():

@@ -20,6 +20,8 @@ class Check:
 
     stage: str
     results: tuple[OutputCheck, ...]
+    hint: str = ""
+    """What may be behind a failure, where something is known."""
 
     @property
     def ok(self) -> bool:
@@ -58,7 +60,8 @@ class Check:
         return views.frame.frame(Table(columns, rows))
 
     def __repr__(self) -> str:
-        return f"Check({'ok' if self.ok else 'FAILED'}, stage={self.stage!r}, {self._summary()})"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"Check({'ok' if self.ok else 'FAILED'}, stage={self.stage!r}, {self._summary()}{hint})"
 
     def _summary(self) -> str:
         text = f"max_abs={self.max_abs:.2g}, max_rel={self.max_rel:.2g}"
@@ -72,4 +75,4 @@ class Check:
                 what = result.problem or f"{result.mismatches} of {result.elements} elements"
                 first = f"; first: {result.first_bad}" if result.first_bad else ""
                 lines.append(f"  {result.name} ({result.type}): {what}{first}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([f"  {self.hint}"] if self.hint else [])])

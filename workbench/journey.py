@@ -64,6 +64,11 @@ class CompileOptions(TypedDict, total=False):
     prefer: str | None
 
 
+_RANDOM: Final = (
+    "two runs in PyTorch disagree as well: the function draws random numbers, and no two runs draw the same. To "
+    "compare, switch that off, e.g. model.eval() or a dropout of 0"
+)
+
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
 
 
@@ -138,8 +143,15 @@ class Journey:
         user, held = program.flatten(inputs, kwargs or {}), program.live()
         self._with_data("check", [*user, *held])
         with waiting("check"):
-            pairs = self._pairs(stage, user, held)
-        return Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+            check = Check(stage, ops.compare.compare(self._pairs(stage, user, held), rtol=rtol, atol=atol))
+            return check if check.ok else replace(check, hint=self._hint(user, held))
+
+    def _hint(self, user: list[torch.Tensor], held: list[torch.Tensor]) -> str:
+        """What is known about a failure: a function that draws random numbers disagrees with itself."""
+        graph, pair = self.captured.record, ops.compare.Pair
+        first, second = (ops.reference.reference(self._eager, graph, user, held).outputs for _ in range(2))
+        twice = [pair(name, a, b, graph.types[name]) for name, a, b in zip(graph.outputs, first, second, strict=True)]
+        return "" if all(each.ok for each in ops.compare.compare(twice)) else _RANDOM
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
@@ -190,10 +202,13 @@ class Journey:
 
     def _native(self, stage: str) -> NativeProgram:
         program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
-        hosts = ops.host.functions(self.lowered.record, self._registered())
+        lowered, known = self.lowered.record, self._registered()
+        hosts, unproven = ops.host.functions(lowered, known), ops.proven.unproven(lowered, known)
         if stage == "rendered":
-            return program.from_rendered(self.lowered.record, self.rendered.record, cache, hosts)
-        return program.from_scheduled(self.lowered.record, self.scheduled.record, cache, hosts)
+            return program.from_rendered(lowered, self.rendered.record, cache, hosts, unproven)
+        changed = [kernel.kernel for kernel in self.scheduled.record.kernels] if self._request.passes else []
+        unproven |= ops.proven.changed(lowered, self.scheduled.record, [*changed, *(self._request.schedule or {})])
+        return program.from_scheduled(lowered, self.scheduled.record, cache, hosts, unproven)
 
     def _registered(self) -> Registrations:
         return self._request.registrations or ops.registry.DEFAULT.now()

@@ -20,10 +20,10 @@ from simulator.machine import load_machine
 from simulator.program import TileProgram
 from tests.flow import Flow, flow
 from tests.programs import PROGRAMS
+from workbench import versions
 from workbench.ir import ScheduledKernel
-from workbench.mlir import kernel_store
 from workbench.mlir.identity import machine_key, module_key, nameless, schedule_key, taken_over
-from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack
+from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack, versioned
 from workbench.mlir.machine_code import can_link
 from workbench.stages import schedule as scheduling
 from workbench.stages.schedule import schedule
@@ -119,23 +119,23 @@ def test_another_version_of_what_schedules_misses(
     ffn: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ):
     schedule(ffn.lowered, ffn.rendered, ffn.machine, store=KernelStore(tmp_path))
-    before = kernel_store.made_by()
-    kernel_store.made_by.cache_clear()
+    before = versions.made_by()
+    versions.made_by.cache_clear()
     if part == "sources":
         read = Path.read_bytes
         changed = "promote.py"
         monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"# later" if path.name == changed else b""))
     else:
-        monkeypatch.setattr(kernel_store.metadata, "version", lambda wheel: "20991231")
+        monkeypatch.setattr(versions.metadata, "version", lambda wheel: "20991231")
     try:
-        assert kernel_store.made_by() != before
+        assert versions.made_by() != before
         store = KernelStore(tmp_path)
         schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store)
         assert store.store.hits == 0
     finally:
         monkeypatch.undo()
-        kernel_store.made_by.cache_clear()
-    assert kernel_store.made_by() == before
+        versions.made_by.cache_clear()
+    assert versions.made_by() == before
 
 
 def test_keys_do_not_depend_on_names(ffn: Flow):
@@ -178,7 +178,7 @@ def test_an_entry_that_is_whole_but_no_kernel_is_made_again(ffn: Flow, tmp_path:
     kernels = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels
     for module, kernel in zip(ffn.rendered, kernels, strict=True):
         key = schedule_key(module_key(module), machine_key(ffn.machine), None)
-        store.store.put(kernel_store.versioned(key), WRONG[wrong](pack(kernel)))
+        store.store.put(versioned(key), WRONG[wrong](pack(kernel)))
         assert store.get(key) is None
     again = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels
     assert all(map(same, again, kernels))

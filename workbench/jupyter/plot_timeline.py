@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.views.gantt import F64, I64, Gantt
+from workbench.views.gantt import F64, I64, NOTHING, Gantt
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -79,6 +79,8 @@ def draw(view: Gantt, ax: Axes, style: Style, *, scale: float = 0) -> None:
     for index, top in enumerate(tops):
         _draw_lane(view, index, top, ax, style, pixels)
     _draw_axes(view, tops, ax, style)
+    if not view.lanes:
+        ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes, fontsize=9, color=style.ink)
     _draw_legend(view, ax, style)
 
 

@@ -7,6 +7,7 @@ Every error names the line of the template's own text, not of what was rendered 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -26,19 +27,27 @@ from workbench.errors import (
     TemplateOutputMissing,
     TemplateSignatureError,
 )
-from workbench.ir import Mapping
+from workbench.faults.channel import Message
+from workbench.faults.trial import TRIALS, Trial
+from workbench.ir import Mapping, codec
 from workbench.mlir.bindings import function_of
 from workbench.mlir.context import parse
 from workbench.mlir.extract import extract
+from workbench.mlir.identity import nameless
 from workbench.mlir.template import Rendering, Template
 from workbench.mlir.verify import verify_scheduled
 
 
 def written_kernel(
-    template: Template, origins: Sequence[str], mapping: Mapping, machine: Machine
+    template: Template, origins: Sequence[str], mapping: Mapping, machine: Machine, unproven: Sequence[str] = ()
 ) -> tuple[Rendering, TileProgram]:
-    """The rendered kernel and its tile program; anything wrong with it is one error at the template's own lines."""
+    """The rendered kernel and its tile program; anything wrong with it is one error at the template's own lines.
+
+    A text with `unproven` nodes, which are told as people call them, is read by a worker first.
+    """
     rendering = template.rendered(mapping, machine)
+    if unproven:
+        TRIALS.pass_or_raise(read_trial(template, rendering, origins, machine, unproven))
     module = _parsed(template, rendering)
     with module.context:
         _check_signature(template, rendering, module)
@@ -50,6 +59,32 @@ def written_kernel(
         raise TemplateBoundsError(rendering.place.name, reasons) from None
     _check_outputs(template, rendering, program)
     return rendering, program
+
+
+def read_trial(
+    template: Template, rendering: Rendering, origins: Sequence[str], machine: Machine, nodes: Sequence[str]
+) -> Trial:
+    """Whether a rendered text can be parsed, verified and walked to its end."""
+    body = {
+        "text": rendering.text,
+        "located": rendering.located,
+        "kernel": template.kernel,
+        "origins": list(origins),
+        "machine": codec.encode(machine),
+        "node": template.node.name,
+    }
+    neutral = {**body, "text": nameless(rendering.text, template.kernel), "located": "", "kernel": "", "origins": []}
+    return Trial("read", json.dumps({**neutral, "node": ""}), lambda: Message(body), template.kernel, nodes)
+
+
+def try_read(job: Message) -> None:
+    """In the worker: what `written_kernel` does with the text of a `read_trial`."""
+    body = job.body
+    verify_scheduled(body["text"], body["kernel"])
+    module = parse(body["located"])
+    machine = codec.decode(Machine, body["machine"])
+    origins = body["origins"]
+    verify(extract(module, body["text"], body["kernel"], origins, machine, origins.index(body["node"])))
 
 
 def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:

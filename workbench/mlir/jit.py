@@ -64,7 +64,7 @@ _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """What a kernel's type says of one argument. Strides and offset count elements."""
 
     shape: tuple[int, ...]
@@ -80,6 +80,14 @@ class _Layout:
     @property
     def offset_bytes(self) -> int:
         return self.offset * self.dtypes[0].itemsize
+
+    @property
+    def span_bytes(self) -> int:
+        """From the first element to behind the last one."""
+        if 0 in self.shape:
+            return 0
+        steps = zip(self.shape, self.strides, strict=True)
+        return (1 + sum((extent - 1) * stride for extent, stride in steps)) * self.dtypes[0].itemsize
 
     def matches(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
@@ -100,24 +108,28 @@ class NativeKernel:
     Calls may overlap: every call has its own buffers, and the interpreter lock is not held while it runs.
     """
 
-    def __init__(self, name: str, code: Linked, layouts: tuple[_Layout, ...]) -> None:
+    def __init__(self, name: str, code: Linked, layouts: tuple[Layout, ...]) -> None:
         self.name = name
-        self._layouts = layouts
+        self.layouts = layouts
         self._code = code
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
         self._addresses = ctypes.c_void_p * len(layouts)
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> None:
         """Runs the kernel on `(inputs..., outputs...)`; the outputs hold the results afterwards."""
-        if len(tensors) != len(self._layouts):
-            raise NativeArgumentError(f"{self.name} takes {len(self._layouts)} tensors, {len(tensors)} were given")
-        values = self._addresses()
-        for index, (tensor, layout) in enumerate(zip(tensors, self._layouts, strict=True)):
+        if len(tensors) != len(self.layouts):
+            raise NativeArgumentError(f"{self.name} takes {len(self.layouts)} tensors, {len(tensors)} were given")
+        for index, (tensor, layout) in enumerate(zip(tensors, self.layouts, strict=True)):
             if not layout.matches(tensor):
                 given = f"{list(tensor.shape)} {tensor.dtype} with strides {list(tensor.stride())}"
                 raise NativeArgumentError(f"argument {index} of {self.name} is {given}; expected {layout}")
-            # The kernel adds the offset of its own type, so an address without it is handed over.
-            values[index] = tensor.data_ptr() - layout.offset_bytes
+        self.call_at([tensor.data_ptr() for tensor in tensors])
+
+    def call_at(self, addresses: Sequence[int]) -> None:
+        """Runs the kernel on arguments whose first elements lie at these addresses. Nothing is checked."""
+        # The kernel adds the offset of its own type, so an address without it is handed over.
+        pairs = zip(addresses, self.layouts, strict=True)
+        values = self._addresses(*(address - layout.offset_bytes for address, layout in pairs))
         first, width = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
         self._entry(self._addresses(*range(first, first + width * len(values), width)))
 
@@ -125,12 +137,12 @@ class NativeKernel:
         """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
         if not isinstance(self._code.engine, ExecutionEngine):
             return None
-        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self._layouts]
+        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self.layouts]
         text = json.dumps(layouts).encode()
         return struct.pack("<Q", len(text)) + text + object_of(self._code.engine)
 
     def __repr__(self) -> str:
-        return f"NativeKernel({self.name!r}, {len(self._layouts)} arguments)"
+        return f"NativeKernel({self.name!r}, {len(self.layouts)} arguments)"
 
 
 def unpack(data: bytes, name: str) -> NativeKernel | None:
@@ -138,7 +150,7 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
     try:
         (length,) = struct.unpack_from("<Q", data)
         layouts = tuple(
-            _Layout(tuple(shape), tuple(strides), offset, element)
+            Layout(tuple(shape), tuple(strides), offset, element)
             for shape, strides, offset, element in json.loads(data[8 : 8 + length])
         )
         linked = link(data[8 + length :], _ENTRY)
@@ -186,12 +198,12 @@ def _function(module: ir.Module, name: str) -> ir.Operation:
     return found[0]
 
 
-def _layouts(function: ir.Operation) -> tuple[_Layout, ...]:
-    layouts: list[_Layout] = []
+def _layouts(function: ir.Operation) -> tuple[Layout, ...]:
+    layouts: list[Layout] = []
     for argument in function.regions[0].blocks[0].arguments:
         kind = ir.MemRefType(argument.type)
         strides, offset = kind.get_strides_and_offset()
-        layouts.append(_Layout(tuple(kind.shape), tuple(strides), offset, str(kind.element_type)))
+        layouts.append(Layout(tuple(kind.shape), tuple(strides), offset, str(kind.element_type)))
     return tuple(layouts)
 
 

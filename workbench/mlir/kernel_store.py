@@ -11,24 +11,20 @@ they go when room is needed.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import io
 import json
 import typing
 import zlib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import simulator
 from simulator.errors import FileFormatError
 from simulator.program import TileProgram
 from workbench.ir import RecordFormatError, ScheduledKernel, codec
-from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
+from workbench.store import LIMIT_BYTES, Store, user_folder
+from workbench.versions import made_by
 
-_SOURCES = ("ir", "mlir", "stages")
-_WHEELS = ("torch-mlir", "numpy")
 _LENGTH_BYTES = 8
 
 
@@ -94,16 +90,3 @@ def _fields() -> dict[str, Any]:
 def versioned(key: str) -> str:
     """The key under which this version of the workbench keeps it."""
     return f"{key} {made_by()}"
-
-
-@cache
-def made_by() -> str:
-    """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
-    digest = hashlib.sha256()
-    library = Path(__file__).parents[1]
-    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
-    for path in (path for folder in folders for path in sorted(folder.rglob("*.py"))):
-        digest.update(f"{path.parent.name}/{path.name}\0".encode() + path.read_bytes())
-    for wheel in _WHEELS:
-        digest.update(f"{wheel} {metadata.version(wheel)}\0".encode())
-    return digest.hexdigest()

@@ -1,6 +1,6 @@
 """Machine code kept on disk from one process to the next, beside the scheduled kernels and under the same rules.
 
-The key is the kernel's text (without its function's name), what compiled it (`kernel_store.made_by`) and the
+The key is the kernel's text (without its function's name), what compiled it (`versions.made_by`) and the
 processor it was compiled for, with all its features.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, unpack
-from workbench.mlir.kernel_store import made_by
 from workbench.mlir.machine_code import can_link, target
-from workbench.mlir.store import LIMIT_BYTES, Store, user_folder
+from workbench.store import LIMIT_BYTES, Store, user_folder
+from workbench.versions import made_by
 
 
 class NativeStore:

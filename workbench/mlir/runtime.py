@@ -16,7 +16,9 @@ from typing import TypeAlias
 import torch
 
 from workbench.errors import IndexOutOfRange, NativeInputError
-from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.faults.trial import TRIALS
+from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.mlir.guarded import Arguments, run_trial
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.mlir.native_store import NativeStore
@@ -92,6 +94,33 @@ class _Step:
 
 NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
 
+Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
+"""Kernels that a worker has to run before this process does, each with its nodes as people call them."""
+
+ALL_PROVEN: Unproven = MappingProxyType({})
+
+
+@dataclass
+class _Tried:
+    """A kernel that is not known to be safe: at its first call a worker runs it first, on the same tensors."""
+
+    get: Callable[[], NativeKernel]
+    form: str
+    text: str
+    kernel: Kernel
+    nodes: tuple[str, ...]
+    passed: bool = False
+
+    def __call__(self) -> Runs:
+        return self.get() if self.passed else self._run
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
+        names = (*self.kernel.inputs, *self.kernel.outputs)
+        given = Arguments(names, tensors, len(self.kernel.inputs))
+        TRIALS.pass_or_raise(run_trial(self.form, self.text, self.kernel.name, self.nodes, given))
+        self.passed = True
+        self.get()(tensors)
+
 
 def _hosted(hosts: Mapping[str, HostFunction]) -> dict[str, Callable[[], Runs]]:
     return {name: partial(_itself, function) for name, function in hosts.items()}
@@ -122,17 +151,19 @@ class NativeProgram:
         program: ScheduledProgram,
         cache: KernelCache,
         hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
         """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
 
-        `hosts` says what computes the kernels of kind host.
+        `hosts` says what computes the kernels of kind host, `unproven` which kernels are tried elsewhere first.
         """
         texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
-        native = {
-            launch.name: partial(cache.scheduled, texts[launch.kernel], launch.kernel)
-            for launch in program.launches.launches
-            if launch.kernel in texts
-        }
+        native: dict[str, Callable[[], Runs]] = {}
+        for launch in program.launches.launches:
+            if launch.kernel in texts:
+                text = texts[launch.kernel]
+                get = partial(cache.scheduled, text, launch.kernel)
+                native[launch.name] = _tried_if("scheduled", get, text, launch.name, lowered, unproven)
         return cls(lowered, {**native, **_hosted(hosts)})
 
     @classmethod
@@ -142,10 +173,14 @@ class NativeProgram:
         modules: Sequence[KernelModule],
         cache: KernelCache,
         hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
         """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
-        compilers = {item.kernel: cache.scheduled if item.handwritten else cache.rendered for item in modules}
-        native = {item.kernel: partial(compilers[item.kernel], item.mlir, item.kernel) for item in modules}
+        native: dict[str, Callable[[], Runs]] = {}
+        for item in modules:
+            form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
+            get = partial(compiler, item.mlir, item.kernel)
+            native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
         return cls(lowered, {**native, **_hosted(hosts)})
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -229,6 +264,12 @@ class NativeProgram:
             if name not in kept:
                 dropped[index].append(name)
         return tuple(map(tuple, dropped))
+
+
+def _tried_if(
+    form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
+) -> Callable[[], Runs]:
+    return _Tried(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:

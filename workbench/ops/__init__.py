@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.ops import listing as listing
     from workbench.ops import names as names
     from workbench.ops import new_op as new_op
+    from workbench.ops import proven as proven
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
     from workbench.ops import trees as trees
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
-    __name__, "compare", "execute", "host", "listing", "names", "new_op", "reference", "registry", "trees"
+    __name__, "compare", "execute", "host", "listing", "names", "new_op", "proven", "reference", "registry", "trees"
 )
 
 

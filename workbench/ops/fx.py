@@ -6,6 +6,7 @@ Everything comes from the record, so a kernel of a loaded file imports like a fr
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -16,25 +17,38 @@ from workbench.ops.literals import from_arg, to_dtype, to_overload
 
 
 def kernel_graph_module(lowered: KernelGraph, kernel: Kernel, first: int = 0) -> torch.fx.GraphModule:
-    """The graph of `kernel`: placeholders are its inputs, the output tuple its outputs, both in ABI order.
+    """The graph of `kernel`, whose nodes' ids are their places in `kernel.nodes`, counted from `first`."""
+    nodes = [lowered.node(name).node for name in kernel.nodes]
+    return graph_module(nodes, lowered.types, kernel.inputs, kernel.outputs, kernel.name, first)
 
-    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place in `kernel.nodes`, counted from `first`;
+
+def graph_module(
+    nodes: Sequence[Node],
+    types: Mapping[str, TensorType],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    name: str,
+    first: int = 0,
+) -> torch.fx.GraphModule:
+    """Some nodes as a graph: placeholders are its inputs, the output tuple its outputs, both in ABI order.
+
+    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place among the nodes, counted from `first`;
     the importer turns that into a location, so that an op of the imported module can be traced back to its node.
     """
     graph = torch.fx.Graph()
     values: dict[str, torch.fx.Node] = {}
     with FakeTensorMode():
-        for index, value in enumerate(kernel.inputs):
+        for index, value in enumerate(inputs):
             values[value] = graph.placeholder(f"in{index}")
-            values[value].meta["val"] = _fake(lowered.types[value])
-        for index, name in enumerate(kernel.nodes, first):
-            _add(graph, lowered.node(name).node, index, values, lowered.types)
-    graph.output(tuple(values[value] for value in kernel.outputs))
-    return torch.fx.GraphModule(torch.nn.Module(), graph, class_name=kernel.name)
+            values[value].meta["val"] = _fake(types[value])
+        for index, node in enumerate(nodes, first):
+            _add(graph, node, index, values, types)
+    graph.output(tuple(values[value] for value in outputs))
+    return torch.fx.GraphModule(torch.nn.Module(), graph, class_name=name)
 
 
 def _add(
-    graph: torch.fx.Graph, node: Node, index: int, values: dict[str, torch.fx.Node], types: dict[str, TensorType]
+    graph: torch.fx.Graph, node: Node, index: int, values: dict[str, torch.fx.Node], types: Mapping[str, TensorType]
 ) -> None:
     args = tuple(from_arg(arg, values.__getitem__) for arg in node.args)
     kwargs = {name: from_arg(arg, values.__getitem__) for name, arg in node.kwargs.items()}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from workbench import errors
+from workbench.faults.trial import OK, TRIALS
 from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
@@ -25,6 +26,8 @@ from workbench.ops.empty import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
 from workbench.ops.fusion import Grouping, kind_of, node_class
+from workbench.ops.importing import import_trial
+from workbench.ops.proven import proven
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
@@ -76,6 +79,8 @@ class _Work:
     types: dict[str, TensorType]
     registrations: Registrations
     prefer: str | None
+    faulty: dict[str, str] = field(default_factory=dict[str, str])
+    """Why captured nodes that have an automatic route cannot take it."""
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     views: list[View] = field(default_factory=list[View])
 
@@ -98,11 +103,11 @@ class _Work:
             items = given or self._automatic(node, taken)
             if items is None:
                 missing.append(node)
-                items = [LoweredNode(node, "host", "", "no other route", node.name)]
+                items = [LoweredNode(node, "host", "", self.faulty.get(node.name, "no other route"), node.name)]
                 self._lay_out(node)
             self.items += items
         if missing and on_missing == "error":
-            raise missing_routes(self.graph, missing)
+            raise missing_routes(self.graph, missing, self.faulty)
         self.drop_dead()
 
     def _own_memory(self) -> set[str]:
@@ -155,11 +160,23 @@ class _Work:
         if kind is None or (kind != "view" and not self._computable(node)):
             return False
         route = "view" if kind in ("view", "assembly") else "automatic"
+        if route == "automatic" and not self._importable(node, parent):
+            return False
         items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
 
     def _computable(self, node: Node) -> bool:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
+
+    def _importable(self, node: Node, parent: Node) -> bool:
+        """Whether torch-mlir takes the node and comes back; what it is not known to take is tried elsewhere."""
+        if proven(node, self.types):
+            return True
+        verdict = TRIALS.verdict(import_trial(node.name, [node], self.types, node.results))
+        if verdict.outcome != OK:
+            how = f"torch-mlir {verdict.reason}" if verdict.harmless else f"a process that imports it {verdict.reason}"
+            self.faulty[parent.name] = f"no other route: {how}"
+        return verdict.outcome == OK
 
     def classes(self) -> dict[str, str]:
         """What the fusion rules take a node for, where its overload alone does not say it."""
@@ -332,13 +349,14 @@ def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def missing_routes(graph: AtenGraph, missing: list[Node]) -> errors.MissingRoutes:
-    """The one error for all ops that nothing here can make."""
+def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:
+    """The one error for all ops that nothing here can make; `faulty` says of some nodes why."""
     counts = Counter(node.op for node in missing)
     lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
     for op, count in sorted(counts.items()):
         places = sorted({node.origin.place for node in missing if node.op == op})
         lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
+        lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
     lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
     lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
     for op in sorted(counts):

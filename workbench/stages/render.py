@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from simulator.machine import load_machine
 from workbench.errors import RegistrationGone
+from workbench.faults.trial import TRIALS
 from workbench.ir import (
     HOST,
     Absorbed,
@@ -32,9 +34,14 @@ from workbench.mlir.importer import Imported, Part, assemble_kernel, import_kern
 from workbench.mlir.origins import origins_in
 from workbench.mlir.template import instantiate
 from workbench.ops.fx import kernel_graph_module
+from workbench.ops.importing import import_trial
+from workbench.ops.proven import described, kernel_proven
 from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.ops.schema import arguments, tensor_arguments
 from workbench.progress import counted
+
+if TYPE_CHECKING:
+    import torch
 
 NOMINAL = "tpu-v3"
 
@@ -107,7 +114,7 @@ def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) 
         parts = list(_parts(lowered, kernel, registrations))
         module = assemble_kernel(kernel.name, inputs, outputs, parts, makers)
     else:
-        module = import_kernel(kernel_graph_module(lowered, kernel), kernel.name, arguments)
+        module = import_kernel(_graph(lowered, kernel, registrations), kernel.name, arguments)
     located = print_module(module, locations=True)
     present = origins_in(module)
     absorbed = tuple(
@@ -124,16 +131,17 @@ def _from_template(
     """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
     anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
     node = lowered.node(kernel.nodes[anchor]).node
-    hooks = tuple(_hooks(lowered, kernel, anchor))
+    hooks = tuple(_hooks(lowered, kernel, anchor, registrations))
     count = len(kernel.inputs)
     registered = registered_template(registrations, node)
     template = instantiate(registered, node, arguments[:count], arguments[count:], kernel.name, hooks)
     machine = load_machine(NOMINAL)
-    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine)
+    nodes = () if kernel_proven(lowered, kernel, registrations) else described(lowered, kernel)
+    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine, unproven=nodes)
     return KernelModule(kernel.name, made.text, made.located, arguments, kernel.nodes, (), True, hooks)
 
 
-def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int) -> Iterator[Hook]:
+def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int, registrations: Registrations) -> Iterator[Hook]:
     """The pointwise nodes before each input of a template, and those after it."""
     nodes = [lowered.node(name).node for name in kernel.nodes]
     maker = {value: place for place, node in enumerate(nodes) for value in node.results}
@@ -143,10 +151,10 @@ def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int) -> Iterator[Hook]:
             chain.insert(0, maker[value])
             value = nodes[maker[value]].operands[0]
         if chain:
-            yield _hook(lowered, kernel, chain, value, kernel.inputs.index(value))
+            yield _hook(lowered, kernel, chain, value, kernel.inputs.index(value), registrations)
     after = [place for place in range(anchor + 1, len(nodes)) if place not in _before(nodes, maker, anchor)]
     if after:
-        yield _hook(lowered, kernel, after, nodes[anchor].results[0], -1)
+        yield _hook(lowered, kernel, after, nodes[anchor].results[0], -1, registrations)
 
 
 def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[int]:
@@ -159,7 +167,9 @@ def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[in
     return found
 
 
-def _hook(lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int) -> Hook:
+def _hook(
+    lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int, registrations: Registrations
+) -> Hook:
     """Some nodes of a kernel as one body. Pointwise ops are the same for every shape, so one dim is enough."""
     names = tuple(kernel.nodes[each] for each in places)
     result = lowered.node(names[-1]).node.results[0]
@@ -169,7 +179,7 @@ def _hook(lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: s
         for value in (*lowered.node(name).node.operands, *lowered.node(name).node.results)
     }
     part = replace(kernel, nodes=names, inputs=(source,), outputs=(result,))
-    module = kernel_graph_module(replace(lowered, types={**lowered.types, **flat}), part)
+    module = _graph(replace(lowered, types={**lowered.types, **flat}), part, registrations)
     return pointwise_hook(import_kernel(module, kernel.name, [flat[source], flat[result]]), place, places[-1])
 
 
@@ -184,11 +194,18 @@ def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -
         else:
             while end < len(nodes) and nodes[end].route != "builder":
                 end += 1
-            yield _imported(lowered, kernel, nodes, start, end)
+            yield _imported(lowered, kernel, nodes, start, end, registrations)
         start = end
 
 
-def _imported(lowered: KernelGraph, kernel: Kernel, nodes: list[LoweredNode], start: int, end: int) -> Imported:
+def _imported(
+    lowered: KernelGraph,
+    kernel: Kernel,
+    nodes: list[LoweredNode],
+    start: int,
+    end: int,
+    registrations: Registrations,
+) -> Imported:
     """Nodes `start` to `end` as a graph of their own."""
     here = [item.node for item in nodes[start:end]]
     made = [value for node in here for value in node.results]
@@ -196,7 +213,15 @@ def _imported(lowered: KernelGraph, kernel: Kernel, nodes: list[LoweredNode], st
     inputs = tuple(dict.fromkeys(value for node in here for value in node.operands if value not in made))
     outputs = tuple(value for value in made if value in later)
     part = replace(kernel, nodes=tuple(node.name for node in here), inputs=inputs, outputs=outputs)
-    return Imported(kernel_graph_module(lowered, part, first=start), inputs, outputs)
+    return Imported(_graph(lowered, part, registrations, first=start), inputs, outputs)
+
+
+def _graph(lowered: KernelGraph, part: Kernel, registrations: Registrations, first: int = 0) -> torch.fx.GraphModule:
+    """What torch-mlir is to import. Nodes that are not known to be safe have been imported elsewhere before."""
+    if not kernel_proven(lowered, part, registrations):
+        nodes = [lowered.node(name).node for name in part.nodes]
+        TRIALS.pass_or_raise(import_trial(part.name, nodes, lowered.types, part.outputs))
+    return kernel_graph_module(lowered, part, first)
 
 
 def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: Registrations) -> Build:

@@ -6,6 +6,7 @@ transform script, let MLIR tile, fuse and bufferize, move every tile through the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,6 +16,8 @@ from simulator.machine import Machine
 from simulator.placement import check_fit
 from simulator.program import TileProgram
 from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
+from workbench.faults.channel import Message
+from workbench.faults.trial import TRIALS, Trial
 from workbench.ir import (
     Folded,
     KernelGraph,
@@ -23,6 +26,7 @@ from workbench.ir import (
     Node,
     ScheduledKernel,
     ScheduledProgram,
+    codec,
 )
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
@@ -46,6 +50,7 @@ from workbench.mlir.verify import verify_scheduled
 from workbench.mlir.walking import has_windows
 from workbench.ops import host
 from workbench.ops.planner import plan_launches
+from workbench.ops.proven import described, unproven
 from workbench.ops.registry import DEFAULT, Registrations, registered_template
 from workbench.progress import counted
 
@@ -113,13 +118,21 @@ class _Kernels:
         if (key, script) not in self.by_key:
             made = self._unscripted(key, module, wanted)
             if script is not None:
-                made = _scripted(module, self.machine, made.mapping, script, self._context, self.passes)
+                self._tried(key, module, wanted, script)
+                made = scripted_kernel(module, self.machine, made.mapping, script, self._context, self.passes)
             self.by_key[key, script] = made
         return self.by_key[key, script]
 
     def _unscripted(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
         if key not in self.unscripted and module.handwritten:
-            self.unscripted[key] = _handwritten(self.lowered, module, self.machine, wanted, self.registrations)
+            self.unscripted[key] = _handwritten(
+                self.lowered,
+                module,
+                self.machine,
+                wanted,
+                self.registrations,
+                self.unproven.get(module.kernel, ()),
+            )
         elif key not in self.unscripted:
             self.unscripted[key] = self._stored(key, module) or self._made(key, module, wanted)
         return self.unscripted[key]
@@ -129,10 +142,29 @@ class _Kernels:
         return taken_over(kept, module) if kept else None
 
     def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        if self.passes or module.kernel in self.unproven:
+            self._tried(key, module, wanted, None)
         made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
         if self.store:
             self.store.put(key, made)
         return made
+
+    def _tried(self, key: str, module: KernelModule, wanted: UserMapping | None, script: str | None) -> None:
+        """A worker schedules it first. What comes of that is only whether it comes back."""
+        body = {
+            "module": codec.encode(module),
+            "machine": codec.encode(self.machine),
+            "wanted": json.loads(json.dumps(wanted, default=repr)),
+            "script": script,
+            "passes": {step: list(passes) for step, passes in self.passes.items()},
+        }
+        nodes = described(self.lowered, self.lowered.kernel(module.kernel))
+        asked = json.dumps([key, script, body["passes"]])
+        TRIALS.pass_or_raise(Trial("schedule", asked, lambda: Message(body), module.kernel, nodes))
+
+    @cached_property
+    def unproven(self) -> dict[str, tuple[str, ...]]:
+        return unproven(self.lowered, self.registrations)
 
     @cached_property
     def _machine_key(self) -> str:
@@ -161,6 +193,7 @@ def _handwritten(
     machine: Machine,
     wanted: UserMapping | None,
     registrations: Registrations,
+    unproven: tuple[str, ...],
 ) -> ScheduledKernel:
     """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
     node = _template_node(lowered, module)
@@ -173,7 +206,7 @@ def _handwritten(
     if wanted is not None:
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
-    rendering, program = written_kernel(template, module.origins, mapping, machine)
+    rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
     return ScheduledKernel(
         module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
@@ -202,7 +235,7 @@ def schedule_kernel(
         mapping = smaller
 
 
-def _scripted(
+def scripted_kernel(
     rendered: KernelModule,
     machine: Machine,
     mapping: Mapping,
@@ -228,6 +261,17 @@ def _scripted(
         raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
     check_fit(scheduled.program, machine.scratchpad_bytes)
     return scheduled
+
+
+def try_schedule(job: Message) -> None:
+    """In the worker: what this process does with a kernel, or with a user's script for it, when it is not there."""
+    module, machine = (
+        codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
+    )
+    passes = {step: tuple(names) for step, names in job.body["passes"].items()}
+    made = schedule_kernel(module, machine, job.body["wanted"], None, passes)
+    if (script := job.body["script"]) is not None:
+        scripted_kernel(module, machine, made.mapping, script, new_context(), passes)
 
 
 def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:

@@ -19,6 +19,9 @@ F64 = npt.NDArray[np.float64]
 
 OTHER: Final = "OTHER"
 
+NOTHING: Final = "nothing runs on the machine: no node of this function computes or moves anything"
+"""What a timeline without spans says, in words and in pictures. Views, for instance, only change strides."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:

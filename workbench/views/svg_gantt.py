@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.views.gantt import F64, OTHER, Gantt
+from workbench.views.gantt import F64, NOTHING, OTHER, Gantt
 from workbench.views.markup import escape, legend
 
 _LABEL, _PLOT, _LANE, _BAR, _STRIP, _GAP, _HEAD = 92, 860, 27, 17, 4, 9, 38
@@ -33,6 +33,8 @@ def gantt_svg(view: Gantt, *, scale: int = 0, label: str = "timeline") -> str:
         )
         parts.append(_lane(view, index, top, whole, told=told))
     width, height = _LABEL + _PLOT + 14, bottom + 24
+    if not view.lanes:
+        return f'<p class="soft">{escape(NOTHING)}</p>'
     idle = f'<p class="soft">idle throughout: {escape(", ".join(view.unused))}</p>' if view.unused else ""
     return (
         f'<div class="scroll"><svg role="img" aria-label="{escape(label)}: {view.makespan:,} cycles" '

@@ -10,7 +10,7 @@ from simulator import Cause, Trace
 from simulator.program import Opcode
 from simulator.spans import TOTALS
 from workbench.ir import KernelGraph, Launches
-from workbench.views.gantt import OTHER, Gantt, Spans, gantt
+from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
 
 EVENT_COLUMNS = (
@@ -257,4 +257,4 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
     )
     drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
     parts = [head, timeline_text(drawn, width=width), "critical path:", waterfall(trace).text(indent="  ")]
-    return "\n".join(parts)
+    return "\n".join(parts if len(trace) else [head, NOTHING])

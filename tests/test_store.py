@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import CacheWarning
-from workbench.mlir.store import Store
+from workbench.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_be_written_still_reads(tmp_path: Path):
 WRITER = """
     import random, sys
     from pathlib import Path
-    from workbench.mlir.store import Store
+    from workbench.store import Store
     folder, keys, size, limit, rounds = Path(sys.argv[1]), int(sys.argv[2]), *map(int, sys.argv[3:6])
     store = Store(folder, limit)
     order = random.Random()
@@ -187,7 +187,7 @@ def test_two_processes_at_the_same_keys(tmp_path: Path):
 SLOW_WRITER = """
     import os, random, sys, time
     from pathlib import Path
-    from workbench.mlir.store import Store
+    from workbench.store import Store
 
     class Slow:
         def __init__(self, handle): self.file = os.fdopen(handle, "wb", buffering=0)
@@ -202,7 +202,7 @@ SLOW_WRITER = """
         fdopen = staticmethod(lambda handle, mode: Slow(handle))
         def __getattr__(self, name): return getattr(os, name)
 
-    import workbench.mlir.store as module
+    import workbench.store as module
     module.os = SlowOs()
     store = Store(Path(sys.argv[1]))
     contents = {str(key): random.Random(str(key)).randbytes(40_000) for key in range(4)}

@@ -1,0 +1,163 @@
+"""Trials: whether some native work ends the process that does it, found out elsewhere and remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from workbench import errors
+from workbench.faults.channel import Message
+from workbench.faults.process import Died, Overdue, WorkerProcess, ending
+from workbench.progress import waiting
+from workbench.store import Store, user_folder
+from workbench.versions import made_by
+
+OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran"
+
+_SWITCH: Final = "ATEN_WORKBENCH_WORKER"
+_OFF: Final = ("0", "off", "no", "false")
+_TIMEOUT: Final = "ATEN_WORKBENCH_WORKER_TIMEOUT"
+_DEFAULT_SECONDS: Final = 120.0
+"""More than any kernel of the tests takes by two orders; a person who waits that long has given up."""
+
+_STORE_BYTES: Final = 8 << 20
+_FROM_OUTSIDE: Final = (-9, -15)
+"""Signals that no kernel raises by itself: somebody killed the worker, or the system, short of memory. They say
+nothing about the kernel, so they are not remembered, and the work is tried once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a trial."""
+
+    outcome: str
+    """ok; failed: it raised an ordinary exception; crashed; hung; overran: it wrote where it must not."""
+    stage: str = ""
+    """What was being done: import, schedule, read, compile, run."""
+    reason: str = ""
+    """How the process ended, what was raised, or what was written where."""
+    said: str = ""
+    """What native code wrote to stderr."""
+    seconds: float = 0.0
+    """Of one that hung: how long it was waited for."""
+
+    @property
+    def harmless(self) -> bool:
+        """Whether the same work can be done in this process: it may raise, but comes back."""
+        return self.outcome in (OK, FAILED)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it says something about the work, and not about a kill from outside."""
+        return self.outcome != CRASHED or not any(self.reason == ending(code) for code in _FROM_OUTSIDE)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Some work that a worker can do: which, the key it is known by, and what it is done on."""
+
+    kind: str
+    key: str
+    """The same for the same work; where machine code is run, with the processor. Versions are added to it."""
+    material: Callable[[], Message]
+    """Only asked for when the work has to be done."""
+    kernel: str
+    nodes: Sequence[str]
+    """The nodes it is about, for people: `aten.mm.default at model.py:12`."""
+
+
+class Trials:
+    """Verdicts of this process, and the worker that makes them. Both go with the process."""
+
+    def __init__(self, worker: WorkerProcess | None = None) -> None:
+        self.worker = worker or WorkerProcess()
+        self.inside = False
+        """Whether this process is itself a worker, where everything is tried by being done."""
+        self._known: dict[str, Verdict] = {}
+
+    def verdict(self, trial: Trial) -> Verdict:
+        """What comes of the work: as it is known, or found out now."""
+        if self.inside or os.environ.get(_SWITCH, "").lower() in _OFF:
+            return Verdict(OK)
+        key = hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
+        allowed = _seconds()
+        known = self._known.get(key) or _kept(key)
+        if known is None or (known.outcome == HUNG and known.seconds < allowed):
+            known = self._found(trial, allowed)
+            if not known.lasting:
+                known = self._found(trial, allowed)
+            if known.lasting:
+                _keep(key, known)
+        if known.lasting:
+            self._known[key] = known
+        return known
+
+    def pass_or_raise(self, trial: Trial) -> None:
+        """Comes back when the work can be done in this process, and raises what there is to say when it cannot."""
+        verdict = self.verdict(trial)
+        if not verdict.harmless:
+            raise error_of(verdict, trial)
+
+    def _found(self, trial: Trial, allowed: float) -> Verdict:
+        stage = trial.kind
+        material = trial.material()
+
+        def at_stage(name: str) -> None:
+            nonlocal stage
+            stage = name
+
+        with waiting(f"try {trial.kernel} in a worker process"):
+            answer = self.worker.ask(Message({"kind": trial.kind, **material.body}, material.blocks), allowed, at_stage)
+        if isinstance(answer, Died):
+            return Verdict(CRASHED, stage, ending(answer.returncode), answer.said)
+        if isinstance(answer, Overdue):
+            return Verdict(HUNG, stage, f"was not done after {allowed:g} s", answer.said, allowed)
+        verdict = Verdict(**answer.body["verdict"])
+        if verdict.outcome == OVERRAN:
+            self.worker.end()  # its memory is no longer what it should be
+        return verdict
+
+
+TRIALS: Final = Trials()
+"""The process's own: a worker costs seconds to start and is there once."""
+
+
+def _seconds() -> float:
+    """How long a trial may take."""
+    given = os.environ.get(_TIMEOUT, "")
+    try:
+        seconds = float(given or _DEFAULT_SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise errors.BadOption(f"{_TIMEOUT}={given!r} is no time-out; expected seconds, more than 0")
+    return seconds
+
+
+def _kept(key: str) -> Verdict | None:
+    folder = user_folder("verdicts")
+    data = _store_in(folder).get(key) if folder else None
+    return Verdict(**json.loads(data)) if data else None
+
+
+def _keep(key: str, verdict: Verdict) -> None:
+    if folder := user_folder("verdicts"):
+        _store_in(folder).put(key, json.dumps(asdict(verdict)).encode())
+
+
+@cache
+def _store_in(folder: Path) -> Store:
+    """One store a folder and process, so that it warns once."""
+    return Store(folder, _STORE_BYTES)
+
+
+def error_of(verdict: Verdict, trial: Trial) -> errors.KernelFault:
+    """The error that a verdict is to whoever asked for the kernel."""
+    kinds = {CRASHED: errors.KernelCrashed, HUNG: errors.KernelHung, OVERRAN: errors.KernelOverran}
+    return kinds[verdict.outcome](trial.kernel, tuple(trial.nodes), verdict.stage, verdict.reason, verdict.said)

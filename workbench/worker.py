@@ -1,0 +1,82 @@
+"""The worker: a process that does what may end the process that does it, and says what came of it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import torch
+
+from simulator.machine import load_machine
+from workbench.faults.channel import Message
+from workbench.faults.serving import Say, Work, serve
+from workbench.ir import AtenGraph, codec
+from workbench.mlir import guarded, handwritten, importer, jit
+from workbench.ops import fx, importing
+from workbench.stages import schedule
+from workbench.stages.lower import lower
+from workbench.stages.render import render
+
+
+def main(read_from: int, write_to: int) -> None:
+    """Called by `faults.process` in a new process, with the ends of two pipes."""
+    serve(JOBS, read_from, write_to)
+
+
+def _import(job: Message, say: Say) -> str:
+    piece = codec.decode(importing.Piece, job.body["piece"])
+    module = fx.graph_module(piece.nodes, piece.types, piece.inputs, piece.outputs, "kernel")
+    importer.import_kernel(module, "kernel", [piece.types[value] for value in (*piece.inputs, *piece.outputs)])
+    return ""
+
+
+def _schedule(job: Message, say: Say) -> str:
+    schedule.try_schedule(job)
+    return ""
+
+
+def _read(job: Message, say: Say) -> str:
+    handwritten.try_read(job)
+    return ""
+
+
+def _run(job: Message, say: Say) -> str:
+    return guarded.try_run(job, say)
+
+
+def _node(job: Message, say: Say) -> str:
+    """One node through all stages, on made-up numbers: what the sweep asks (`scripts/sweep_proven.py`)."""
+    say("lower")
+    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+    lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
+    say("import")
+    rendered = render(lowered)
+    for machine in job.body["machines"]:
+        say("schedule")
+        for kernel in schedule.schedule(lowered, rendered, load_machine(machine)).kernels:
+            say("compile")
+            native = jit.compile_scheduled(kernel.mlir, kernel.kernel)
+            inputs = len(lowered.kernel(kernel.kernel).inputs)
+            names = [f"{place}" for place, _ in enumerate(native.layouts)]
+            contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
+            if found := guarded.run_watched(native, names, contents, say):
+                return found
+    return ""
+
+
+def _made_up(layout: jit.Layout) -> bytes:
+    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are good as both
+    unless there is only one element to choose from."""
+    dtype, count = layout.dtypes[0], layout.span_bytes // layout.dtypes[0].itemsize
+    made = torch.randn(count).to(dtype) if dtype.is_floating_point else torch.ones(count, dtype=dtype)
+    return made.view(torch.uint8).numpy().tobytes()
+
+
+JOBS: Final[dict[str, Work]] = {
+    "import": _import,
+    "schedule": _schedule,
+    "read": _read,
+    "run": _run,
+    "node": _node,
+}
+"""What each kind of trial does; the text it gives back is what was found wrong."""
