@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
-FAMILIES = ("choosing", "creation", "extremes", "indexing", "integers", "numbers", "scan", "sort", "special")
+FAMILIES = (
+    "choosing",
+    "creation",
+    "extremes",
+    "indexing",
+    "integers",
+    "numbers",
+    "scan",
+    "scatter",
+    "sort",
+    "special",
+)
 """Modules of this package that have a `register`."""
 
 

@@ -8,11 +8,12 @@ Each says which dim of the result walks each axis of what is read, and which axe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
-from workbench.errors import not_yet
+from workbench.ir import Node, TensorType
 from workbench.mlir.bindings import Value, shape_of
 from workbench.mlir.gathers import gather
 
@@ -51,8 +52,6 @@ def index_tensors(op: NodeBuilder) -> Value:
     table, given = op.tensor("self"), op["indices"]
     assert isinstance(given, tuple)
     indices = [(axis, each) for axis, each in enumerate(given) if isinstance(each, ir.Value)]
-    if any(ir.IntegerType(ir.RankedTensorType(each.type).element_type).width == 1 for _, each in indices):
-        raise not_yet("Indexing with a mask, whose result has a shape that data decides,", "Use torch.where.")
     chosen = [axis for axis, _ in indices]
     together = max(len(shape_of(each)) for _, each in indices)
     rank = len(shape_of(table))
@@ -74,6 +73,12 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
     return [dim if extent == wanted[dim] else None for dim, extent in zip(dims, shape, strict=True)]
 
 
+def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Masks choose as many elements as the data says: the result has no shape that a kernel could have."""
+    first, *indices = node.operands
+    return all(types[value].dtype in ("i64", "i32") for value in indices) and (first not in indices)
+
+
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
     for overload, builder in (
@@ -82,4 +87,4 @@ def register(registry: Registry) -> None:
         ("aten.gather.default", pick),
         ("aten.index.Tensor", index_tensors),
     ):
-        registry.builder(overload, dialect="linalg", kind="gather")(builder)
+        registry.builder(overload, dialect="linalg", kind="gather", takes=chosen_by_numbers)(builder)

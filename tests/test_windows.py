@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -30,7 +31,7 @@ def flows(function: Callable[..., Any], x: torch.Tensor) -> list[Flow]:
     """One for each machine; nothing is left to the host."""
     captured = capture(function, (x,), None)
     lowered = lower(captured.graph)
-    assert {node.route for node in lowered.nodes} <= {"automatic", "view"}
+    assert {node.route for node in lowered.nodes} <= {"automatic", "view", "builder"}
     rendered = render(lowered)
     targets = [load_machine(name) for name in MACHINES]
     return [
@@ -102,6 +103,11 @@ def test_each_byte_of_a_convolution_moves_as_the_mapping_says():
     assert count(kernel.program, Opcode.MATMUL) == 3 * 9
     assert count(kernel.program, Opcode.LOAD) == 3 + 1
     assert count(kernel.program, Opcode.STORE) == 3
+
+
+def test_a_pool_whose_places_are_wanted_runs_on_the_host():
+    made = flow(lambda x: F.max_pool2d(x, 2, return_indices=True), (torch.randn(1, 2, 6, 6),))
+    assert {node.route for node in made.lowered.nodes} == {"host"}
 
 
 def test_rows_between_results_are_not_read():

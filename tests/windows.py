@@ -35,6 +35,7 @@ CONVOLUTIONS: dict[str, Case] = {
     "conv2d_one_point": _case(nn.Conv2d, 6, 20, 1),
     "conv2d_one_point_stride": _case(nn.Conv2d, 6, 20, 1, stride=(2, 3)),
     "conv2d_whole": _case(nn.Conv2d, 6, 7, (13, 11)),
+    "conv2d_stands": _case(nn.Conv2d, 6, 7, (12, 3), 3),
     "conv2d_one_column": _case(nn.Conv2d, 6, 7, (5, 1), padding=(2, 0)),
     "conv2d_same": _case(nn.Conv2d, 6, 7, 5, padding="same"),
     "conv2d_valid": _case(nn.Conv2d, 6, 7, 5, padding="valid"),
@@ -48,6 +49,16 @@ CONVOLUTIONS: dict[str, Case] = {
     "conv3d_groups": _case(nn.Conv3d, 4, 6, (1, 3, 2), groups=2, stride=2, shape=_3D),
 }
 
+TRANSPOSED: dict[str, Case] = {
+    "conv_transpose1d": _case(nn.ConvTranspose1d, 6, 5, 4, 3, 1, shape=(2, 6, 9)),
+    "conv_transpose2d": _case(nn.ConvTranspose2d, 6, 4, 3, 2, 1, 1, shape=(2, 6, 5, 4)),
+    "conv_transpose2d_groups": _case(
+        nn.ConvTranspose2d, 6, 4, (3, 2), (3, 2), groups=2, dilation=2, bias=False, shape=(1, 6, 4, 5)
+    ),
+    "conv_transpose2d_steps_of_one": _case(nn.ConvTranspose2d, 6, 4, 2, shape=(1, 6, 4, 5)),
+    "conv_transpose2d_cropped": _case(nn.ConvTranspose2d, 4, 3, 2, 2, 2, shape=(4, 5, 4)),
+}
+
 POOLS: dict[str, Case] = {
     "max_pool1d": _case(nn.MaxPool1d, 3, 2, 1, shape=_1D),
     "max_pool1d_dilation": _case(nn.MaxPool1d, 3, 1, 1, dilation=2, shape=_1D),
@@ -57,6 +68,8 @@ POOLS: dict[str, Case] = {
     "max_pool2d_stride_beyond_kernel": _case(nn.MaxPool2d, 2, 3, dilation=2),
     "max_pool2d_whole": _case(nn.MaxPool2d, (13, 11)),
     "max_pool2d_relu": (lambda: lambda x: torch.relu(F.max_pool2d(x, 3, 1) - 0.5), _2D),
+    "max_pool2d_stands": _case(nn.MaxPool2d, (13, 11), 20, 5),
+    "max_pool2d_stands_in_a_column": _case(nn.MaxPool2d, (9, 4), 5),
     "max_pool3d": _case(nn.MaxPool3d, 2, shape=_3D),
     "avg_pool1d": _case(nn.AvgPool1d, 3, 2, 1, shape=_1D),
     "avg_pool1d_inside_only": _case(nn.AvgPool1d, 3, 2, 1, count_include_pad=False, ceil_mode=True, shape=_1D),
@@ -68,6 +81,17 @@ POOLS: dict[str, Case] = {
     "avg_pool2d_whole": _case(nn.AvgPool2d, (13, 11)),
 }
 
+ADAPTIVE: dict[str, Case] = {
+    "adaptive_avg_pool1d": _case(nn.AdaptiveAvgPool1d, 4, shape=(2, 6, 10)),
+    "adaptive_avg_pool2d_one": _case(nn.AdaptiveAvgPool2d, 1),
+    "adaptive_avg_pool2d_even": _case(nn.AdaptiveAvgPool2d, (6, 4), shape=(2, 3, 12, 12)),
+    "adaptive_avg_pool2d": _case(nn.AdaptiveAvgPool2d, (None, 4)),
+    "adaptive_avg_pool2d_larger": _case(nn.AdaptiveAvgPool2d, (3, 4), shape=(3, 2, 3)),
+    "adaptive_max_pool1d": _case(nn.AdaptiveMaxPool1d, 5, shape=(2, 6, 20)),
+    "adaptive_max_pool2d": _case(nn.AdaptiveMaxPool2d, (3, 1)),
+    "max_pool2d_without_its_indices": (lambda: lambda x: F.max_pool2d(x, 3, 2, return_indices=True)[0], _2D),
+}
+
 NORMS: dict[str, Case] = {
     "batch_norm1d": _case(nn.BatchNorm1d, 6, shape=(5, 6)),
     "batch_norm2d": _case(nn.BatchNorm2d, 6),
@@ -77,4 +101,4 @@ NORMS: dict[str, Case] = {
     "instance_norm": _case(nn.InstanceNorm2d, 6, affine=True),
 }
 
-CASES = CONVOLUTIONS | POOLS | NORMS
+CASES = CONVOLUTIONS | TRANSPOSED | POOLS | ADAPTIVE | NORMS

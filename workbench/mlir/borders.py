@@ -22,7 +22,7 @@ from workbench.mlir.bindings import (
     named,
     shape_of,
 )
-from workbench.mlir.memrefs import recast
+from workbench.mlir.memrefs import recast, subview
 from workbench.mlir.padding import padded_view
 
 _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
@@ -40,6 +40,8 @@ def settle_borders(module: ir.Module) -> None:
             pass
         for op in named(module, "tensor.expand_shape"):
             _expanded_argument(op)
+        for op in named(module, "tensor.extract_slice"):
+            _cut_argument(op)
         for op in named(module, "tensor.pad"):
             _padded_argument(op)
         for op in named(module, "bufferization.materialize_in_destination"):
@@ -75,7 +77,7 @@ def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> V
 def _reshaped_before_padding(op: ir.Operation) -> bool:
     """Pads what is reshaped instead of reshaping what is padded, where no padded axis is split."""
     pad, groups = maker(op.operands[0]), _groups(op)
-    if pad is None or pad.name != "tensor.pad" or not _padding(pad):
+    if pad is None or pad.name != "tensor.pad" or not padded_with(pad):
         return False
     low, high = integers(pad, "static_low"), integers(pad, "static_high")
     if any(len(group) > 1 and (low[axis] or high[axis]) for axis, group in enumerate(groups)):
@@ -88,15 +90,23 @@ def _reshaped_before_padding(op: ir.Operation) -> bool:
     with ir.InsertionPoint(op), op.location:
         kind = ir.RankedTensorType.get(shape, result.element_type)
         source = tensor.ExpandShapeOp(kind, pad.operands[0], groups, [], shape).result
-        wide = tensor.PadOp(result, source, [], [], wide_low, wide_high)
-        block = wide.regions[0].blocks.append(*[ir.IndexType.get()] * result.rank)
-        with ir.InsertionPoint(block):
-            tensor.YieldOp(_yielded(pad))
-    op.results[0].replace_all_uses_with(wide.result)
+        wide = repadded(pad, source, wide_low, wide_high)
+    op.results[0].replace_all_uses_with(wide)
     op.erase()
     if not list(pad.results[0].uses):
         pad.erase()
     return True
+
+
+def repadded(pad: ir.Operation, source: Value, low: list[int], high: list[int]) -> Value:
+    """Another tensor padded with the number that `pad` pads with, at the insertion point."""
+    kind = ir.RankedTensorType(source.type)
+    shape = [extent + a + b for extent, a, b in zip(kind.shape, low, high, strict=True)]
+    made = tensor.PadOp(ir.RankedTensorType.get(shape, kind.element_type), source, [], [], low, high)
+    block = made.regions[0].blocks.append(*[ir.IndexType.get()] * kind.rank)
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(_yielded(pad))
+    return made.result
 
 
 def _expanded_argument(op: ir.Operation) -> None:
@@ -105,6 +115,22 @@ def _expanded_argument(op: ir.Operation) -> None:
         return
     with ir.InsertionPoint(op), op.location:
         view = _expanded(source, shape_of(op.results[0]), _groups(op))
+        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()
+
+
+def _cut_argument(op: ir.Operation) -> None:
+    """A part of an argument that is read by what pads it: other cuts are regions of it as they stand."""
+    source = _argument(op.operands[0])
+    readers = {use.owner.operation.name for use in op.results[0].uses}
+    if source is None or readers != {"tensor.pad"} or len(list(op.operands)) > 1:
+        return
+    groups = [integers(op, f"static_{name}") for name in ("offsets", "sizes", "strides")]
+    left = list(shape_of(op.results[0]))
+    dropped = [axis for axis, size in enumerate(groups[1]) if not (left and size == left[0] and [left.pop(0)])]
+    with ir.InsertionPoint(op), op.location:
+        view = subview(source, list(groups[0]), list(groups[1]), dropped, groups[2])
         made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
     op.results[0].replace_all_uses_with(made)
     op.erase()
@@ -123,7 +149,7 @@ def _expanded_result(op: ir.Operation) -> None:
         collapse.erase()
 
 
-def _padding(op: ir.Operation) -> ir.Attribute | None:
+def padded_with(op: ir.Operation) -> ir.Attribute | None:
     """The one number that a `tensor.pad` of known extents pads with."""
     constant = maker(_yielded(op))
     known = DYNAMIC_EXTENT not in (*integers(op, "static_low"), *integers(op, "static_high"))
@@ -138,7 +164,7 @@ def _yielded(pad: ir.Operation) -> Value:
 
 
 def _padded_argument(op: ir.Operation) -> None:
-    source, number = _argument(op.operands[0]), _padding(op)
+    source, number = _argument(op.operands[0]), padded_with(op)
     if source is None or number is None:
         return
     with ir.InsertionPoint(op), op.location:

@@ -20,6 +20,7 @@ from simulator.program import MAX_RANK, Access, Operand, Space
 from workbench.errors import DataDecides, not_yet
 from workbench.mlir.affine import compile_expr, compile_map, constant_of
 from workbench.mlir.bindings import (
+    DYNAMIC_STRIDE,
     Index,
     Value,
     element_bytes,
@@ -28,8 +29,10 @@ from workbench.mlir.bindings import (
     maker,
     segments,
     shape_of,
+    space_of,
     subview_groups,
 )
+from workbench.mlir.dialect import DRAM
 from workbench.mlir.scalars import Number, larger, scalar_function, smaller
 
 
@@ -287,16 +290,18 @@ class Evaluator:
         return run
 
     def reshape(self, op: ir.Operation) -> Step:
-        """A reshape of static extents: the same first element, the strides its type says."""
+        """A reshape of static extents, with the strides of its type. In DRAM a cast may say where it starts, too."""
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         kind = ir.MemRefType(op.results[0].type)
-        shape, strides = tuple(kind.shape), tuple(kind.get_strides_and_offset()[0])
+        shape, (strides, start) = tuple(kind.shape), kind.get_strides_and_offset()
+        says = op.name == "memref.reinterpret_cast" and start != DYNAMIC_STRIDE and space_of(op.results[0]) == DRAM
 
         def run(state: State) -> None:
             base = state.boxes[source]
+            offset = start if says else base.offset
             state.boxes[place] = Box(
-                base.space, base.target, base.slot, base.offset, shape, strides, base.element_bytes
+                base.space, base.target, base.slot, offset, shape, tuple(strides), base.element_bytes
             )
 
         return run

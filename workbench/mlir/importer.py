@@ -147,12 +147,18 @@ def memref_type(kind: TensorType) -> ir.Type:
     return ir.Type.parse(memref_type_text(kind))
 
 
-def memref_type_text(kind: TensorType) -> str:
-    """The argument's memref as text. The stride of an extent of one says nothing, and is that of what lies inside."""
+def layout_strides(kind: TensorType) -> list[int]:
+    """The strides of the memref. That of an extent of one says nothing, and is that of what lies inside."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
             strides[axis] = strides[axis + 1] * kind.shape[axis + 1] if axis + 1 < len(strides) else 1
+    return strides
+
+
+def memref_type_text(kind: TensorType) -> str:
+    """The argument's memref as text."""
+    strides = layout_strides(kind)
     dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
     offset = f", offset: {kind.offset}" if kind.offset else ""
     return f"memref<{dims}, strided<{strides}{offset}>>"

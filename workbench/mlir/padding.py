@@ -2,9 +2,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Views that reach beyond their memref, and how a tile of one is loaded.
 
-A padded view has the extents of the padded tensor and the strides of the one that is padded. Nothing ever reads it as
-it stands: a tile of it is loaded by copying the part that lies inside, and by filling what is left in the scratchpad.
-The two are disjoint, so that the copy never waits for a fill.
+A padded view has the extents of the padded tensor and the strides of the one that is padded; where it starts means
+nothing. Nothing ever reads it as it stands: a tile of it is loaded by copying the part that lies inside, and by filling
+what is left in the scratchpad. The two are disjoint, so that the copy never waits for a fill.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def padded_view(source: Value, low: Sequence[int], high: Sequence[int], number: 
     kind = ir.MemRefType(source.type)
     strides, offset = kind.get_strides_and_offset()
     shape = [extent + a + b for extent, a, b in zip(kind.shape, low, high, strict=True)]
-    view = recast(source, shape, list(strides), offset)
+    view = recast(source, shape, list(strides), offset + 1)  # else folding takes one of equal extents for its source
     op = view.owner.operation
     op.attributes[PAD_LOW] = ir.DenseI64ArrayAttr.get(list(low))
     op.attributes[PAD_INSIDE] = ir.DenseI64ArrayAttr.get(list(kind.shape))
@@ -46,7 +46,7 @@ def load(value: Value, tile: Value) -> None:
     strides, offset = kind.get_strides_and_offset()
     low, extents = integers(view, PAD_LOW), integers(view, PAD_INSIDE)
     with ir.InsertionPoint(view):
-        source = recast(view.operands[0], extents, list(strides), offset)
+        source = recast(view.operands[0], extents, list(strides), offset - 1)
         number = arith.ConstantOp(kind.element_type, view.attributes[PAD_VALUE]).result
     axes = [_Axis.of(*each) for each in zip(starts, mixed_shape(value), low, extents, strict=True)]
     for place, axis in enumerate(axes):

@@ -29,6 +29,7 @@ from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
+from workbench.mlir.tightening import tighten_windows
 from workbench.mlir.tiling import transform_script
 from workbench.mlir.user_passes import OURS, REGISTERED, PassFunction
 from workbench.mlir.walking import walk_windows
@@ -179,6 +180,7 @@ def _generalize(module: ir.Module, options: dict[str, str]) -> None:
     for op in linalg_ops(module):
         if "npu.open" in op.attributes:
             del op.attributes["npu.open"]
+    tighten_windows(module)
 
 
 def _is_thin(op: ir.Operation) -> bool:

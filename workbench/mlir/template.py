@@ -36,7 +36,7 @@ from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSy
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.mlir.dialect import SLOTS
 from workbench.mlir.hooks import hook_op
-from workbench.mlir.importer import element_type, memref_type_text
+from workbench.mlir.importer import element_type, layout_strides, memref_type_text
 
 _MARK: Final = " // template line "
 
@@ -69,8 +69,9 @@ class Tensor:
     def part(self) -> str:
         """The type of a subview of it whose offsets and sizes are all SSA values."""
         extents = "x".join(["?"] * self.rank + [self.element])
-        strides = ", ".join(map(str, self.type.strides))
-        return f"memref<{extents}, strided<[{strides}], offset: ?>>"
+        strides = ", ".join(map(str, layout_strides(self.type)))
+        offset = "?" if any(layout_strides(self.type)) else str(self.type.offset)
+        return f"memref<{extents}, strided<[{strides}], offset: {offset}>>"
 
 
 @dataclass(frozen=True, slots=True)

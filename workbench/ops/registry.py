@@ -21,9 +21,12 @@ from typing import Final, TypeVar
 
 from workbench import errors, ops
 from workbench.cells import cell_name, cell_with
-from workbench.ir import Node
+from workbench.ir import Node, TensorType
 
 V = TypeVar("V", bound=Callable[..., object])
+
+Takes = Callable[[Node, Mapping[str, TensorType]], bool]
+"""From a node and the types of the values in its graph to whether a template or builder makes it."""
 
 ROUTES: Final = ("template", "builder", "conversion", "executor")
 """What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
@@ -108,6 +111,8 @@ class Registration:
     """What a builder builds with; empty for the others."""
     shipped: bool = False
     """It comes with the workbench: whatever somebody has registered for the overload goes first."""
+    takes: Takes | None = None
+    """Which nodes of the overload it is for; all when None. Another node takes its next route."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -140,8 +145,18 @@ class Registrations:
 
     def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
         """The template or else the builder that makes the overload's kernel; what is shipped comes last."""
+        return next(iter(self._kernel_makers(overload, prefer)), None)
+
+    def kernel_maker_of(
+        self, node: Node, types: Mapping[str, TensorType], prefer: str | None = None
+    ) -> Registration | None:
+        """The same for one node: the first that takes it."""
+        makers = self._kernel_makers(node.op, prefer)
+        return next((item for item in makers if item.takes is None or item.takes(node, types)), None)
+
+    def _kernel_makers(self, overload: str, prefer: str | None) -> list[Registration]:
         found = [item for route in ("template", "builder") if (item := self.find(overload, route, prefer))]
-        return min(found, key=lambda item: item.shipped, default=None)
+        return sorted(found, key=lambda item: item.shipped)
 
     def of(self, overload: str) -> tuple[Registration, ...]:
         """Every registration of the overload."""
@@ -175,13 +190,15 @@ class Registry:
         """The registrations as they are now; later changes do not reach them."""
         return Registrations(dict(self._filled()))
 
-    def template(self, *overloads: object, kind: str = "opaque") -> Callable[[V], V]:
+    def template(self, *overloads: object, kind: str = "opaque", takes: Takes | None = None) -> Callable[[V], V]:
         """Decorates a template class: it renders the kernel of these overloads itself."""
-        return self._decorator("template", overloads, kind=kind)
+        return self._decorator("template", overloads, kind=kind, takes=takes)
 
-    def builder(self, *overloads: object, dialect: str, kind: str = "opaque") -> Callable[[V], V]:
+    def builder(
+        self, *overloads: object, dialect: str, kind: str = "opaque", takes: Takes | None = None
+    ) -> Callable[[V], V]:
         """Decorates a builder: it makes the MLIR of one node of these overloads, in `dialect`, from its operands."""
-        return self._decorator("builder", overloads, kind=kind, dialect=dialect)
+        return self._decorator("builder", overloads, kind=kind, dialect=dialect, takes=takes)
 
     def conversion(self, *overloads: object) -> Callable[[V], V]:
         """Decorates a conversion: from what was captured of a node to the node, or nodes, that are recorded."""
@@ -192,7 +209,13 @@ class Registry:
         return self._decorator("executor", overloads)
 
     def _decorator(
-        self, route: str, overloads: tuple[object, ...], *, kind: str = "", dialect: str = ""
+        self,
+        route: str,
+        overloads: tuple[object, ...],
+        *,
+        kind: str = "",
+        dialect: str = "",
+        takes: Takes | None = None,
     ) -> Callable[[V], V]:
         if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
             raise errors.BadRegistration(
@@ -203,7 +226,7 @@ class Registry:
         def decorate(value: V) -> V:
             for overload in overloads:
                 for name in ops.names.overloads(overload):
-                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect))
+                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes=takes))
             return value
 
         return decorate

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 
@@ -84,6 +85,11 @@ class _Work:
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     views: list[View] = field(default_factory=list[View])
 
+    @cached_property
+    def needed(self) -> set[str]:
+        """Captured values that somebody reads or gets."""
+        return {value for node in self.graph.nodes for value in node.operands} | self.results()
+
     def results(self) -> set[str]:
         return {*self.graph.outputs, *(mutation.value for mutation in self.graph.mutations)}
 
@@ -131,7 +137,7 @@ class _Work:
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
-        found = self.registrations.kernel_maker(node.op, self.prefer)
+        found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
         if found is None:
             return []
         if found.route == "template" or len(node.results) == 1:
@@ -155,6 +161,9 @@ class _Work:
             return True
         children = without_empty(node, self.types) or expand(node, self.types, taken)
         if children is not None:
+            made = {value for child in children for value in child.results}
+            if any(value in self.needed and value not in made for value in node.results):
+                return False  # a formula that leaves out a result, such as the places of a pool's largest numbers
             return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from workbench.ir import Ref
@@ -21,6 +23,17 @@ def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
     except RuntimeError:
         x = b("aten.clone.default", x, memory_format=torch.contiguous_format)
     return b("aten.view.default", x, shape)
+
+
+def each(value: int | list[int], count: int) -> list[int]:
+    """One number for each of several dims."""
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
+
+
+def with_batch(b: Builder, x: Ref, made: Callable[[Ref], Ref]) -> Ref:
+    """What `made` makes of a batch, of one image that comes without a batch dim."""
+    return b("aten.squeeze.dim", made(b("aten.unsqueeze.default", x, 0)), 0)
 
 
 def per_channel(b: Builder, values: Ref, dims: int) -> Ref:

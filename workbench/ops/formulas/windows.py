@@ -1,18 +1,13 @@
-"""Convolutions: a window that moves over one, two or three dims of space, bias and channels around it."""
+"""Convolutions: a window of weights that moves over one, two or three dims of space, and a bias for each channel."""
 
 from __future__ import annotations
 
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
-from workbench.ops.formulas.layout import per_channel
+from workbench.ops.formulas.layout import each, per_channel, with_batch
+from workbench.ops.formulas.transposed import transposed_convolution
 
 Sizes = int | list[int]
-
-
-def each(value: Sizes, count: int) -> list[int]:
-    """One number for each dim of space."""
-    values = [value] if isinstance(value, int) else list(value)
-    return values * count if len(values) == 1 else values
 
 
 def _convolution(dims: int) -> Formula:
@@ -21,7 +16,8 @@ def _convolution(dims: int) -> Formula:
         dilation: Sizes = 1, groups: int = 1,
     ) -> Ref:  # fmt: skip
         if b.rank(x) == dims + 1:  # one image without a batch dim
-            return b("aten.squeeze.dim", made(b, _batch(b, x), weight, bias, stride, padding, dilation, groups), 0)
+            rest = (weight, bias, stride, padding, dilation, groups)
+            return with_batch(b, x, lambda images: made(b, images, *rest))
         if isinstance(padding, str):
             x, padding = _same(b, x, weight, each(dilation, dims)) if padding == "same" else (x, 0)
         steps, around, apart = each(stride, dims), each(padding, dims), each(dilation, dims)
@@ -31,10 +27,6 @@ def _convolution(dims: int) -> Formula:
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
     return made
-
-
-def _batch(b: Builder, x: Ref) -> Ref:
-    return b("aten.unsqueeze.default", x, 0)
 
 
 def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, list[int]]:
@@ -60,7 +52,7 @@ def convolution(
 ) -> Ref | None:  # fmt: skip
     """The op that all convolutions become; with a bias, or a window of one point, there is still something to do."""
     if transposed:
-        return None
+        return transposed_convolution(b, x, weight, bias, stride, padding, dilation, output_padding, groups)
     dims = b.rank(x) - 2
     moved = set(b.type(weight).shape[2:]) == {1} and set(padding) == {0} and set(stride) != {1}
     if bias is None and not moved:

@@ -1,0 +1,361 @@
+"""Ops that write at places which other tensors say: scatter, scatter_reduce, index_put, and what is made of them.
+
+The result is a copy of the first tensor, into which updates are then stored, or added, one after the other. Both halves
+are in one kernel; that updates come after the copy, and in order, follows from the memory that they share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping as Types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.machine import Machine
+from simulator.program import MAX_RANK
+from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
+from workbench.mlir.importer import layout_strides
+from workbench.mlir.template import Template, Tensor, Tile
+from workbench.ops.formulas.scattering import chosen_shape
+from workbench.ops.planner import ELEMENT_BYTES
+from workbench.ops.schema import arguments
+
+if TYPE_CHECKING:
+    from workbench.ops.registry import Registry
+
+_COMBINERS = {
+    "sum": ("arith.addf", "arith.addi"),
+    "prod": ("arith.mulf", "arith.muli"),
+    "amax": ("arith.maximumf", "arith.maxsi"),
+    "amin": ("arith.minimumf", "arith.minsi"),
+}
+
+_SHARE = 8
+"""A tile takes at most this part of the scratchpad: copies and updates have two slots each, and indices some."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """A tensor of indices: the dims of the updates it is walked along, and its tile."""
+
+    name: str
+    tensor: Tensor
+    axes: tuple[int, ...]
+    """Its axes that move: those along which it was only expanded are read once."""
+    dims: tuple[str, ...]
+    tile: Tile
+
+    @property
+    def type(self) -> str:
+        steps = [layout_strides(self.tensor.type)[axis] for axis in self.axes]
+        extents = "x".join([*["?"] * len(self.axes), self.tensor.element])
+        offset = "?" if any(steps) else str(self.tensor.type.offset)
+        return f"memref<{extents}, strided<[{', '.join(map(str, steps))}], offset: {offset}>>"
+
+    @property
+    def part(self) -> str:
+        """The line that takes what belongs to a tile."""
+        dims = dict(zip(self.axes, self.dims, strict=True))
+        every = range(self.tensor.rank)
+        groups = (
+            [f"%{dims[axis]}" if axis in dims else "0" for axis in every],
+            [f"%size_{dims[axis]}" if axis in dims else "1" for axis in every],
+            ["1" for _ in every],
+        )
+        taken = "".join(f"[{', '.join(group)}]" for group in groups)
+        return f"%{self.name}_part = memref.subview %{self.tensor.name}{taken} : {self.tensor.memref} to {self.type}"
+
+
+class Scatter(Template):
+    """Updates along one dim: for each element of the index, the place along `dim` where the update goes."""
+
+    source = "scatter.mlir.j2"
+
+    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
+        super().__init__(node, inputs, outputs)
+        self.given = arguments(node)
+        self.target = self.outputs[0]
+
+    # What a subclass says of its op
+
+    @property
+    def chosen(self) -> dict[int, Tensor]:
+        """The axes of the result that indices choose from, and the indices."""
+        dim = self.given["dim"]
+        assert isinstance(dim, Literal)
+        return {int(dim.value or 0) % self.target.rank: self.tensor(self.given["index"])}
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many updates there are along each dim."""
+        return next(iter(self.chosen.values())).shape
+
+    @property
+    def moved(self) -> Tensor | None:
+        """The updates; None for a single number."""
+        return self.tensor(self.given["src"]) if "src" in self.given else None
+
+    @property
+    def combiner(self) -> str:
+        """How an update and what is there become one: a key of `_COMBINERS`, empty for the update alone."""
+        reduce = self.given.get("reduce")
+        return str(reduce.value) if isinstance(reduce, Literal) else ""
+
+    wraps = False
+
+    def walks(self, axis: int) -> int:
+        """The dim of the updates that walks an axis which no index chooses."""
+        return axis
+
+    def index_dims(self, index: Tensor) -> range:
+        """The dims of the updates that the axes of an index tensor walk."""
+        return range(index.rank)
+
+    # The kernel
+
+    def tensor(self, argument: object) -> Tensor:
+        assert isinstance(argument, Ref), "a tensor"
+        return self.inputs[self.node.operands.index(argument.value)]
+
+    @property
+    def copied(self) -> dict[str, int]:
+        return {f"d{axis}": extent for axis, extent in enumerate(self.target.shape)}
+
+    @property
+    def walked(self) -> dict[str, int]:
+        return {f"e{dim}": extent for dim, extent in enumerate(self.extents)}
+
+    def dims(self) -> dict[str, int]:
+        return self.copied | self.walked
+
+    def buffers(self) -> int:
+        return 2
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        room = machine.scratchpad_bytes // _SHARE
+        size = _bytes(self.target)
+        point = size + sum(map(_bytes, self.chosen.values()))
+        return _filled(self.copied, room // size) | _filled(self.walked, room // point)
+
+    def tiles(self, mapping: Mapping) -> dict[str, Tile]:
+        kept, update = (tuple(mapping.tile[dim] for dim in dims) for dims in (self.copied, self.walked))
+        dtype = self.target.type.dtype
+        slots = mapping.buffers if self.moved is not None else 1
+        return {"kept": Tile(kept, dtype, mapping.buffers), "update": Tile(update, dtype, slots)}
+
+    def options(self, mapping: Mapping, machine: Machine) -> dict[str, object]:
+        indices = [self._index(number, tensor, mapping) for number, tensor in enumerate(self.chosen.values())]
+        places, names = self._places()
+        return super().options(mapping, machine) | {
+            "copied": list(self.copied),
+            "walked": list(self.walked),
+            "source": self.tensor(self.given["self"]),
+            "target": self.target,
+            "moved": self.moved,
+            "constant": "" if self.moved is not None else _constant(self.given["value"], self.target.type.dtype),
+            "indices": indices,
+            "maps": [_map(self.walked, dims) for dims in (*(index.dims for index in indices), self.walked)],
+            "places": places,
+            "place": ", ".join(names),
+            "combiner": self._combiner(),
+            "sizes": _sizes,
+            "part": _part,
+        }
+
+    def _index(self, number: int, tensor: Tensor, mapping: Mapping) -> Index:
+        strides = zip(tensor.shape, layout_strides(tensor.type), strict=True)
+        axes = tuple(axis for axis, (extent, stride) in enumerate(strides) if stride or extent == 1)
+        dims = tuple(f"e{self.index_dims(tensor)[axis]}" for axis in axes)
+        shape = tuple(mapping.tile[dim] for dim in dims)
+        return Index(f"index{number}", tensor, axes, dims, Tile(shape, tensor.type.dtype, mapping.buffers))
+
+    def _places(self) -> tuple[list[str], list[str]]:
+        """The lines of the body that work out where an update goes, and the names of the place along each axis."""
+        lines: list[str] = []
+        names: list[str] = []
+        for axis, extent in enumerate(self.target.shape):
+            names.append(f"%place{axis}")
+            if axis not in self.chosen:
+                dim = self.walks(axis)
+                lines += [f"%at{axis} = linalg.index {dim} : index"]
+                lines += [f"%place{axis} = arith.addi %at{axis}, %e{dim} : index"]
+                continue
+            number, tensor = list(self.chosen).index(axis), self.chosen[axis]
+            name = f"%given{axis}" if self.wraps else names[-1]
+            lines += [f"{name} = arith.index_cast %index{number}_number : {tensor.element} to index"]
+            if self.wraps:
+                lines += [
+                    f"%length{axis} = arith.constant {extent} : index",
+                    f"%below{axis} = arith.cmpi slt, %given{axis}, %zero : index",
+                    f"%wrapped{axis} = arith.addi %given{axis}, %length{axis} : index",
+                    f"%place{axis} = arith.select %below{axis}, %wrapped{axis}, %given{axis} : index",
+                ]
+        return lines, names
+
+    def _combiner(self) -> str:
+        return _COMBINERS[self.combiner]["f" not in self.target.type.dtype] if self.combiner else ""
+
+
+class IndexAlong(Scatter):
+    """Slices along one dim: `index_add`, `index_copy`, `index_fill`."""
+
+    wraps = True
+    """`index_fill` takes indices below zero; for the others they are out of range."""
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        ((axis, index),) = self.chosen.items()
+        return (*self.target.shape[:axis], index.shape[0], *self.target.shape[axis + 1 :])
+
+    @property
+    def moved(self) -> Tensor | None:
+        return self.tensor(self.given["source"]) if "source" in self.given else None
+
+    @property
+    def combiner(self) -> str:
+        return "sum" if self.node.op.startswith("aten.index_add.") else ""
+
+    def index_dims(self, index: Tensor) -> range:
+        (axis,) = self.chosen
+        return range(axis, axis + 1)
+
+
+class IndexPut(Scatter):
+    """`x[i, :, j] = v`: one place for all index tensors together, slices along the dims that have none."""
+
+    wraps = True
+
+    @property
+    def chosen(self) -> dict[int, Tensor]:
+        given = self.given["indices"]
+        assert isinstance(given, Sequence)
+        return {axis: self.tensor(each) for axis, each in enumerate(given.items) if isinstance(each, Ref)}
+
+    @property
+    def moved(self) -> Tensor:
+        return self.tensor(self.given["values"])
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.moved.shape
+
+    @property
+    def combiner(self) -> str:
+        accumulate = self.given["accumulate"]
+        return "sum" if isinstance(accumulate, Literal) and accumulate.value else ""
+
+    @property
+    def _first(self) -> int:
+        """Where the dims of the indices stand among those of the updates."""
+        axes = list(self.chosen)
+        return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+
+    def walks(self, axis: int) -> int:
+        together = next(iter(self.chosen.values())).rank
+        before = sum(other not in self.chosen for other in range(axis))
+        return before + (together if before >= self._first else 0)
+
+    def index_dims(self, index: Tensor) -> range:
+        return range(self._first, self._first + index.rank)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return ELEMENT_BYTES[tensor.type.dtype]
+
+
+def _filled(dims: dict[str, int], elements: int) -> dict[str, int]:
+    """A tile of at most this many elements, as long as possible in the innermost dims, so that tiles follow the order
+    of elements; dims beyond the rank of an instruction are walked one by one."""
+    tile: dict[str, int] = {}
+    for number, (dim, extent) in enumerate(reversed(dims.items())):
+        tile[dim] = min(extent, max(1, elements // math.prod(tile.values()))) if number < MAX_RANK else 1
+    return {dim: tile[dim] for dim in dims}
+
+
+def _constant(value: object, dtype: str) -> str:
+    """A number as MLIR writes one of this type."""
+    assert isinstance(value, Literal) and isinstance(value.value, bool | int | float)
+    if "f" not in dtype:
+        return str(int(value.value)) if dtype != "bool" else str(bool(value.value)).lower()
+    number = float(value.value)
+    return repr(number) if math.isfinite(number) else _BITS[dtype][repr(number).replace("-nan", "nan")]
+
+
+_BITS = {
+    "f64": {"inf": "0x7FF0000000000000", "-inf": "0xFFF0000000000000", "nan": "0x7FF8000000000000"},
+    "f32": {"inf": "0x7F800000", "-inf": "0xFF800000", "nan": "0x7FC00000"},
+    "f16": {"inf": "0x7C00", "-inf": "0xFC00", "nan": "0x7E00"},
+    "bf16": {"inf": "0x7F80", "-inf": "0xFF80", "nan": "0x7FC0"},
+}
+"""MLIR writes what is no finite number by its bits."""
+
+
+def _sizes(dims: Iterable[str]) -> list[str]:
+    return [f"%size_{dim}" for dim in dims]
+
+
+def _part(result: str, tensor: Tensor, dims: list[str]) -> str:
+    """The line that takes a tile's part of a tensor in DRAM."""
+    groups = ([f"%{dim}" for dim in dims], _sizes(dims), ["1"] * len(dims))
+    taken = "".join(f"[{', '.join(group)}]" for group in groups)
+    return f"{result} = memref.subview %{tensor.name}{taken} : {tensor.memref} to {tensor.part}"
+
+
+def _map(space: Iterable[str], dims: Iterable[str]) -> str:
+    return f"affine_map<({', '.join(space)}) -> ({', '.join(dims)})>"
+
+
+def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
+    """Whether it is one pass of updates: a mean and what leaves out the old values are made of several."""
+    given = arguments(node)
+    if not _has_dims(node, types):
+        return False
+    reduce, include = given.get("reduce"), given.get("include_self")
+    if not isinstance(reduce, Literal):
+        return True
+    dtype = types[node.results[0]].dtype
+    whole = isinstance(include, Literal) and bool(include.value)
+    return (
+        whole and reduce.value in _COMBINERS and dtype != "bool" and (dtype != "u8" or reduce.value in ("sum", "prod"))
+    )
+
+
+def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
+    """Whether an index_add or the like adds what it is given as it is."""
+    alpha = arguments(node).get("alpha")
+    return (
+        _has_dims(node, types)
+        and len(types[node.operands[1]].shape) == 1
+        and (not isinstance(alpha, Literal) or alpha.value == 1)
+        and not (types[node.results[0]].dtype == "bool" and isinstance(alpha, Literal))
+    )
+
+
+def _laid_out(node: Node, types: Types[str, TensorType]) -> bool:
+    """Whether indices and values have been broadcast, and indices are numbers."""
+    given = arguments(node)
+    indices, values, accumulate = given["indices"], given["values"], given["accumulate"]
+    assert isinstance(indices, Sequence) and isinstance(values, Ref) and isinstance(accumulate, Literal)
+    kinds = [types[each.value] if isinstance(each, Ref) else None for each in indices.items]
+    given_kinds = [kind for kind in kinds if kind is not None]
+    target = types[node.results[0]]
+    return (
+        _has_dims(node, types)
+        and all(kind.dtype in ("i64", "i32") and kind.shape for kind in given_kinds)
+        and len({kind.shape for kind in given_kinds}) == 1
+        and list(types[values.value].shape) == chosen_shape(target, kinds)
+        and not (accumulate.value and target.dtype == "bool")
+    )
+
+
+def _has_dims(node: Node, types: Types[str, TensorType]) -> bool:
+    return bool(types[node.results[0]].shape)
+
+
+def register(registry: Registry) -> None:
+    """Registers the templates of this file."""
+    registry.template("aten.scatter.src", "aten.scatter.value", "aten.scatter_reduce.two", takes=_adds_up)(Scatter)
+    along = ("aten.index_add.default", "aten.index_copy.default", "aten.index_fill.int_Scalar")
+    registry.template(*along, takes=_plainly)(IndexAlong)
+    registry.template("aten.index_put.default", takes=_laid_out)(IndexPut)
