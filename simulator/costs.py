@@ -63,7 +63,7 @@ def work(
     copies = dma.transfers(program, addresses, machine)
     direct = scalar.loops(program, addresses, machine)
     chosen = indexed.requests(program, addresses, indices, machine)
-    matmul = systolic.matmul_cost(program.extent, program.stationary, machine)
+    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, systolic.passes(program, machine))
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
     table[:, CYCLES] = copies.cycles + direct.work  # each 0 where it is none of its own
     table[:, CYCLES] += -(-chosen.bytes // machine.dma_bytes_per_cycle)

@@ -16,6 +16,7 @@ from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
 from simulator.spans import Cause, HostCall
+from simulator.systolic import passes
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -166,10 +167,11 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
     offset = int(np.searchsorted(trace.launch, index))
     moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
-    macs = int(program.extent[program.opcode == Opcode.MATMUL].prod(1).sum())
+    products = program.opcode == Opcode.MATMUL
+    macs = int((program.extent.prod(1) * passes(program, machine))[products].sum())
     for name, least in (
         ("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle),
-        ("products", Fraction(macs) / machine.macs_per_cycle),
+        ("products", Fraction(macs, machine.macs_per_cycle)),
         ("element operations", _vector_floor(trace, program)),
         ("direct accesses", _scalar_floor(trace, program)),
     ):

@@ -131,9 +131,9 @@ class Machine:
         return MATMUL_PASSES[self.matmul_precision]
 
     @property
-    def macs_per_cycle(self) -> Fraction:
-        """Multiply-accumulates of all arrays together, at best."""
-        return Fraction(self.systolic_arrays * self.systolic_rows * self.systolic_columns, self.matmul_passes)
+    def macs_per_cycle(self) -> int:
+        """Products that all arrays together add up in a cycle, at best: of factors that take one pass."""
+        return self.systolic_arrays * self.systolic_rows * self.systolic_columns
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:

@@ -155,6 +155,8 @@ class OpInfo:
     """Names of the loops around it, outermost first: what the iteration vector counts."""
     class_counts: tuple[int, ...] = (0, 0, 0, 0)
     """VECTOR: operations per iteration point, by `OpClass`."""
+    computed_bytes: int = 0
+    """VECTOR: the widest number that is computed with, where that is wider than all operands."""
     transposes: bool = False
     """VECTOR: the dim over the lanes of an operand is not the one over the lanes of the result."""
     indexed: Indexed | None = None

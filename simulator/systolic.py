@@ -16,7 +16,8 @@ operand streams through it, one row a cycle. With R x C the array, a tile of k r
 A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
 a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
 in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
-A precision that needs several products goes through all tiles that often.
+A precision that needs several products goes through all tiles that often, but with factors of 16 bits or fewer once:
+one product has all their digits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.machine import Machine
-from simulator.program import I64, U8
+from simulator.program import I64, U8, Access, TileProgram
+
+SINGLE_PASS_BYTES = 2
+"""Of a factor: arrays multiply bf16, and what is no wider, in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,27 @@ class MatmulCost:
     """From the last row's entry until its last result, beyond the cycle of its entry."""
 
 
-def matmul_cost(extent: I64, stationary: U8, machine: Machine) -> MatmulCost:
-    """Costs of matmuls with extents (batch, m, n, k); the closed forms of the module's docstring."""
+def passes(program: TileProgram, machine: Machine) -> I64:
+    """How often each instruction, taken as a matmul, goes through the array: by the widest factor it only reads."""
+    widest = np.zeros(len(program), np.int64)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    factors = program.access == Access.READ
+    np.maximum.at(widest, owner[factors], program.element_bytes[factors])
+    return np.where(widest > SINGLE_PASS_BYTES, machine.matmul_passes, 1)
+
+
+def matmul_cost(extent: I64, stationary: U8, machine: Machine, times: I64 | None = None) -> MatmulCost:
+    """Costs of matmuls with extents (batch, m, n, k) that go through the array `times`, by default once.
+
+    These are the closed forms of the module's docstring.
+    """
     rows, columns = machine.systolic_rows, machine.systolic_columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
     streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
     full, rest = k // rows, k % rows
     first = np.minimum(k, rows)
     column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
-    groups = batch * -(-across // columns) * machine.matmul_passes
+    groups = batch * -(-across // columns) * (1 if times is None else times)
     stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed
     drain = np.full_like(stream, rows + columns - 2)
     return MatmulCost(first, stream, streamed.copy(), drain)

@@ -1,6 +1,7 @@
 """The vector unit: what one pass over an iteration space takes.
 
-A vector is `lanes` lanes of 256 bits, 8 elements of f32 each. The lane dim is spread over the lanes, the other dims
+A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
+or written says how many. The lane dim is spread over the lanes, the other dims
 are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
 
     vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w)
@@ -82,11 +83,12 @@ def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
 
 
 def _lane_elements(program: TileProgram, machine: Machine) -> I64:
-    """Elements a lane holds of each instruction's widest operand."""
+    """Elements a lane holds of the widest numbers that each instruction reads, computes with or writes."""
     widest = np.ones(len(program), np.int64)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.maximum.at(widest, owner, program.element_bytes)
-    return np.maximum(1, machine.vector_bits_per_lane // (8 * widest))
+    computed = np.array([op.computed_bytes for op in program.ops], np.int64)
+    return np.maximum(1, machine.vector_bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
 
 
 def _bodies(program: TileProgram) -> tuple[I64, Flags]:

@@ -16,6 +16,8 @@ FAMILIES = (
     "indexing",
     "integers",
     "numbers",
+    "powers",
+    "products",
     "scan",
     "scatter",
     "sort",

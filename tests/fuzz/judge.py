@@ -14,7 +14,7 @@ import torch
 
 from tests.fuzz.program import Program
 from workbench.ops.compare import TOLERANCES
-from workbench.ops.literals import dtype_name
+from workbench.torch_types import dtype_name
 
 OWN_ERRORS = 10.0
 """How many times PyTorch's own error ours may be."""

@@ -7,8 +7,9 @@ import torch
 
 from workbench.ir import AtenGraph, Literal, Ref, Sequence
 from workbench.ops.execute import execute
-from workbench.ops.literals import DTYPES, dtype_name, from_arg, from_literal, to_arg, to_dtype, to_literal
+from workbench.ops.literals import from_arg, from_literal, to_arg, to_literal
 from workbench.stages.capture import capture
+from workbench.torch_types import DTYPES, dtype_name, to_dtype
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, float("inf"), "tanh", torch.bfloat16, torch.strided,

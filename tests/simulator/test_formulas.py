@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator import Launched, Machine, Trace, load_machine, simulate, vector
 from simulator.program import I64, Access, Opcode, TileProgram
-from simulator.systolic import idle_cycles, matmul_cost
+from simulator.systolic import idle_cycles, matmul_cost, passes
 from tests.simulator.build import Made
 
 TPU, EDGE = load_machine("tpu-v3"), load_machine("edge-8x8")
@@ -54,6 +55,14 @@ def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
 def test_a_precision_of_three_products_streams_three_times() -> None:
     machine = load_machine("tpu-v3", matmul_precision="bf16_3x")
     assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
+
+
+@pytest.mark.parametrize(("factor_bytes", "times"), [(1, 1), (2, 1), (4, 6)])
+def test_only_wide_factors_take_several_products(factor_bytes: int, times: int) -> None:
+    machine = load_machine("tpu-v3", matmul_precision="bf16_6x")
+    program = one_matmul(256, 128, 128)
+    program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
+    assert passes(program, machine).tolist() == [times]
 
 
 def test_batches_stream_one_after_another() -> None:
@@ -214,3 +223,14 @@ def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
     trace = run(made.build(), EDGE)
     assert trace.makespan == 4096 * 4 / EDGE.dma_bytes_per_cycle
     assert trace.counters["dram_request_bytes"] == 0
+
+
+@pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 4)])
+def test_lanes_hold_as_many_numbers_as_the_widest_lets(element: int, computed: int, vectors: int) -> None:
+    made = Made()
+    made.buffer("x", 8 * 16)
+    made.vector([made.pad("x", (8, 16))], made.pad("x", (8, 16)), lane=0)
+    program = made.build()
+    ops = tuple(replace(op, computed_bytes=computed) for op in program.ops)
+    program = replace(program, ops=ops, element_bytes=np.full_like(program.element_bytes, element))
+    assert vector.vectors(program, EDGE).tolist() == [vectors]

@@ -15,9 +15,9 @@ from workbench import errors
 from workbench.ir import KernelGraph
 from workbench.ops.execute import run_nodes
 from workbench.ops.fusion import RULES
-from workbench.ops.literals import to_dtype
 from workbench.stages.capture import capture
 from workbench.stages.lower import lower
+from workbench.torch_types import to_dtype
 
 
 def lowered(fn: Any, *inputs: torch.Tensor) -> KernelGraph:

@@ -86,7 +86,10 @@ def shape_of(value: Value) -> list[int]:
 
 
 def element_bytes(kind: ir.ShapedType) -> int:
-    element = kind.element_type
+    return number_bytes(kind.element_type)
+
+
+def number_bytes(element: ir.Type) -> int:
     bits = 64 if isinstance(element, ir.IndexType) else int(getattr(element, "width"))  # noqa: B009 - on subclasses only
     return -(-bits // 8)
 

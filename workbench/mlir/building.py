@@ -118,7 +118,9 @@ class NodeBuilder:
             if compute != "own":
                 wide = wide_type(wanted.element_type)
                 unsigned = [self.is_unsigned(each) for each in operands]
-                numbers = [converted(each, wide, sign) for each, sign in zip(numbers, unsigned, strict=True)]
+                pairs = zip(numbers, unsigned, strict=True)
+                own = [converted(each, wanted.element_type, sign) for each, sign in pairs]
+                numbers = [converted(each, wide) for each in own]
             made = one_number(fn(*numbers))
             linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
         return generic.result

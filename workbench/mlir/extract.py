@@ -39,7 +39,7 @@ from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
 from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
 from workbench.mlir.indexed import IndexedOp, shift
-from workbench.mlir.instructions import Description, class_counts, describe, lane_of
+from workbench.mlir.instructions import Description, class_counts, describe, lane_of, widest_number
 from workbench.mlir.origins import origins_of
 
 
@@ -200,7 +200,9 @@ class _Extractor(Evaluator):
 
     def _op_info(self, op: ir.Operation, counts: tuple[int, ...], indexed: IndexedOp | None = None) -> int:
         meaning = indexed.indexed if indexed else None
-        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts, indexed=meaning))
+        bodies = [block.operations for region in op.regions for block in region.blocks]
+        widest = max((widest_number(body) for body in bodies), default=0)
+        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest, indexed=meaning))
         return len(self.builder.ops) - 1
 
     def _origins(self, op: ir.Operation) -> tuple[int, ...]:
@@ -248,11 +250,16 @@ class _Extractor(Evaluator):
                 operands=operands,
                 extent=extent,
                 reduction=reduction if vector else 0,
-                lane=lane_of(extent, reduction, self.machine) if vector else -1,
+                lane=self._lane(extent, reduction, operands, number) if vector else -1,
                 accumulates=accumulates,
                 origins=origins,
             )
         )
+
+    def _lane(self, extent: tuple[int, ...], reduction: int, operands: Sequence[Operand], op: int) -> int:
+        """The dim of a vector pass that is spread over the lanes."""
+        widest = max(self.builder.ops[op].computed_bytes, *(operand.element_bytes for operand in operands))
+        return lane_of(extent, reduction, self.machine, widest)
 
     def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
         """The pending fill that this accumulator starts from."""
@@ -265,7 +272,7 @@ class _Extractor(Evaluator):
         for operand in operands:
             zeroed = self.zeroed.pop(_place(operand), None)
             if zeroed is not None:
-                lane = lane_of(zeroed.extent, 0, self.machine)
+                lane = self._lane(zeroed.extent, 0, (zeroed.operand,), zeroed.op)
                 self._add(
                     Instruction(
                         Opcode.VECTOR,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from simulator.machine import Machine
 from simulator.program import MAX_RANK
+from simulator.systolic import SINGLE_PASS_BYTES
 from workbench.ir import Mapping
 from workbench.mlir.payload import Payload, PayloadOp
 
@@ -271,8 +272,15 @@ def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], step
     passes *= math.prod(tile[dim] for dim in kind("bw"))
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     fill = machine.systolic_rows + machine.systolic_columns
-    streamed = passes * max(rows, machine.systolic_rows) * machine.matmul_passes
+    streamed = passes * max(rows, machine.systolic_rows) * _products(payload, machine)
     return (math.prod(steps.values()) * streamed + chains * fill) / min(machine.systolic_arrays, chains)
+
+
+def _products(payload: Payload, machine: Machine) -> int:
+    """How often a product of the kernel's factors goes through the array."""
+    assert payload.contraction is not None
+    factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
+    return machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1
 
 
 def _vector_cycles(payload: Payload, machine: Machine) -> float:

@@ -27,9 +27,10 @@ from torch_mlir.fx import stateless_fx_import
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
 from workbench.mlir.bindings import Value, copy, function_of
-from workbench.mlir.constants import round_constants
 from workbench.mlir.context import new_context, run_passes
+from workbench.mlir.extremes import choose_extremes
 from workbench.mlir.memrefs import memref_behind
+from workbench.mlir.rounding import round_constants
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +87,6 @@ def assemble_kernel(
             values |= part.add(values, block)
         with ir.InsertionPoint(block):
             func.ReturnOp([values[each] for each in outputs])
-        round_constants(module)
         run_passes(module, "func.func(cse)")
         places = [ir.Location.file(f"aten:{makers[each]}", 1, 0) for each in outputs]
         _take_memrefs(function.operation, (*inputs.values(), *outputs.values()), places)
@@ -99,8 +99,6 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
     imported = _import(module, name)
     with imported.context, ir.Location.unknown():
         function = function_of(imported)
-        round_constants(imported)
-        run_passes(imported, "func.func(cse)")
         _take_memrefs(function, arguments, _makers(module))
         imported.operation.verify()
     return imported
@@ -117,10 +115,16 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
     importer = FxImporter(context=context) if context is not None else None
     with _native_stderr() as said:
         try:
-            return stateless_fx_import(module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name)
+            imported = stateless_fx_import(
+                module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name
+            )
         except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
-            reason = said() or str(error)
-    raise ImportFailed(name, reason)
+            raise ImportFailed(name, said() or str(error)) from None
+    with imported.context:
+        round_constants(imported)
+        choose_extremes(imported)
+        run_passes(imported, "func.func(cse)")  # what nothing reads any more
+    return imported
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
-from workbench.mlir.bindings import Value, maker, segments
+from workbench.mlir.bindings import Value, maker, number_bytes, segments
 from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.origins import origins_of
@@ -135,26 +135,43 @@ def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def widest_number(body: Iterable[ir.OpView]) -> int:
+    """Bytes of the widest number that a body computes with; indices run beside the data."""
+    values = [
+        value
+        for inner in body
+        if inner.operation.name.startswith(("arith.", "math.")) and inner.operation.name not in _FREE
+        for value in (*inner.operation.operands, *inner.operation.results)
+    ]
+    return max((number_bytes(each.type) for each in values if not isinstance(each.type, ir.IndexType)), default=0)
+
+
 def _only_indices(op: ir.Operation) -> bool:
     """Address arithmetic, which runs beside the data."""
     return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))
 
 
-def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine) -> int:
+def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine, widest: int) -> int:
     """The dim spread over the lanes: the one that takes the fewest vectors, the outermost of equals.
+
+    `widest` is the size of the widest number in bytes: it says how many are packed into a lane.
 
     A reduced dim on the lanes pays for a tree across them. -1 for a space without dims.
     """
-    return min(range(len(extent)), key=lambda dim: _vectors(extent, reduction, dim, machine), default=-1)
+    packed, step = machine.lane_elements(widest), 1 + machine.cross_lane_step_cycles
+
+    def vectors(dim: int) -> int:
+        return _vectors(extent, reduction, dim, machine.vector_lanes, packed, step)
+
+    return min(range(len(extent)), key=vectors, default=-1)
 
 
-def _vectors(extent: tuple[int, ...], reduction: int, lane: int, machine: Machine) -> int:
-    """Vectors of a pass with this lane dim, counted in f32, and steps of the trees across lanes."""
-    packed = machine.lane_elements(4)
+def _vectors(extent: tuple[int, ...], reduction: int, lane: int, lanes: int, packed: int, step: int) -> int:
+    """Vectors of a pass with this lane dim, and steps of the trees across lanes."""
     rest = math.prod(size for dim, size in enumerate(extent) if dim != lane)
-    vectors = -(-extent[lane] // machine.vector_lanes) * -(-rest // packed)
+    vectors = -(-extent[lane] // lanes) * -(-rest // packed)
     if not reduction >> lane & 1:
         return vectors
     results = math.prod(size for dim, size in enumerate(extent) if not reduction >> dim & 1)
-    steps = (min(extent[lane], machine.vector_lanes) - 1).bit_length() * (1 + machine.cross_lane_step_cycles)
+    steps = (min(extent[lane], lanes) - 1).bit_length() * step
     return vectors + -(-results // packed) * steps

@@ -27,6 +27,7 @@ from workbench.errors import NativeArgumentError, PassError, Problem
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.contractions import speed_up_reductions
 from workbench.mlir.machine_code import Linked, link, object_of
+from workbench.mlir.rounding import narrow_in_steps
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import memory_space, verify_scheduled
 
@@ -179,6 +180,7 @@ def compile_rendered(text: str, name: str) -> NativeKernel:
 def _compile(module: ir.Module, name: str) -> NativeKernel:
     function = _function(module, name)
     layouts = _layouts(function)
+    narrow_in_steps(module)
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")

@@ -22,21 +22,7 @@ from workbench.mlir.guarded import Arguments, run_trial
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.mlir.native_store import NativeStore
-
-_DTYPES: dict[str, torch.dtype] = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-    "c64": torch.complex64,
-    "c128": torch.complex128,
-}
+from workbench.torch_types import to_dtype
 
 
 @dataclass
@@ -210,10 +196,10 @@ class NativeProgram:
     def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
         """The tensor to read for an input: the given one, or a copy in the recorded layout."""
         kind = self._types[item.value]
-        if given.shape != kind.shape or given.dtype != _DTYPES[kind.dtype] or given.device.type != "cpu":
+        if given.shape != kind.shape or given.dtype != to_dtype(kind.dtype) or given.device.type != "cpu":
             found = f"{list(given.shape)} {given.dtype} on {given.device}"
             raise NativeInputError(
-                f"input {item.path} is {found}; it was traced as {list(kind.shape)} {_DTYPES[kind.dtype]} on cpu. "
+                f"input {item.path} is {found}; it was traced as {list(kind.shape)} {to_dtype(kind.dtype)} on cpu. "
                 f"Trace again with inputs like the ones to run"
             )
         if _same_layout(given, kind):
@@ -284,7 +270,7 @@ def allocate(kind: TensorType) -> torch.Tensor:
     """A tensor of a recorded type, not yet filled, with a storage that also holds what lies before its offset."""
     steps = zip(kind.shape, kind.strides, strict=True)
     span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
-    flat = torch.empty(kind.offset + span, dtype=_DTYPES[kind.dtype])
+    flat = torch.empty(kind.offset + span, dtype=to_dtype(kind.dtype))
     return flat.as_strided(kind.shape, kind.strides, kind.offset)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import torch
 
 from workbench.ir import TensorType
-from workbench.ops.literals import dtype_name
+from workbench.torch_types import dtype_name
 
 TOLERANCES: Final[Mapping[str, float]] = MappingProxyType({"f64": 1e-7, "f32": 1e-4, "f16": 1e-2, "bf16": 3e-2})
 """Default rtol and atol by the result's element type; every other type must agree exactly."""

@@ -9,7 +9,9 @@ from typing import Any, cast
 from workbench.ir import Node, Ref, TensorType
 from workbench.ops.formulas import FORMULAS
 from workbench.ops.formulas.builder import Builder
-from workbench.ops.literals import from_arg, to_arg, to_dtype
+from workbench.ops.formulas.promotion import in_one_type
+from workbench.ops.literals import from_arg, to_arg
+from workbench.torch_types import to_dtype
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
@@ -17,13 +19,13 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
 
     A formula for several results gives one reference each, and None for one that it does not make.
     """
-    formula = FORMULAS.get(node.op)
-    if formula is None:
-        return None
     builder = Builder(node.origin, types, taken)
     args = [from_arg(arg, Ref) for arg in node.args]
     kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
-    made = formula(builder, *args, **kwargs)
+    formula = FORMULAS.get(node.op)
+    made = formula(builder, *args, **kwargs) if formula else None
+    if made is None:
+        made = in_one_type(builder, node.op, args, kwargs, to_dtype(types[node.results[0]].dtype))
     if made is None:
         return None
     names: dict[str, str] = {}

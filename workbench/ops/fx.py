@@ -13,7 +13,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.ir import Kernel, KernelGraph, Node, TensorType
-from workbench.ops.literals import from_arg, to_dtype, to_overload
+from workbench.ops.literals import from_arg, to_overload
+from workbench.torch_types import to_dtype
 
 
 def kernel_graph_module(lowered: KernelGraph, kernel: Kernel, first: int = 0) -> torch.fx.GraphModule:

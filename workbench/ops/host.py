@@ -13,8 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from workbench.ir import HOST, HostStep, Kernel, KernelGraph, Node, TensorType
 from workbench.ops.execute import run_nodes
 from workbench.ops.formulas.builder import meta_tensor
-from workbench.ops.literals import call, to_dtype
+from workbench.ops.literals import call
 from workbench.ops.registry import Registrations
+from workbench.torch_types import to_dtype
 
 HostFunction = Callable[[Sequence[torch.Tensor]], None]
 """Called like a kernel, with inputs and outputs in ABI order; writes the outputs."""

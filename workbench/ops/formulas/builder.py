@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from workbench.ir import Node, Origin, Ref, TensorType
-from workbench.ops.literals import call, to_arg, to_dtype, to_type
+from workbench.ops.literals import call, to_arg, to_type
+from workbench.torch_types import to_dtype
 
 Formula = Callable[..., Any]
 """From `b`, which makes the calls, and the node's arguments to its result, or a tuple of its results.
@@ -84,9 +85,13 @@ def infer(node: Node, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]
     return tuple(to_type(found) for found in call(node, lambda value: meta_tensor(types[value]), **overrides))
 
 
+def cast(b: Builder, x: Ref, dtype: torch.dtype) -> Ref:
+    """`x` as `dtype`."""
+    return x if to_dtype(b.type(x).dtype) == dtype else b("aten._to_copy.default", x, dtype=dtype)
+
+
 def compute(b: Builder, x: Ref, dtype: torch.dtype | None = None) -> Ref:
     """`x` as `dtype`, and then as float32 if that has 16 bits: PyTorch rounds the result, not each step."""
-    for wanted in (dtype, torch.float32 if (dtype or to_dtype(b.type(x).dtype)) in HALF else None):
-        if wanted is not None and wanted != to_dtype(b.type(x).dtype):
-            x = b("aten._to_copy.default", x, dtype=wanted)
-    return x
+    wanted = dtype or to_dtype(b.type(x).dtype)
+    x = cast(b, x, wanted)
+    return cast(b, x, torch.float32) if wanted in HALF else x

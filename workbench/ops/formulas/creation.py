@@ -11,7 +11,7 @@ import torch
 
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 CPU = torch.device("cpu")
 """Where creation ops say that their tensors are, whatever makes them."""

@@ -13,7 +13,7 @@ import torch
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
 from workbench.ops.formulas.layout import reshape
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 
 def cat(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:

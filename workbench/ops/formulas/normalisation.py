@@ -10,7 +10,7 @@ from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula, compute
 from workbench.ops.formulas.layout import per_channel, reshape
 from workbench.ops.formulas.reductions import mean
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 
 def softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) -> Ref:

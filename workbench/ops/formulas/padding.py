@@ -10,7 +10,7 @@ from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
 from workbench.ops.formulas.creation import full
 from workbench.ops.formulas.moving import part
-from workbench.ops.literals import to_dtype
+from workbench.torch_types import to_dtype
 
 Side = Callable[[Builder, Ref, int, int], Ref]
 """What stands beside a tensor along a dim, so many elements of it."""

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
+import torch
 
 from workbench.ir import Ref
-from workbench.ops.formulas.builder import Builder, Formula
+from workbench.ops import own
+from workbench.ops.formulas.builder import Builder, Formula, cast
 from workbench.ops.formulas.layout import contiguous, reshape
+from workbench.torch_types import to_dtype
+
+SUMS: Mapping[str, torch.dtype] = {
+    "f16": torch.float32,
+    "bf16": torch.float32,
+    "i8": torch.int32,
+    "u8": torch.int32,
+}
+"""The type of a product's sums where it is not that of its factors. PyTorch rounds, or cuts off, the last one only."""
+
+
+def product(b: Builder, x: Ref, y: Ref) -> Ref:
+    """The product of two matrices, or of two batches, in the type of its sums."""
+    sums = SUMS.get(b.type(x).dtype)
+    if sums is not None:
+        return b(own.MATMUL, x, y, sums)
+    return b("aten.bmm.default" if b.rank(x) == 3 else "aten.mm.default", x, y)
+
+
+def mm(b: Builder, x: Ref, y: Ref) -> Ref | None:
+    return product(b, x, y) if b.type(x).dtype in SUMS else None
+
+
+def mm_as(b: Builder, x: Ref, y: Ref, dtype: torch.dtype) -> Ref:
+    return b(own.MATMUL, x, y, dtype)
+
+
+def int_mm(b: Builder, x: Ref, y: Ref) -> Ref:
+    return mm_as(b, x, y, torch.int32)
 
 
 def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
@@ -14,18 +47,19 @@ def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
     lead, flat = list(b.type(x).shape[:-1]), x
     if b.rank(x) != 2:
         flat = b("aten.view.default", contiguous(b, x), [math.prod(lead), b.type(x).shape[-1]])
-    made = b("aten.mm.default", flat, b("aten.permute.default", weight, [1, 0]))
+    made = product(b, flat, b("aten.permute.default", weight, [1, 0]))
     if bias is not None:
         made = b("aten.add.Tensor", made, bias)
+    made = cast(b, made, to_dtype(b.type(x).dtype))  # before a view, behind which nothing fuses
     return made if b.rank(x) == 2 else b("aten.view.default", made, [*lead, b.type(made).shape[-1]])
 
 
 def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    return _plus(b, c, b("aten.mm.default", x, y), beta, alpha)
+    return _plus(b, c, product(b, x, y), beta, alpha)
 
 
 def baddbmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    return _plus(b, c, b("aten.bmm.default", x, y), beta, alpha)
+    return _plus(b, c, product(b, x, y), beta, alpha)
 
 
 def _plus(b: Builder, c: Ref, product: Ref, beta: float, alpha: float) -> Ref:
@@ -80,6 +114,11 @@ def mv(b: Builder, x: Ref, y: Ref) -> Ref:
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.mm.default": mm,
+    "aten.mm.dtype": mm_as,
+    "aten.bmm.default": mm,
+    "aten.bmm.dtype": mm_as,
+    "aten._int_mm.default": int_mm,
     "aten.linear.default": linear,
     "aten.addmm.default": addmm,
     "aten.baddbmm.default": baddbmm,

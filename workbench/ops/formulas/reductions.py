@@ -56,9 +56,11 @@ def _root(formula: Formula) -> Formula:
 def sum_dim(
     b: Builder, x: Ref, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref | None:
-    """A sum over no dims is the number itself; others only need a formula when they add up 16-bit floats."""
+    """A sum over no dims is the number itself; others only need a formula when they add up in another type."""
     if b.rank(x) == 0:
         return compute(b, x, dtype)
+    if b.type(x).dtype == "u8":  # without a sign, which the importer's sum would see
+        dtype = dtype or torch.int64
     wide = compute(b, x, dtype)
     return None if wide == x else b("aten.sum.dim_IntList", wide, b.dims(x, dim), keepdim)
 

@@ -1,9 +1,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-"""Constants as the importer leaves them: numbers in float64 that every element converts anew.
+"""Roundings: those of constants, which happen before the loop, and one that the CPU has no instruction for.
 
-A number in an ATen call is a double. torch-mlir puts it before the loop as such and its conversion into the body, and
-MLIR folds a conversion only if nothing is lost. PyTorch rounds the number once, before the loop, and so do we.
+A number in an ATen call is a double. torch-mlir puts it before the loop as such and its conversion into the body, for
+every element anew, and MLIR folds a conversion only if nothing is lost. PyTorch rounds the number once, and so do we.
 """
 
 from __future__ import annotations
@@ -28,3 +28,14 @@ def round_constants(module: ir.Module) -> None:
             rounded = arith.ConstantOp(kind, ir.FloatAttr.get(kind, value)).result
         op.results[0].replace_all_uses_with(rounded)
         op.erase()
+
+
+def narrow_in_steps(module: ir.Module) -> None:
+    """Rounds doubles to f16 by way of f32, as PyTorch does; in place.
+
+    The compiler would call a function for it that no library of the process has, and end the process so.
+    """
+    for op in named(module, "arith.truncf"):
+        with op.context, op.location, ir.InsertionPoint(op):
+            if isinstance(op.operands[0].type, ir.F64Type) and isinstance(op.results[0].type, ir.F16Type):
+                op.operands[0] = arith.TruncFOp(ir.F32Type.get(), op.operands[0]).result

@@ -1,0 +1,54 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+"""The builder of matrix products whose sums are wider than their factors: as a systolic array computes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg
+
+from workbench.mlir.building import UNSIGNED, NodeBuilder, converted
+from workbench.ops.own import MATMUL
+
+if TYPE_CHECKING:
+    from workbench.mlir.bindings import Value
+    from workbench.ops.registry import Registry
+
+
+def matmul(op: NodeBuilder) -> Value:
+    """Sums of products in the result's type, each factor widened on its way into the product."""
+    left, right = op.operands
+    rank = len(op.type.shape)
+    batch = list(range(rank - 2))
+    m, n, k = rank - 2, rank - 1, rank
+    maps = [_map(rank + 1, dims) for dims in ([*batch, m, k], [*batch, k, n], [*batch, m, n])]
+    kinds = ["parallel"] * rank + ["reduction"]
+    generic = linalg.GenericOp(
+        [op.type],
+        [left, right],
+        [linalg.fill(op.number(0), outs=[op.empty()])],
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+    )
+    elements = [ir.RankedTensorType(each.type).element_type for each in (left, right)]
+    body = generic.regions[0].blocks.append(*elements, op.element)
+    with ir.InsertionPoint(body):
+        x, y, total = body.arguments
+        x, y = (converted(each, op.element, dtype in UNSIGNED) for each, dtype in zip((x, y), op.dtypes, strict=True))
+        if isinstance(op.element, ir.FloatType):
+            total = arith.addf(total, arith.mulf(x, y))
+        else:
+            total = arith.addi(total, arith.muli(x, y))
+        linalg.YieldOp([total])
+    return generic.result
+
+
+def _map(count: int, dims: list[int]) -> ir.AffineMap:
+    return ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(dim) for dim in dims])
+
+
+def register(registry: Registry) -> None:
+    """Registers the builders of this file."""
+    registry.builder(MATMUL, dialect="linalg", kind="contraction")(matmul)
