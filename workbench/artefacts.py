@@ -17,6 +17,7 @@ from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.errors import MissingExtra, not_yet
 from workbench.ir import (
+    BREAK,
     AtenGraph,
     Kernel,
     KernelGraph,
@@ -110,8 +111,9 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:
-        """The captured graphs: one, as long as graph breaks are refused."""
-        return (self.record,)
+        """The captured graphs: several when Python runs between them, in the order in which they first ran."""
+        parts = self.program.parts if self.program else None
+        return tuple(parts.graphs.values()) if parts else (self.record,)
 
     @property
     def inputs(self) -> pd.DataFrame:
@@ -126,7 +128,9 @@ class Captured(Handle[AtenGraph]):
     @property
     def breaks(self) -> tuple[str, ...]:
         """Where the graph was broken, and why."""
-        return self.program.breaks if self.program else ()
+        if self.program:
+            return self.program.breaks
+        return tuple(node.origin.place for node in self.record.nodes if node.op == BREAK)
 
     def __repr__(self) -> str:
         graph = self.record

@@ -73,8 +73,8 @@ class _Compiled:
         values = [*program.flatten(given), *program.live()]
         wants_gradients = torch.is_grad_enabled() and any(value.requires_grad for value in values)
         if wants_gradients and not journey.captured.record.mutations:
-            return program.rebuild(list(cast(Tensors, cast(Any, _Forward).apply(native, *values))))
-        return program.rebuild(native.run(values))
+            return program.returned(values, cast(Tensors, cast(Any, _Forward).apply(native, *values)))
+        return program.returned(values, native.run(values))
 
     def _make(self, given: tuple[object, ...]) -> tuple[Journey, NativeProgram]:
         journey = of_graph(self._module, given, self._options)

@@ -180,11 +180,27 @@ class NoTensorWork(WorkbenchError):
 
 
 class GraphBreak(WorkbenchError):
-    """The function cannot be captured as one graph."""
+    """The function cannot be captured as one graph, and not as several either."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"{name} cannot be captured as one graph: {reason}. With capture='dynamo' it becomes several, with Python "
+            f"between them, if it computes something that can be captured, on tensors that hold numbers. Otherwise "
+            f"keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+        )
+        self.reason = reason
 
 
 class CaptureFailed(WorkbenchError):
     """The function raised while it was being captured."""
+
+
+class ReshapedInput(WorkbenchError):
+    """The function gives a tensor from outside another shape or other memory in place."""
+
+
+class SharedElements(WorkbenchError):
+    """The function changes a tensor in place several elements of which are one place in memory."""
 
 
 class HiddenState(WorkbenchError):

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, cast, final
 
@@ -23,7 +24,7 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.check import Check
 from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, NoData, NoFunction, not_yet
-from workbench.ir import AtenGraph, KernelGraph
+from workbench.ir import AtenGraph, KernelGraph, TensorType
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
 
@@ -119,8 +120,11 @@ class Journey:
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
         program = self._program("run")
+        if program.parts:
+            self._with_data("run", [*program.flatten(inputs, kwargs or {}), *program.live()])
+            return self._run_parts("scheduled", inputs, kwargs or {})
         values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
-        return program.rebuild(self._native("scheduled").run(values))
+        return program.returned(values, self._native("scheduled").run(values))
 
     def check(
         self,
@@ -143,8 +147,9 @@ class Journey:
         user, held = program.flatten(inputs, kwargs or {}), program.live()
         self._with_data("check", [*user, *held])
         with waiting("check"):
-            check = Check(stage, ops.compare.compare(self._pairs(stage, user, held), rtol=rtol, atol=atol))
-            return check if check.ok else replace(check, hint=self._hint(user, held))
+            pairs = self._pairs_of_parts(stage, user) if program.parts else self._pairs(stage, user, held)
+            check = Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
+            return check if check.ok or program.parts else replace(check, hint=self._hint(user, held))
 
     def _hint(self, user: list[torch.Tensor], held: list[torch.Tensor]) -> str:
         """What is known about a failure: a function that draws random numbers disagrees with itself."""
@@ -194,20 +199,57 @@ class Journey:
             pair(paths[name], got.mutated[name], expected.mutated[name], graph.types[name]) for name in sorted(changed)
         ]
 
+    def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Runs a callable that is broken up, its graphs as `stage` has them."""
+        parts = self._program("run").parts
+        assert parts is not None
+
+        def part(graph: AtenGraph) -> ops.parts.Run:
+            if stage == "captured":
+                return partial(ops.execute.execute_in_place, graph, registrations=self._registered())
+            return self._native(stage, ops.parts.part_of(self.lowered.record, graph)).run
+
+        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> ops.parts.Run:
+            journey = of_graph(gm, given, {"machine": self.machine, "on_missing": self._request.on_missing})
+            program, native = journey._program("run"), journey.compiled()
+            return lambda tensors: program.outputs([*tensors, *program.live()], native.run)
+
+        return parts.run(part, other, tuple(inputs), kwargs)
+
+    def _pairs_of_parts(self, stage: str, user: list[torch.Tensor]) -> list[Pair]:
+        """All that a call of a broken-up callable gives and changes, beside what PyTorch's does."""
+        program, graph = self._program("check"), self.captured.record
+        paths = [slot.path for slot in graph.inputs]
+
+        def called(call: Callable[[list[torch.Tensor]], object]) -> list[tuple[str, torch.Tensor, TensorType]]:
+            given, held = ops.memory.copies(user), program.live()
+            with ops.memory.put_back(held):
+                result = call(given)
+                return ops.parts.leaves(result, list(zip(paths, [*given, *held], strict=True)))
+
+        mine = called(lambda given: self._run_parts(stage, *program.arguments(given)))
+        theirs = called(lambda given: ops.reference.computed(self._eager, graph, given))
+        return [
+            ops.compare.Pair(name, got, expected, kind)
+            for (name, got, kind), (_, expected, _) in zip(mine, theirs, strict=True)
+        ]
+
     def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
         """Calls the user's own function."""
         assert self._request.target is not None
         arguments, keywords = self._program("check").arguments(leaves)
         return self._request.target(*arguments, **keywords)
 
-    def _native(self, stage: str) -> NativeProgram:
+    def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
+        """All kernels, or those of a part of the graph, as a program."""
         program, cache = mlir.runtime.NativeProgram, self._stages.kernels()
-        lowered, known = self.lowered.record, self._registered()
+        lowered, known = part or self.lowered.record, self._registered()
         hosts, unproven = ops.host.functions(lowered, known), ops.proven.unproven(lowered, known)
         if stage == "rendered":
             return program.from_rendered(lowered, self.rendered.record, cache, hosts, unproven)
         changed = [kernel.kernel for kernel in self.scheduled.record.kernels] if self._request.passes else []
-        unproven |= ops.proven.changed(lowered, self.scheduled.record, [*changed, *(self._request.schedule or {})])
+        changed += [*(self._request.schedule or {})]
+        unproven |= ops.proven.changed(self.lowered.record, self.scheduled.record, changed)
         return program.from_scheduled(lowered, self.scheduled.record, cache, hosts, unproven)
 
     def _registered(self) -> Registrations:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import (
+    BREAK,
+    Alias,
     Arg,
     AtenGraph,
     Input,
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
     from workbench.ir import archive as archive
 
 __all__ = [
+    "BREAK",
     "HOST",
     "Absorbed",
+    "Alias",
     "Arg",
     "AtenGraph",
     "Bound",

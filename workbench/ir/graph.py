@@ -19,6 +19,10 @@ from workbench.ir import codec
 FORMAT, VERSION = "aten-workbench/aten-graph", 2
 
 
+BREAK = "python.graph_break.default"
+"""The op of a node at which Python runs between two graphs; its results are what it gives to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a node comes from: the ATen node and the user's line of Python."""
@@ -154,6 +158,17 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A result that is memory of `base`, an input as it is after the call, or the value of another result."""
+
+    output: int
+    """Which of the results."""
+    base: str
+    type: TensorType | None
+    """How it lies in the base's memory, counted from the base's first element; None for the very tensor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """The integers that an input held when it was traced: addresses may follow from them, so they are kept."""
 
@@ -184,6 +199,7 @@ class AtenGraph:
     types: dict[str, TensorType]
     """The type of every value."""
     mutations: tuple[Mutation, ...] = ()
+    aliases: tuple[Alias, ...] = ()
     capture: str = "dynamo"
     input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""

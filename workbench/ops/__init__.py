@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from workbench.ops import execute as execute
     from workbench.ops import host as host
     from workbench.ops import listing as listing
+    from workbench.ops import memory as memory
     from workbench.ops import names as names
     from workbench.ops import new_op as new_op
+    from workbench.ops import parts as parts
     from workbench.ops import proven as proven
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
-    __name__, "compare", "execute", "host", "listing", "names", "new_op", "proven", "reference", "registry", "trees"
+    __name__,
+    *("compare", "execute", "host", "listing", "memory", "names", "new_op", "parts"),
+    *("proven", "reference", "registry", "trees"),
 )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import traceback
 import warnings
 from collections.abc import Generator
 from typing import cast
 
+import torch
 import torch._dynamo.exc as dynamo_exc
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -37,6 +39,14 @@ def user_errors(name: str) -> Generator[None]:
         raise _blamed(name, error) from error
     except dynamo_exc.TorchRuntimeError as error:
         raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
+    except (AssertionError, IndexError, KeyError) as error:
+        if not _of_torch(error):
+            raise
+        what = str(error).strip().partition("\n")[0]
+        raise errors.CaptureFailed(
+            f"{name} cannot be captured: PyTorch's own export failed with {type(error).__name__}: {what}. Leave out "
+            f"what is unusual in it, such as inputs that share memory and change, or tensors reshaped in place"
+        ) from error
     except UserWarning as warning:
         if not re.match(_ASSIGNED, str(warning)):
             raise
@@ -44,6 +54,12 @@ def user_errors(name: str) -> Generator[None]:
         raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
     finally:
         log.disabled = was_disabled
+
+
+def _of_torch(error: BaseException) -> bool:
+    """Whether it was raised inside PyTorch, and not by what the user wrote."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.startswith(os.path.dirname(torch.__file__))
 
 
 @contextlib.contextmanager
@@ -94,14 +110,7 @@ def _fake_text(name: str, op: str, where: str) -> str:
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
         return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
-    return graph_break(name, f"{_reason(error)}{_where(error)}")
-
-
-def graph_break(name: str, what: str) -> errors.GraphBreak:
-    return errors.GraphBreak(
-        f"{name} cannot be captured as one graph: {what}. Graphs with breaks are not supported yet; keep prints, "
-        f"calls out of Python, and shapes and branches that depend on the data, out of the function."
-    )
+    return errors.GraphBreak(name, f"{_reason(error)}{_where(error)}")
 
 
 def replaced(name: str, what: str) -> errors.HiddenState:

@@ -75,3 +75,14 @@ def execute(
     given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
     known = run_nodes(graph.nodes, given, registrations)
     return Executed([known[name] for name in graph.outputs], {m.target: known[m.value] for m in graph.mutations})
+
+
+def execute_in_place(
+    graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> list[torch.Tensor]:
+    """The output leaves; the inputs that the record says are changed are."""
+    made = execute(graph, values, registrations)
+    given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+    for name, value in made.mutated.items():
+        given[name].copy_(value)
+    return made.outputs

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from workbench.ir import HOST, HostStep, Kernel, KernelGraph, Node, TensorType
+from workbench.ir import BREAK, HOST, HostStep, Kernel, KernelGraph, Node, TensorType
 from workbench.ops.execute import run_nodes
 from workbench.ops.formulas.builder import meta_tensor
 from workbench.ops.literals import call
@@ -52,6 +52,8 @@ def _bytes(kind: TensorType) -> int:
 def flops(node: Node, types: Mapping[str, TensorType]) -> int:
     """Operations of one node: PyTorch's own formula for products, convolutions and attention; for what has none, one
     for each element of its largest tensor."""
+    if node.op == BREAK:  # what Python computes there is nobody's to say
+        return 0
     overrides = {"device": "meta"} if "device" in node.kwargs else {}
     with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
         call(node, lambda value: meta_tensor(types[value]), **overrides)
@@ -62,6 +64,7 @@ def flops(node: Node, types: Mapping[str, TensorType]) -> int:
 def warning_text(lowered: KernelGraph) -> str:
     """One line naming the ops that run on the host; empty when there are none."""
     nodes = [lowered.node(kernel.nodes[0]).node for kernel in lowered.kernels if kernel.kind == HOST]
+    nodes = [node for node in nodes if node.op != BREAK]
     if not nodes:
         return ""
     counts = Counter(node.op for node in nodes)

@@ -12,8 +12,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from workbench import errors
 from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Numbers, Origin, Ref, Sequence, TensorType, Tree
-from workbench.ops.blame import graph_break
+from workbench.ops.aliases import aliases, memory_of, owners_among, results
 from workbench.ops.convert import convert
 from workbench.ops.literals import to_arg, to_type
 from workbench.ops.places import place_of
@@ -63,7 +64,8 @@ def record(
     capture: str,
     user: Iterable[Slot],
     slot_of: Callable[[str], Slot],
-    leaves: list[str | Slot],
+    exported: ExportedProgram,
+    leaves: Iterable[int | Slot],
     tree: Tree,
     input_tree: Tree,
     modules: Mapping[str, str],
@@ -72,11 +74,13 @@ def record(
     """The record of `program`.
 
     `user` are the caller's tensors in order, used or not. `slot_of` says what a placeholder stands for. `leaves` are
-    the results: names of graph nodes, or the slot of an input that is returned as it is. `modules` maps the keys of
-    a node's module stack to paths. `registrations` may hold conversions.
+    the results: numbers of the program's outputs, or the slot of an input that is returned as it is. `exported` is the
+    program before it was made functional. `modules` maps the keys of a node's module stack to paths. `registrations`
+    may hold conversions.
     """
-    graph = program.graph
-    live = _live(program, [leaf for leaf in leaves if isinstance(leaf, str)])
+    graph, made_names = program.graph, result_names(program)
+    leaves = list(leaves)
+    live = _live(program, [made_names[leaf] for leaf in leaves if isinstance(leaf, int)])
     given = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
     slots = {node.name: slot_of(node.name) for node in given}
     used = {id(slot.tensor): slot for place, slot in slots.items() if place in live}
@@ -106,16 +110,22 @@ def record(
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
 
     mutations = _mutations(program, values)
+    _refuse_misfits(name, types, mutations, {names[id(slot.tensor)]: slot.path for slot in ordered})
     after = {mutation.target: mutation.value for mutation in mutations}
-    outputs = [values[leaf] if isinstance(leaf, str) else names[id(leaf.tensor)] for leaf in leaves]
+    given_names = {place: value for place, value in values.items() if place in slots}
+    owners, found = owners_among(exported, given_names), results(exported)
+    outputs = [values[made_names[leaf]] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
+    outputs = [after.get(value, value) for value in outputs]
+    lie = [found[leaf] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
     made = AtenGraph(
         name=name,
         inputs=tuple(Input(names[id(slot.tensor)], slot.kind, slot.path) for slot in ordered),
         nodes=tuple(nodes),
-        outputs=tuple(after.get(value, value) for value in outputs),
+        outputs=tuple(outputs),
         tree=tree,
         types=types,
         mutations=mutations,
+        aliases=aliases(lie, owners, outputs, types),
         capture=capture,
         input_tree=input_tree,
         numbers=tuple(_numbers(names[id(slot.tensor)], slot.tensor) for slot in ordered if _may_index(slot.tensor)),
@@ -150,7 +160,30 @@ def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
         if not isinstance(part, torch.Tensor) or any(isinstance(n, torch.SymInt) for n in part.shape):
             file, line = place_of(node.meta.get("stack_trace"))
             what = "a shape" if isinstance(part, torch.Tensor) else "a number"
-            raise graph_break(name, f"{node.target} makes {what} that depends on the data, at {file}:{line}")
+            raise errors.GraphBreak(name, f"{node.target} makes {what} that depends on the data, at {file}:{line}")
+
+
+def _refuse_misfits(
+    name: str, types: Mapping[str, TensorType], mutations: Iterable[Mutation], paths: Mapping[str, str]
+) -> None:
+    for target, value in ((mutation.target, mutation.value) for mutation in mutations):
+        kind = types[target]
+        if kind.shape != types[value].shape:
+            raise errors.ReshapedInput(
+                f"{name} gives {paths[target]} the shape {types[value]} in place, and it has {kind}. The tensors of a "
+                f"graph keep their shape: give it one that fits, or return the result"
+            )
+        if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
+            raise errors.SharedElements(
+                f"{name} changes {paths[target]} in place, an expanded tensor of shape {list(kind.shape)} with the "
+                f"strides {list(kind.strides)}: several of its elements are one place in memory. PyTorch refuses it "
+                f"too; give it a clone()"
+            )
+
+
+def result_names(program: ExportedProgram) -> list[str]:
+    """The nodes that make a program's results, in order."""
+    return [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
 
 
 def _live(program: ExportedProgram, results: list[str]) -> set[str]:
@@ -185,17 +218,13 @@ def _fake(node: torch.fx.Node) -> torch.Tensor:
 
 
 def _storage(node: torch.fx.Node) -> int:
-    return _storage_of(_fake(node))
-
-
-def _storage_of(value: torch.Tensor) -> int:
-    return cast(int, cast(Any, value.untyped_storage())._cdata)
+    return memory_of(_fake(node))
 
 
 def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, TensorType]:
     fakes = cast("tuple[torch.Tensor, ...]", value if isinstance(value, (tuple, list)) else (value,))
     return {
-        result: to_type(fake, base_offset=int(offsets.get(_storage_of(fake), 0)))
+        result: to_type(fake, base_offset=int(offsets.get(memory_of(fake), 0)))
         for result, fake in zip(node.results, fakes, strict=True)
     }
 

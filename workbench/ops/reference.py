@@ -31,15 +31,22 @@ def reference(
     copies = [tensor.detach().clone() for tensor in user]
     slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
     before = {change.target: slots[change.target].detach().clone() for change in graph.mutations}
-    has_half = any(kind.dtype in ("f16", "bf16") for kind in graph.types.values())
-    with torch.no_grad(), _InSingle() if has_half else nullcontext():
-        returned = call(copies)
+    returned = computed(call, graph, copies)
     with torch.no_grad():
         outputs = [leaf.detach().clone() for _, leaf in trees.flatten(returned)[1]]
         after = {name: slots[name].detach().clone() for name in before}
         for name, old in before.items():
             slots[name].copy_(old)
     return Executed(outputs, after)
+
+
+def computed(
+    call: Callable[[Sequence[torch.Tensor]], object], graph: AtenGraph, leaves: Sequence[torch.Tensor]
+) -> object:
+    """What the function returns, every op in float32 if there are 16-bit floats."""
+    has_half = any(kind.dtype in ("f16", "bf16") for kind in graph.types.values())
+    with torch.no_grad(), _InSingle() if has_half else nullcontext():
+        return call(leaves)
 
 
 class _InSingle(TorchDispatchMode):

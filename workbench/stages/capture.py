@@ -14,7 +14,7 @@ import re
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -24,17 +24,23 @@ import torch.fx.traceback as fx_traceback
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
+from workbench.ops.aliases import returned
 from workbench.ops.blame import replaced, user_errors
+from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.ops.functional import functional
 from workbench.ops.literals import to_type
+from workbench.ops.memory import copies, put_back
+from workbench.ops.parts import Parts
+from workbench.ops.places import place_of
 from workbench.ops.reachable import Held, Reachable, reachable
-from workbench.ops.record import Recorded, Slot, record
+from workbench.ops.record import Recorded, Slot, record, result_names
 from workbench.ops.registry import DEFAULT, Registrations
 
 
@@ -46,6 +52,8 @@ class CapturedProgram:
     breaks: tuple[str, ...]
     _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
     _classes: trees.Classes = field(repr=False)
+    parts: Parts | None = None
+    """The callable under Dynamo and its graphs, when it is broken up into several."""
 
     def live(self) -> list[torch.Tensor]:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
@@ -73,6 +81,16 @@ class CapturedProgram:
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
         return trees.rebuild(self.graph.tree, list(leaves), self._classes)
+
+    def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
+        """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
+        return self.rebuild(returned(self.graph, values, outputs))
+
+    def outputs(
+        self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The leaves of what is returned after `run` on `values`."""
+        return returned(self.graph, values, run(values))
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and keyword arguments of a call with these tensors."""
@@ -103,7 +121,12 @@ def capture(
     trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
+        try:
+            recorded = _by_dynamo(trace) if mode == "dynamo" else _by_export(trace)
+        except errors.GraphBreak as error:
+            if mode == "export" or any(slot.tensor.is_meta for slot in trace.user):
+                raise
+            return _in_parts(_Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True), error)
     if not recorded.graph.nodes:
         raise _no_tensor_work(name)
     return trace.program(recorded)
@@ -132,22 +155,24 @@ def capture_graph(
     trace = _named_by_placeholders(_Trace.begin("compiled", gm, inputs, {}, known), gm)
     with torch.no_grad(), warnings.catch_warnings(), user_errors(trace.name):
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        program = _functional(torch.export.export(gm, trace.inputs, strict=False))
+        exported = torch.export.export(gm, trace.inputs, strict=False)
+        program = functional(trace.name, exported)
     users = iter(trace.user)
     given = {
         spec.arg.name: _tensor_for(spec, gm, program, users)
         for spec in program.graph_signature.input_specs
         if isinstance(spec.arg, TensorArgument)
     }
-    tree = Tree("tuple", items=(Tree("leaf"),) * len(_result_names(program)))
-    return trace.program(_record(trace, program, "dynamo", given, _result_names(program), tree))
+    leaves = range(len(result_names(program)))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
+    return trace.program(_record(trace, exported, program, "dynamo", given, leaves, tree))
 
 
 def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
     """The inputs under the names Dynamo gave them, which say what in the user's program they are."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
-    places = (int(re.sub(r"\D", "", slot.path)) for slot in trace.user)
-    user = (replace(slot, path=_as_written(names[place])) for slot, place in zip(trace.user, places, strict=True))
+    given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
+    user = (replace(slot, path=_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
     return replace(trace, user=tuple(user))
 
 
@@ -182,11 +207,18 @@ class _Trace:
         inputs: Sequence[object],
         kwargs: dict[str, object],
         registrations: Registrations,
+        *,
+        copied: bool = False,
     ) -> _Trace:
-        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs."""
+        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
+
+        `copied` gives copies, for a capture that computes.
+        """
         tree, leaves = flatten_inputs(inputs, kwargs, name)
         paths = input_paths(target, inputs, kwargs, name)
-        aliases = [(path, tensor.detach()) for path, tensor in leaves]
+        tensors = [tensor for _, tensor in leaves]
+        own = copies(tensors) if copied else [tensor.detach() for tensor in tensors]
+        aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         classes = trees.classes_in((inputs, kwargs))
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases], classes))
@@ -238,6 +270,7 @@ def _by_dynamo(trace: _Trace) -> Recorded:
 
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
             """Stands in for the graph: results without data, which show where each ends up in what is returned."""
+            _refuse_numbers(trace.name, gm)
             results = [_stand_in(node.meta["example_value"]) for node in fakes]
             graphs.append((gm, given, results))
             return results
@@ -255,25 +288,59 @@ def _by_dynamo(trace: _Trace) -> Recorded:
         raise _no_tensor_work(trace.name)
     gm, given, results = graphs[0]
     with user_errors(trace.name):
-        program = _functional(torch.export.export(gm, given, strict=False))
+        exported = torch.export.export(gm, given, strict=False)
+        program = functional(trace.name, exported)
     tree, found = trace.flatten(returned)
-    by_id = {id(result): name for result, name in zip(results, _result_names(program), strict=True)}
-    leaves = [by_id.get(id(tensor)) or trace.slot_of(tensor, path) for path, tensor in found]
+    by_id = {id(result): number for number, result in enumerate(results)}
+    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
     users = iter(given)
     tensors = {
         spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
         for spec in program.graph_signature.input_specs
     }
-    return _record(trace, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
-
-
-def _functional(exported: ExportedProgram) -> ExportedProgram:
-    """Changes in place become values; no op is taken apart."""
-    return cast(Any, exported).run_decompositions({})
+    return _record(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
 
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
+
+
+def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
+    """Numbers that only the data decides: there is none in a stand-in."""
+    for node in gm.graph.nodes:
+        if node.op == "call_method" and node.target == "item":
+            file, line = place_of(node.meta.get("stack_trace"))
+            raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data, at {file}:{line}")
+
+
+def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
+    """Calls it once with data, since what lies between its graphs is Python that decides by them."""
+    broken = BrokenUp(trace.target)
+    with put_back(held.tensor for held in trace.held.tensors.values()), user_errors(trace.name):
+        returned, calls = observed(broken, trace.inputs, trace.kwargs)
+        graphs: dict[int, tuple[AtenGraph, list[torch.Tensor]]] = {}
+        for call in calls:
+            if call.number not in graphs:
+                program = capture_graph(call.gm, call.given, trace.registrations)
+                graphs[call.number] = program.graph, program.live()
+    if not calls:
+        raise why
+    _refuse_replaced(trace)
+    tree, found = trace.flatten(returned)
+    merged = merge(
+        trace.name,
+        calls,
+        graphs,
+        user=trace.user,
+        slot_of=trace.slot_of,
+        found=found,
+        tree=tree,
+        input_tree=trace.input_tree,
+        first_break=why.reason,
+    )
+    sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
+    parts = Parts(broken, merged.parts, merged.constants)
+    return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)
 
 
 class _Root(nn.Module):
@@ -330,7 +397,7 @@ def _by_export(trace: _Trace) -> Recorded:
     with user_errors(trace.name), _without_gradients(trace.held):
         with _Places():
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
-        program = _functional(exported)
+        program = functional(trace.name, exported)
     _refuse_replaced(trace)
     users = iter(trace.user)
     given = {
@@ -340,7 +407,8 @@ def _by_export(trace: _Trace) -> Recorded:
     }
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
-    return _record(trace, program, "export", given, _result_names(program), root.tree, paths)
+    leaves = range(len(result_names(program)))
+    return _record(trace, exported, program, "export", given, leaves, root.tree, paths)
 
 
 def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
@@ -355,16 +423,13 @@ def _tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, user
     return cast("torch.Tensor", program.constants[target])
 
 
-def _result_names(program: ExportedProgram) -> list[str | Slot]:
-    return [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
-
-
 def _record(
     trace: _Trace,
+    exported: ExportedProgram,
     program: ExportedProgram,
     mode: str,
     given: Mapping[str, torch.Tensor],
-    leaves: list[str | Slot],
+    leaves: Iterable[int | Slot],
     tree: Tree,
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
@@ -375,6 +440,7 @@ def _record(
         capture=mode,
         user=trace.user,
         slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        exported=exported,
         leaves=leaves,
         tree=tree,
         input_tree=trace.input_tree,

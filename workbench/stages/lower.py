@@ -16,7 +16,7 @@ import torch
 
 from workbench import errors
 from workbench.faults.trial import OK, TRIALS
-from workbench.ir import HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ir import BREAK, HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_of, check_traced
@@ -103,6 +103,9 @@ class _Work:
                 self.items.append(
                     LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
                 )
+                continue
+            if node.op == BREAK:
+                self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
                 continue
             empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
             given = None if empty else self._registered(node, node, "")
@@ -203,7 +206,7 @@ class _Work:
         """Leaves out what no result needs."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
-            if wanted.intersection(item.node.results):
+            if item.node.op == BREAK or wanted.intersection(item.node.results):
                 wanted.update(item.node.operands)
                 kept.append(item)
         self.items = kept[::-1]

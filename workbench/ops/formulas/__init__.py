@@ -26,6 +26,7 @@ from workbench.ops.formulas import (
     scattering,
     sorting,
     statistics,
+    training,
     transposed,
     windows,
 )
@@ -51,6 +52,7 @@ FAMILIES = (
     scattering,
     sorting,
     statistics,
+    training,
     transposed,
     windows,
 )

@@ -1,0 +1,163 @@
+"""Graph breaks: one record with Python between its graphs, and a run that does what the function does."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from simulator.host import cycles
+from simulator.spans import HostCall
+from tests.eager import same_as_eager
+from workbench import errors
+from workbench.ir import BREAK
+
+R = torch.randn
+
+
+def scaled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
+    y = x + 1
+    top = x.amax().item()
+    return torch.exp(y * top), y, top
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    if y.sum() > 0:
+        return torch.relu(y)
+    return torch.exp(y) + 1
+
+
+def talking(x: torch.Tensor) -> torch.Tensor:
+    y = torch.tanh(x)
+    print("between")
+    x.add_(1)
+    return y * x
+
+
+class Inner(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        print("inside")
+        return torch.relu(x)
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last, self.inner = nn.Linear(4, 6), nn.Linear(6, 3), Inner()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return self.last(self.inner(self.first(x)) + self.calls)
+
+
+def test_a_number_read_from_the_data():
+    journey = same_as_eager(scaled, lambda: (R(3, 4),))
+    (told,) = journey.captured.breaks
+    line = inspect.getsourcelines(scaled)[1] + 2
+    assert f"test_breaks.py:{line}: " in told and "item()" in told
+    first, second = journey.captured.graphs
+    assert [node.op for node in first.nodes] == ["aten.add.Tensor", "aten.amax.default"]
+    assert [node.op for node in second.nodes] == ["aten.mul.Tensor", "aten.exp.default"]
+
+
+def test_a_break_is_a_step_on_the_host_that_costs_what_crosses():
+    journey = wb.trace(scaled, R(3, 4), machine="edge-8x8")
+    (step,) = journey.scheduled.record.hosts
+    assert (step.op, step.bytes_in, step.bytes_out, step.flops) == (BREAK, 4 * (12 + 1), 4 * 12, 0)
+    (row,) = [row for row in journey.simulated.by_kernel.itertuples() if row.kernel == step.kernel]
+    call = HostCall(step.kernel, step.bytes_in, step.bytes_out, 0, ())
+    assert row.host_busy == sum(cycles(call, journey.machine)) > 0
+    order = [launch.name for launch in journey.scheduled.record.launches.launches]
+    assert order.index(step.kernel) == len(order) - 2
+
+
+def test_no_kernel_spans_a_break_and_a_dead_one_stays():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    journey = same_as_eager(function, lambda: (R(5),))
+    assert [kernel.nodes for kernel in journey.lowered.record.kernels] == [("mul",), ("graph_break",), ("add",)]
+
+
+def test_a_branch_goes_where_the_data_says():
+    journey = wb.trace(branching, torch.ones(3, 4), machine="edge-8x8")
+    assert journey.captured.breaks[0].endswith("a branch that depends on the data")
+    assert "aten.relu.default" in [node.op for node in journey.captured.record.nodes]
+    for x in (torch.ones(3, 4), -torch.ones(3, 4), -torch.ones(3, 4)):
+        torch.testing.assert_close(journey.run(x), branching(x))
+        assert journey.check(x).ok
+
+
+@pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
+def test_prints_happen_and_changes_in_place_reach_the_caller(machine: str, capsys: pytest.CaptureFixture[str]):
+    x = R(3)
+    before = x.clone()
+    journey = wb.trace(talking, x, machine=machine)
+    assert torch.equal(x, before)
+    capsys.readouterr()
+    y = x.clone()
+    torch.testing.assert_close(journey.run(x), talking(y))
+    assert torch.equal(x, y)
+    assert capsys.readouterr().out == "between\n" * 2
+
+
+@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
+def test_a_check_holds_every_stage_against_eager_and_leaves_no_trace(stage: str):
+    torch.manual_seed(0)
+    model = Counting()
+    journey = wb.trace(model, R(2, 4), machine="edge-8x8")
+    assert len(journey.captured.graphs) >= 2
+    assert journey.check(R(2, 4), stage=stage).ok
+    assert float(model.calls) == 0
+    assert [slot.path for slot in journey.captured.record.inputs][:1] == ["x"]
+    assert {"calls", "first.weight", "last.bias"} <= {slot.path for slot in journey.captured.record.inputs}
+    with torch.no_grad():
+        expected = model(ones := torch.ones(2, 4))
+        model.calls.zero_()
+        torch.testing.assert_close(journey.run(ones), expected)
+    assert float(model.calls) == 1
+
+
+def test_a_shape_that_the_data_decides():
+    journey = wb.trace(lambda x: torch.exp(x[x > 0]) * 2, torch.tensor([1.0, -1, 2, -3]), machine="edge-8x8")
+    for given in ([1.0, -1, 2, -3], [-1.0, -1, -2, 3], [-1.0, -1, -2, -3]):
+        x = torch.tensor(given)
+        torch.testing.assert_close(journey.run(x), torch.exp(x[x > 0]) * 2)
+    assert journey.check().ok
+
+
+def test_a_result_that_python_makes_after_the_last_graph():
+    journey = same_as_eager(lambda x: (x * 2).nonzero(), lambda: (R(3).relu() + torch.tensor([0.0, 1, 0]),))
+    assert journey.captured.record.nodes[-1].op == BREAK
+
+
+def test_a_broken_up_journey_is_saved_and_selected_in(tmp_path: Any):
+    journey = wb.trace(scaled, R(3, 4), machine="edge-8x8")
+    assert journey.select("exp").kernels
+    assert "graph_break" in journey.lowered.text()
+    journey.save(tmp_path / "broken.journey")
+    loaded = wb.load(tmp_path / "broken.journey")
+    assert loaded.simulated.cycles == journey.simulated.cycles
+    assert len(loaded.captured.breaks) == 1
+
+
+def test_what_no_graph_is_left_of_is_refused():
+    with pytest.raises(errors.GraphBreak, match="nonzero"):
+        wb.trace(lambda x: x.nonzero(), R(3))
+    with pytest.raises(errors.GraphBreak, match="capture='dynamo'"):
+        wb.trace(branching, R(3), capture="export")
+    with pytest.raises(errors.GraphBreak):
+        wb.trace(branching, torch.randn(3, device="meta"))
+
+
+def test_repeated_traces_of_one_function_all_break():
+    for count in range(2, 12):
+        assert len(wb.capture(talking, R(count)).graphs) == 2
