@@ -3,7 +3,8 @@
 A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
 DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
 every request it touches. All runs are taken to lie relative to request borders as the first one does, which is exact
-when the strides between runs are multiples of a request.
+when the strides between runs are multiples of a request. A run that is walked backwards is the same bytes, and the
+same requests.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
     copy within scratchpad    ceil(bytes / queue rate)
@@ -50,8 +51,10 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
-    address = base + program.offset[side] * size
-    run = _run_elements(program.shape[side], program.strides[side]) * size
+    shape, strides = program.shape[side], program.strides[side]
+    lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
+    address = base + lowest * size
+    run = _run_elements(shape, np.abs(strides)) * size
     request = machine.dram_request_bytes
     touched = (address % request + run + request - 1) // request * request
     runs = moved // np.maximum(run, 1)

@@ -18,6 +18,7 @@ FAMILIES = (
     "numbers",
     "powers",
     "products",
+    "reversal",
     "scan",
     "scatter",
     "sort",

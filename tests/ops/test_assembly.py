@@ -129,6 +129,13 @@ def test_what_has_elements_of_its_own_storage_named_stays_dense():
     assert copies(made) == 2
 
 
+def test_elements_named_by_the_storage_of_an_input_are_looked_up_where_that_is():
+    whole = torch.randn(20)
+    made = flow(lambda x: x.as_strided((3,), (2,), 6) * 2, [whole[4:]])
+    assert made.lowered.kernels[0].kind == "host"
+    made.assert_matches_eager(whole[4:])
+
+
 def test_a_result_all_of_whose_parts_are_in_place_says_so():
     import workbench as wb
 
@@ -136,3 +143,25 @@ def test_a_result_all_of_whose_parts_are_in_place_says_so():
     assert j.lowered.table.route.tolist().count("view") == 1
     fused = j.lowered.fusions
     assert set(fused[fused.rule == "never across a view"].producer) == {"exp", "sin"}
+
+
+def test_layers_that_grow_by_concatenation_move_nothing_twice():
+    def grown(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found = [x, y.neg()]
+        for _ in range(3):
+            found.append(torch.cat(found, 1).sum(1, keepdim=True))
+        return torch.cat(found, 1)
+
+    (made, _) = assert_same(grown, [tensor((9, 5)), tensor((9, 2))], tolerance=1e-5)
+    assert copies(made) == 1  # of `x`, the one part that no kernel makes
+    assert {view.base for view in made.lowered.views} == {"cat_3"}
+
+
+def test_parts_in_another_order_are_no_view():
+    def several(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = x.neg(), x.abs()
+        turned = torch.cat([second, first], 1).sum(1)
+        return turned, torch.cat([first, second, x], 1)
+
+    (made, _) = assert_same(several, [tensor((9, 5))], tolerance=1e-5)
+    assert copies(made) == 3

@@ -49,6 +49,16 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], object], Shapes]] = {
     "padded": (lambda x: (F.pad(x, (1, 2), value=3), F.pad(x, (-1, 2)), F.pad(x, (0, 3)).neg()), ANY),
     "padded in all dims": (lambda x: F.pad(x, [2, 1] * x.dim(), value=1), ANY),
     "padded by its edge": (lambda x: F.pad(x, (1, 3, 2, 0), mode="replicate"), IMAGES),
+    "padded by its mirror": (lambda x: F.pad(x, (1, 1, 1, 0), mode="reflect"), IMAGES),
+    "flipped": (lambda x: (x.flip(0), x.flip(-1), x.transpose(0, -1).flip(0), -x.neg().flip(0)), ANY),
+    "turned": (
+        lambda x: (x.rot90(), x.rot90(2, (1, 0)), x.rot90(-1, (0, -1)), x.fliplr(), x.flipud()),
+        ((1, 1), (7, 5), (1, 9), (3, 1, 4), (2, 3, 5, 4)),
+    ),
+    "written to strides given": (
+        lambda x: torch.as_strided_scatter(x, -x.flatten()[:2], (2,), (x.numel() // 2,), 1),
+        ((4,), (3, 2), (1, 9), (2, 1, 3), (2, 2, 2, 2)),
+    ),
     "padded around": (lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), IMAGES),
 }
 
@@ -67,7 +77,12 @@ def test_moves_every_dtype(dtype: torch.dtype):
     def moved(x: torch.Tensor) -> list[torch.Tensor]:
         found = [torch.cat([x, x[:, :1]], 1), torch.stack([x, x]), x.roll(1, -1), x.repeat(1, 2, 1, 1)]
         found += [F.pixel_shuffle(x, 2), F.pad(x, (1, -1, 0, 2), value=1), x.transpose(0, 1).contiguous()]
-        return [*found, torch.slice_scatter(x, x[..., :2], -1, 0, None, 2), torch.select_scatter(x, x[:, 1], 1, 0)]
+        return [
+            *found,
+            x.flip(1, -1),
+            torch.slice_scatter(x, x[..., :2], -1, 0, None, 2),
+            torch.select_scatter(x, x[:, 1], 1, 0),
+        ]
 
     machines = MACHINES if dtype in (torch.int8, torch.float16) else MACHINES[:1]
     assert_same(moved, [tensor((1, 4, 3, 3), dtype)], machines=machines)

@@ -193,6 +193,7 @@ def test_a_copy_alone_takes_its_transfer_and_the_latency(machine: Machine) -> No
         ((64, 1), (4096, 1), 0, 64),  # 4 bytes still cost a request
         ((64, 32), (4096, 1), 4, 64 * 5),  # unaligned rows touch one request more
         ((4096, 16), (1, 4096), 0, 16 * 512),  # a transposed view is contiguous along its other dim
+        ((64, 32), (-4096, -1), 63 * 4096 + 31, 64 * 4),  # the same rows, walked backwards
         ((2, 4096), (4096, 1), 0, 1024),  # rows that continue each other are one run
     ],
 )

@@ -26,10 +26,10 @@ from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
-from workbench.mlir.bindings import Value, copy, function_of
+from workbench.mlir.bindings import Value, copy, function_of, integers, maker, shape_of
 from workbench.mlir.context import new_context, run_passes
 from workbench.mlir.extremes import choose_extremes
-from workbench.mlir.memrefs import memref_behind
+from workbench.mlir.memrefs import memref_behind, sliced
 from workbench.mlir.rounding import round_constants
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
         out = block.add_argument(memref_type(kind), ir.Location.unknown())
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
-            source = memref_behind(value)
+            source = _copied_from(value)
             if source is not None:  # nothing to compute: a copy, perhaps between two layouts
                 with place:
                     copy(source, squeezed)
@@ -220,6 +220,19 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
     ret.operation.erase()
     types = [argument.type for argument in block.arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+
+
+def _copied_from(value: Value) -> Value | None:
+    """The memref of which an output is a copy: an argument, or a slice of one; None when something is computed."""
+    op = maker(value)
+    if op is None or op.name != "tensor.extract_slice":
+        return memref_behind(value)
+    whole = memref_behind(op.operands[0])
+    if whole is None or shape_of(value) != shape_of(op.operands[0]):
+        return None
+    kept = [axis for axis, extent in enumerate(shape_of(value)) if extent != 1]  # as `_squeeze` left them
+    starts, steps = (integers(op, name) for name in ("static_offsets", "static_strides"))
+    return sliced(whole, [starts[axis] for axis in kept], [steps[axis] for axis in kept])
 
 
 def _tensor_of(kind: ir.Type) -> ir.Type:

@@ -57,6 +57,17 @@ def subview(
     ).result
 
 
+def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
+    """As many elements as a static memref has, from other starts and in other steps, which may lead backwards."""
+    kind, shape = ir.MemRefType(source.type), shape_of(source)
+    strides, offset = kind.get_strides_and_offset()
+    place = offset + sum(start * stride for start, stride in zip(starts, strides, strict=True))
+    laid = [step * stride for step, stride in zip(steps, strides, strict=True)]
+    layout = f"strided<{laid}, offset: {place}>"
+    wanted = memref_text(shape, kind.element_type, layout, space_of(source))
+    return memref.SubViewOp(wanted, source, [], [], [], starts, shape, steps).result
+
+
 def recast(source: Value, shape: list[int], strides: list[int], offset: int) -> Value:
     """Other extents, strides and first element over the same memory, all of them numbers."""
     kind = ir.MemRefType(source.type)

@@ -26,6 +26,8 @@ COPY_RULE = "copied to its place in the result"
 
 IN_PLACE_RULE = "put together in place"
 
+SIDE_BY_SIDE_RULE = "its parts lie side by side already"
+
 Place = tuple[str, TensorType]
 """A part and where it lies, as a type over the result's storage."""
 
@@ -54,6 +56,8 @@ class Assembly:
     """Value that was placed -> the result in whose storage it lies."""
     copies: dict[str, list[LoweredNode]] = field(default_factory=dict[str, list[LoweredNode]])
     """Name of an assembling node -> the copies to be made before it."""
+    copy_of: dict[str, tuple[str, LoweredNode]] = field(default_factory=dict[str, tuple[str, LoweredNode]])
+    """Value that was copied -> the node it was copied for, and the copy."""
     reading: dict[str, LoweredNode] = field(default_factory=dict[str, LoweredNode])
     """Name of an assembling node -> the node reading its parts where they are."""
 
@@ -61,6 +65,8 @@ class Assembly:
         """Places the parts of an assembling node; other nodes have none."""
         node = item.node
         if item.route != "view" or class_of(node.op) != "assembly" or item.rule == NO_ELEMENTS:
+            return
+        if node.op == "aten.cat.default" and self._side_by_side(item):
             return
         base = self.base.get(node.results[0], node.results[0])
         overlapping = node.op not in _DISJOINT
@@ -71,6 +77,29 @@ class Assembly:
             else:
                 parts.append(self._copied(item, value, place, base))
         self.reading[node.name] = replace(item, node=_with_parts(node, parts), rule=item.rule or IN_PLACE_RULE)
+
+    def _side_by_side(self, item: LoweredNode) -> bool:
+        """Whether the parts follow each other in a later result already, as layers that grow by concatenation have it.
+
+        Then this result is a view of that one. A copy that was to be made for the later one is made for this one.
+        """
+        (result,), values = item.node.results, _parts(item.node)
+        names = [self.copy_of[value][1].node.name if value in self.copy_of else value for value in values]
+        bases = {self.base.get(name, "") for name in names}
+        if result in self.fixed or result in self.base or len(bases) != 1 or "" in bases:
+            return False
+        first, wanted = self.types[names[0]], self.types[result]
+        seen = TensorType(wanted.shape, wanted.dtype, first.strides, first.offset)
+        places = _places(item.node, {**self.types, result: seen})
+        if any(self.types[name] != place for name, (_, place) in zip(names, places, strict=True)):
+            return False
+        for owner, copy in (self.copy_of[value] for value in dict.fromkeys(values) if value in self.copy_of):
+            self.copies[owner].remove(copy)
+            self.copies.setdefault(item.node.name, []).append(copy)
+        self.copy_of |= {value: (item.node.name, self.copy_of[value][1]) for value in values if value in self.copy_of}
+        self.types[result], self.base[result] = seen, bases.pop()
+        self.reading[item.node.name] = replace(item, node=_with_parts(item.node, names), rule=SIDE_BY_SIDE_RULE)
+        return True
 
     def _moved(self, value: str, place: TensorType, base: str) -> bool:
         """Lets a value be made at `place`, if it is made by a kernel, and nothing says where it lies yet."""
@@ -94,13 +123,17 @@ class Assembly:
         self.types[name], self.base[name] = place, base
         node = Node(name, "aten.clone.default", (Ref(value),), {}, (name,), item.node.origin)
         copies.append(LoweredNode(node, "automatic", "", COPY_RULE, item.parent))
+        if item.node.op in _DISJOINT:
+            self.copy_of.setdefault(value, (item.node.name, copies[-1]))
         return name
 
 
 def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
-    """Results and what they are views of; and what `as_strided` looks into, which counts a storage's own elements."""
+    """Results and what they are views of; and what `as_strided` looks at, which counts a storage's own elements."""
     fixed = set(results)
     for item in reversed(items):
+        if item.node.op == "aten.as_strided_scatter.default":
+            fixed.update(item.node.results)
         is_view = item.route == "view" and class_of(item.node.op) == "view"
         if is_view and (item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results)):
             fixed.update(item.node.operands)
@@ -143,6 +176,10 @@ _PERMUTATIONS: dict[str, Callable[[torch.Tensor, Mapping[str, Any]], torch.Tenso
 """Views of all elements in another order, with the way back."""
 
 
+def _parts(node: Node) -> list[str]:
+    return [str(value) for value in cast("list[object]", from_arg(arguments(node)["tensors"], str))]
+
+
 def _places(node: Node, types: Mapping[str, TensorType]) -> list[Place]:
     """The parts of an assembling node in the order in which they are written, with their places."""
     given = {name: from_arg(arg, str) for name, arg in arguments(node).items()}
@@ -180,6 +217,10 @@ def _slice(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
     return torch.ops.aten.slice.Tensor(whole, given["dim"], given["start"], given["end"], given["step"])
 
 
+def _strided(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
+    return whole.as_strided(given["size"], given["stride"], given["storage_offset"])
+
+
 _DISJOINT = ("aten.cat.default", "aten.stack.default")
 
 _LAID_OUT: dict[str, Callable[..., Laid]] = {
@@ -187,6 +228,7 @@ _LAID_OUT: dict[str, Callable[..., Laid]] = {
     "aten.stack.default": _stack,
     "aten.slice_scatter.default": _over(_slice),
     "aten.select_scatter.default": _over(lambda whole, given: whole.select(given["dim"], given["index"])),
+    "aten.as_strided_scatter.default": _over(_strided),
     "aten.diagonal_scatter.default": _over(
         lambda whole, given: whole.diagonal(given["offset"], given["dim1"], given["dim2"])
     ),

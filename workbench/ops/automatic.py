@@ -57,6 +57,7 @@ ASSEMBLY = _names(
     """
     aten.cat.default aten.stack.default
     aten.slice_scatter.default aten.select_scatter.default aten.diagonal_scatter.default
+    aten.as_strided_scatter.default
     """
 )
 """Results whose parts are made in place, or copied there: see `workbench.ops.assembly`."""

@@ -16,7 +16,20 @@ import torch
 
 from workbench import errors
 from workbench.faults.trial import OK, TRIALS
-from workbench.ir import BREAK, HOST, AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node, Ref, TensorType, View
+from workbench.ir import (
+    BREAK,
+    HOST,
+    AtenGraph,
+    Fusion,
+    Kernel,
+    KernelGraph,
+    Literal,
+    LoweredNode,
+    Node,
+    Ref,
+    TensorType,
+    View,
+)
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_of, check_traced
@@ -169,13 +182,23 @@ class _Work:
                 return False  # a formula that leaves out a result, such as the places of a pool's largest numbers
             return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
-        if kind is None or (kind != "view" and not self._computable(node)):
+        if kind is None or (kind != "view" and not self._computable(node)) or self._counts_from_outside(node):
             return False
         route = "view" if kind in ("view", "assembly") else "automatic"
         if route == "automatic" and not self._importable(node, parent):
             return False
         items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
+
+    def _counts_from_outside(self, node: Node) -> bool:
+        """Whether it names elements of a storage that somebody else owns, where the record knows nothing but a view."""
+        if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
+            return False
+        maker = {value: each for each in self.graph.nodes for value in each.results}
+        value = node.operands[0]
+        while value in maker and class_of(maker[value].op) == "view":
+            value = maker[value].operands[0]
+        return any(given.value == value for given in self.graph.inputs)
 
     def _computable(self, node: Node) -> bool:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))

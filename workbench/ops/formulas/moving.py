@@ -184,6 +184,25 @@ def channel_shuffle(b: Builder, x: Ref, groups: int) -> Ref:
     return reshape(b, b("aten.transpose.int", split, 1, 2), [batch, channels, *rest])
 
 
+def fliplr(b: Builder, x: Ref) -> Ref:
+    return b("aten.flip.default", x, [1])
+
+
+def flipud(b: Builder, x: Ref) -> Ref:
+    return b("aten.flip.default", x, [0])
+
+
+def rot90(b: Builder, x: Ref, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Ref:
+    """Quarter turns from the first dim towards the second."""
+    first, second = dims
+    if k % 4 == 2:
+        return b("aten.flip.default", x, [first, second])
+    if k % 4 == 0:
+        return b("aten.clone.default", x)
+    turned = b("aten.flip.default", x, [second if k % 4 == 1 else first])
+    return b("aten.clone.default", b("aten.transpose.int", turned, first, second))
+
+
 def meshgrid(b: Builder, tensors: list[Ref], *, indexing: str = "ij") -> tuple[Ref, ...]:
     """Each tensor along a dim of its own, expanded along the others; `xy` swaps the first two dims of the results."""
     shape = [b.type(x).numel for x in tensors]
@@ -210,6 +229,9 @@ FORMULAS: dict[str, Formula] = {
     "aten.slice_scatter.default": slice_scatter,
     "aten.select_scatter.default": select_scatter,
     "aten.roll.default": roll,
+    "aten.fliplr.default": fliplr,
+    "aten.flipud.default": flipud,
+    "aten.rot90.default": rot90,
     "aten.repeat.default": repeat,
     "aten.tile.default": tile,
     "aten.repeat_interleave.self_int": repeat_interleave,
