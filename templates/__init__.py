@@ -21,6 +21,7 @@ FAMILIES = (
     "reversal",
     "scan",
     "scatter",
+    "sort",
     "special",
 )
 """Modules of this package that have a `register`."""

@@ -66,6 +66,10 @@ class Writer:
         """The SSA name of an index."""
         return value if isinstance(value, str) else self.value(f"arith.constant {value} : index", "c")
 
+    def number(self, text: str, element: str) -> str:
+        """A constant; those of one bit are written without their type."""
+        return self.value(f"arith.constant {text}" + (f" : {element}" if element != "i1" else ""), "c")
+
     def compute(self, expression: str, *operands: str) -> str:
         """An affine expression of index values, which it calls d0, d1, ..."""
         dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
@@ -116,7 +120,7 @@ class Writer:
         self.line(f"linalg.copy ins({source.name} : {source.type}) outs({target.name} : {target.type})")
 
     def fill(self, target: View, number: str) -> None:
-        value = self.value(f"arith.constant {number} : {target.element}", "c")
+        value = self.number(number, target.element)
         self.line(f"linalg.fill ins({value} : {target.element}) outs({target.name} : {target.type})")
 
     def each(
@@ -170,7 +174,7 @@ class Body:
         return self.writer.value(f"arith.select {condition}, {then}, {otherwise} : {element}")
 
     def number(self, text: str, element: str) -> str:
-        return self.writer.value(f"arith.constant {text} : {element}", "c")
+        return self.writer.number(text, element)
 
     def place(self, axis: int, element: str) -> str:
         """The position along an axis, as a whole number."""

@@ -71,7 +71,7 @@ def reduced_dims(node: Node, rank: int) -> tuple[int, ...]:
     given = node.args[1] if len(node.args) > 1 else Literal("none", None)
     items = given.items if isinstance(given, Sequence) else (given,) if given != Literal("none", None) else ()
     dims = [item.value for item in items if isinstance(item, Literal)]
-    return tuple(sorted(int(dim or 0) % rank for dim in dims)) if dims else tuple(range(rank))
+    return tuple(sorted(int(dim or 0) % max(rank, 1) for dim in dims)) if dims else tuple(range(rank))
 
 
 def _one_space(group: Candidate) -> str:

@@ -1,0 +1,311 @@
+"""Sorting: sort, topk, and what is made of them (argsort, median, kthvalue) by formulas.
+
+A tile of rows lies in the scratchpad, padded to a power of two, beside the place that each number came from. Batcher's
+merging network puts it in order: stages of compare-exchange, each over many pairs at once, with loops over strides
+around them. Equal numbers are told apart by their places, so the order is stable; a NaN is larger than any number.
+
+A row that does not fit is sorted block by block, and the blocks are put in order by the same network, in which a pair
+of blocks is merged where a pair of numbers would be exchanged. topk keeps the best so far and goes through the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import TYPE_CHECKING
+
+from simulator.machine import Machine
+from simulator.program import MAX_RANK
+from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, row_major, signature, worst
+from workbench.ir import Mapping, Node, TensorType
+from workbench.mlir.building import UNSIGNED
+from workbench.mlir.importer import element_type
+from workbench.mlir.template import Template, Tensor
+from workbench.ops.schema import plain_arguments
+
+if TYPE_CHECKING:
+    from workbench.ops.registry import Registry
+
+PLACE = "i32"
+"""What places are kept in while sorting: no row has more elements, and vectors hold twice as many as of i64."""
+
+NOWHERE = str(2**31 - 1)
+"""The place of padding: after every other."""
+
+STEPS = 8
+"""Tiles aimed at, so that moving and sorting can overlap."""
+
+
+def power_of_two(at_least: int) -> int:
+    return 1 << max(at_least - 1, 0).bit_length()
+
+
+class Sort(Template):
+    """All of a row, or its first `kept` numbers, in order."""
+
+    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
+        super().__init__(node, inputs, outputs)
+        given = plain_arguments(node)
+        self.shape = inputs[0].shape or (1,)
+        self.axis = int(str(given["dim"])) % len(self.shape)
+        self.length = self.shape[self.axis]
+        self.descending = bool(given.get("descending", given.get("largest")))
+        self.kept = (outputs[0].shape or (1,))[self.axis]
+
+    @property
+    def dtype(self) -> str:
+        return self.inputs[0].type.dtype
+
+    def dims(self) -> dict[str, int]:
+        return {f"d{axis}": extent for axis, extent in enumerate(self.shape)}
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        """Whole rows, or as much of one as fits, a power of two; then rows, innermost dims first."""
+        room = machine.scratchpad_bytes * 7 // 8 // (element_bytes(self.dtype) + 4 + 8)
+        width = power_of_two(self.length)
+        while width > max(room, 2 * self.kept if self.kept < self.length else 2):
+            width //= 2
+        sorted_dim = f"d{self.axis}"
+        tile = dict.fromkeys(self.dims(), 1) | {sorted_dim: min(width, self.length)}
+        rows = max(1, min(room // width, max(math.prod(self.shape) // STEPS, machine.vector_elements(4)) // width))
+        for dim in list(self.dims())[-MAX_RANK:][::-1]:
+            if dim != sorted_dim:
+                tile[dim] = min(self.dims()[dim], max(1, rows))
+                rows //= tile[dim]
+        return tile
+
+    def render(self, mapping: Mapping, machine: Machine) -> str:
+        return _Text(self, [mapping.tile[dim] for dim in self.dims()]).written()
+
+
+class _Text:
+    """The text for tiles of these extents. Rows lie one after the other in the buffers, whatever dim they are of."""
+
+    def __init__(self, sort: Sort, tile: list[int]) -> None:
+        self.sort, self.tile, self.out = sort, tile, Writer()
+        self.axis, self.parts = sort.axis, tile[sort.axis] < sort.length
+        self.width = power_of_two(tile[sort.axis])
+        rows = [extent for axis, extent in enumerate(tile) if axis != self.axis]
+        self.rows, places = math.prod(rows), iter(row_major(rows))
+        self.row_of = [0 if axis == self.axis else next(places) for axis in range(len(tile))]
+        """How many rows one step along each axis is."""
+
+    def written(self) -> str:
+        sort, out = self.sort, self.out
+        with out.block(f"func.func @{sort.kernel}({signature(sort)})"):
+            self.values = out.alloc([self.rows, self.width], sort.dtype, "values")
+            self.places = out.alloc([self.rows, self.width], PLACE, "places")
+            stored = self.width if self.parts and sort.kept == sort.length else sort.kept
+            self.long_width, self.long = stored, out.alloc([self.rows, stored], "i64", "long")
+            starts: list[Index] = [0] * len(self.tile)
+            sizes: list[Index] = list(self.tile)
+            with contextlib.ExitStack() as loops:
+                for axis, step in enumerate(self.tile):
+                    extent = sort.shape[axis]
+                    if axis != self.axis and step < extent:
+                        starts[axis] = start = loops.enter_context(out.loop(0, extent, step))
+                        sizes[axis] = out.least(step, f"{extent} - d0", start) if extent % step else step
+                self._sorted_rows(starts, sizes)
+            out.dealloc([self.values, self.places, self.long])
+            out.line("return")
+        return "\n".join(out.lines) + "\n"
+
+    def _sorted_rows(self, starts: list[Index], sizes: list[Index]) -> None:
+        sort = self.sort
+        if not self.parts:
+            self._take(starts, sizes, 0, sort.length, at=0)
+            self._network(0)
+            self._store(starts, sizes, 0, sort.kept)
+        elif sort.kept < sort.length:
+            self._best(starts, sizes)
+        else:
+            self._blocks(starts, sizes)
+
+    def _best(self, starts: list[Index], sizes: list[Index]) -> None:
+        """The best so far stand first; the rest of the width is filled with more of the row, and all is sorted."""
+        sort, out = self.sort, self.out
+        step = self.width - sort.kept
+        self._pad(0)
+        with out.loop(0, sort.length, step) as start:
+            count = out.least(step, f"{sort.length} - d0", start) if sort.length % step else step
+            self._take(starts, sizes, start, count, at=sort.kept)
+            self._network(0)
+        self._store(starts, sizes, 0, sort.kept)
+
+    def _blocks(self, starts: list[Index], sizes: list[Index]) -> None:
+        """First every tile by itself, which is two blocks in order; then the network of blocks."""
+        out, length = self.out, self.sort.length
+        with out.loop(0, length, self.width) as start:
+            count = out.least(self.width, f"{length} - d0", start) if length % self.width else self.width
+            self._take(starts, sizes, start, count, at=0)
+            self._network(0)
+            self._store(starts, sizes, start, count)
+        block = self.width // 2
+        blocks = -(-length // block)
+        with out.loop(1, power_of_two(blocks).bit_length() - 1) as level:
+            half = self._shifted(1, level)
+            groups = self._op("shrsi", str(power_of_two(blocks) // 2), level)
+            with out.loop(0, self._op("addi", level, "1")) as finer:
+                apart = self._op("shrsi", half, finer)
+                first = out.value(f"arith.cmpi eq, {finer}, {out.index(0)} : index")
+                offset = out.value(f"arith.select {first}, {out.index(0)}, {apart} : index")
+                runs = self._op("maxsi", self._op("subi", self._shifted(1, finer), "1"), "1")
+                with out.loop(0, groups) as group, out.loop(0, runs) as run, out.loop(0, apart) as place:
+                    begun = self._op("addi", self._op("muli", group, self._op("muli", half, "2")), offset)
+                    within = self._op("addi", self._op("muli", run, self._op("muli", apart, "2")), place)
+                    low = self._op("addi", begun, within)
+                    high = self._op("addi", low, apart)
+                    there = out.value(f"arith.cmpi slt, {high}, {out.index(blocks)} : index")
+                    with out.block(f"scf.if {there}"):
+                        self._merged(starts, sizes, low, high, block)
+
+    def _merged(self, starts: list[Index], sizes: list[Index], low: str, high: str, block: int) -> None:
+        """Two blocks, each in order, become two of which no number of the first comes after one of the second."""
+        out, length = self.out, self.sort.length
+        first, second = (self._op("muli", each, str(block)) for each in (low, high))
+        count: Index = out.least(block, f"{length} - d0", second) if length % block else block
+        if length % block:
+            self._pad(block)
+        self._load_back(starts, sizes, first, block, 0)
+        self._load_back(starts, sizes, second, count, block)
+        self._network(self.width.bit_length() - 2)
+        self._store(starts, sizes, first, block)
+        self._store(starts, sizes, second, count, at=block)
+
+    # Parts of the rows
+
+    def _pad(self, start: int) -> None:
+        """Numbers that no other comes after, from a column on."""
+        dtype, descending = self.sort.dtype, self.sort.descending
+        count: list[Index] = [self.rows, self.width - start]
+        ends_with_nan = element_type(dtype) in FLOATS and not descending
+        number = literal(math.nan, dtype) if ends_with_nan else worst(dtype, descending)
+        self.out.fill(self.out.strided(self.values, start, count, [self.width, 1]), number)
+        self.out.fill(self.out.strided(self.places, start, count, [self.width, 1]), NOWHERE)
+
+    def _take(self, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int) -> None:
+        """So many numbers of the rows into the columns from `at` on, padded, with their places."""
+        out = self.out
+        if not isinstance(count, int) or at + count < self.width:
+            self._pad(at if isinstance(count, str) else at + count)
+        source = self._outside(self.sort.inputs[0], starts, sizes, start, count)
+        out.copy(source, self._columns(self.values, self.width, sizes, at, count))
+        target = out.strided(self.places, at, [self.rows, count], [self.width, 1])
+
+        def place(body: Body, names: list[str]) -> list[str]:
+            here = body.place(1, PLACE)
+            return [here if start == 0 else body.op("arith.addi", here, body.cast(str(start), PLACE), type=PLACE)]
+
+        out.each(2, [], [target], place)
+
+    def _load_back(self, starts: list[Index], sizes: list[Index], start: str, count: Index, at: int) -> None:
+        """Part of what is sorted already, from the results."""
+        out, (values, places) = self.out, self.sort.outputs
+        target = self._columns(self.values, self.width, sizes, at, count)
+        out.copy(self._outside(values, starts, sizes, start, count), target)
+        long = self._columns(self.long, self.long_width, sizes, at, count)
+        out.copy(self._outside(places, starts, sizes, start, count), long)
+        self._each_place(self.long, self.long_width, self.places, self.width, at, count, "i64", PLACE)
+
+    def _store(self, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int = 0) -> None:
+        out, (values, places) = self.out, self.sort.outputs
+        source = self._columns(self.values, self.width, sizes, at, count)
+        out.copy(source, self._outside(values, starts, sizes, start, count))
+        self._each_place(self.places, self.width, self.long, self.long_width, at, count, PLACE, "i64")
+        long = self._columns(self.long, self.long_width, sizes, at, count)
+        out.copy(long, self._outside(places, starts, sizes, start, count))
+
+    def _each_place(
+        self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str,
+        new: str,
+    ) -> None:  # fmt: skip
+        """Places of one type as those of another."""
+        out = self.out
+        given = out.strided(source, at, [self.rows, count], [source_width, 1])
+        made = out.strided(target, at, [self.rows, count], [target_width, 1])
+        out.each(2, [given], [made], lambda body, names: [body.converted(names[0], old, new)])
+
+    def _columns(self, buffer: View, width: int, sizes: list[Index], at: int, count: Index) -> View:
+        """Columns of all rows of a tile, with the axes of the tensor."""
+        steps = [1 if axis == self.axis else row * width for axis, row in enumerate(self.row_of)]
+        return self.out.strided(buffer, at, self._with(sizes, count), steps)
+
+    def _outside(self, tensor: Tensor, starts: list[Index], sizes: list[Index], start: Index, count: Index) -> View:
+        strides = list(tensor.type.strides) or [1]
+        return self.out.outside(tensor, self._with(starts, start), self._with(sizes, count), strides)
+
+    def _with(self, values: list[Index], here: Index) -> list[Index]:
+        return [here if axis == self.axis else value for axis, value in enumerate(values)]
+
+    # The network
+
+    def _network(self, first: int) -> None:
+        """Merges runs of 2^first numbers, which are in order, to ever longer ones, until a row is one run."""
+        out, width = self.out, self.width
+        if width == 1:
+            return
+        with out.loop(first, width.bit_length() - 1) as level:
+            half, pair = self._shifted(1, level), self._shifted(2, level)
+            groups = self._op("shrsi", str(width // 2), level)
+            sizes: list[Index] = [self.rows, groups, half]
+            self._exchange(0, half, sizes, [width, pair, 1])
+            with out.loop(1, self._op("addi", level, "1")) as finer:
+                apart = self._op("shrsi", half, finer)
+                twice = self._op("muli", apart, "2")
+                runs = self._op("subi", self._shifted(1, finer), "1")
+                self._exchange(apart, twice, [self.rows, groups, runs, apart], [width, pair, twice, 1])
+
+    def _exchange(self, low: Index, high: Index, sizes: list[Index], strides: list[Index]) -> None:
+        """Of each pair the one that comes first to the lower place."""
+        element = self.values.element
+        views = [
+            self.out.strided(buffer, start, sizes, strides)
+            for buffer in (self.values, self.places)
+            for start in (low, high)
+        ]
+
+        def ordered(body: Body, names: list[str]) -> list[str]:
+            lower, upper, here, there = names
+            later = body.compare("sgt", here, there, PLACE)
+            wrong = body.op(
+                "arith.ori", self._after(body, lower, upper), self._tied(body, lower, upper, later), type="i1"
+            )
+            return [
+                body.select(wrong, upper, lower, element), body.select(wrong, lower, upper, element),
+                body.select(wrong, there, here, PLACE), body.select(wrong, here, there, PLACE),
+            ]  # fmt: skip
+
+        self.out.each(len(sizes), [], views, ordered)
+
+    def _tied(self, body: Body, lower: str, upper: str, later: str) -> str:
+        """Whether the upper one does not come after the lower one and stood before it."""
+        kept = body.op("arith.xori", self._after(body, upper, lower), body.number("true", "i1"), type="i1")
+        return body.op("arith.andi", kept, later, type="i1")
+
+    def _after(self, body: Body, left: str, right: str) -> str:
+        """Whether `left` comes after `right`, whatever their places."""
+        if self.sort.descending:
+            left, right = right, left
+        element = self.values.element
+        if element not in FLOATS:
+            return body.compare("ugt" if self.sort.dtype in UNSIGNED else "sgt", left, right, element)
+        nan = body.op(
+            "arith.andi",
+            body.compare("uno", left, left, element),
+            body.compare("ord", right, right, element),
+            type="i1",
+        )
+        return body.op("arith.ori", body.compare("ogt", left, right, element), nan, type="i1")
+
+    def _op(self, name: str, left: str, right: str) -> str:
+        """Index arithmetic; plain numbers are written as such."""
+        operands = (each if each.startswith("%") else self.out.index(int(each)) for each in (left, right))
+        return self.out.value(f"arith.{name} {', '.join(operands)} : index")
+
+    def _shifted(self, number: int, by: str) -> str:
+        return self._op("shli", str(number), by)
+
+
+def register(registry: Registry) -> None:
+    """Registers the templates of this file."""
+    registry.template("aten.sort.default", "aten.sort.stable", "aten.topk.default")(Sort)
