@@ -41,9 +41,10 @@ from workbench.ops import proven
 from workbench.ops.automatic import class_of
 from workbench.ops.formulas import FORMULAS
 from workbench.ops.formulas.builder import infer
-from workbench.ops.literals import DTYPES, to_arg, to_overload, to_type
+from workbench.ops.literals import to_arg, to_overload, to_type
 from workbench.ops.registry import DEFAULT
 from workbench.stages.lower import lower
+from workbench.torch_types import DTYPES
 
 MACHINES = ("tpu-v3", "edge-8x8")
 MIXED = {torch.float32, torch.int64, torch.bool}

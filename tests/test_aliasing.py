@@ -182,3 +182,17 @@ def test_batch_norm_in_training_keeps_count(name: str):
             torch.testing.assert_close(journey.run(x), theirs(x), rtol=1e-4, atol=1e-4)
     for mine, reference in zip(ours.buffers(), theirs.buffers(), strict=True):
         torch.testing.assert_close(mine, reference)
+
+
+def test_a_call_whose_tensors_lie_on_one_another_is_refused_when_one_is_changed():
+    def function(x, y):
+        x.add_(1)
+        return x + y
+
+    journey = wb.trace(function, torch.randn(4), torch.randn(4), machine="edge-8x8")
+    both = torch.randn(6)
+    with pytest.raises(wb.errors.SharedElements, match=r"changes x in place, and y lies in the same memory"):
+        journey.run(both[:4], both[2:])
+    apart = torch.randn(8)
+    expected = apart[:4] + 1 + apart[4:]
+    assert torch.allclose(journey.run(apart[:4], apart[4:]), expected)

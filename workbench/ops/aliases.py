@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from workbench.errors import InputMismatch
+from workbench.errors import InputMismatch, SharedElements
 from workbench.ir import Alias, AtenGraph, TensorType
 from workbench.ops.literals import to_type
 
@@ -156,3 +156,33 @@ def _view(base: torch.Tensor, kind: TensorType) -> torch.Tensor:
 def _as_recorded(tensor: torch.Tensor, kind: TensorType) -> bool:
     dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
     return not kind.numel or all(extent == 1 or mine == recorded for extent, mine, recorded in dims)
+
+
+def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
+    """Refuses a call in which a tensor that is changed in place lies on another: the graph knows them as two.
+
+    `values` are in the order of `graph.inputs`; memory whose first and last bytes do not cross is not shared.
+    """
+    changed = {mutation.target for mutation in graph.mutations}
+    for place, slot in enumerate(graph.inputs):
+        if slot.value not in changed or not values[place].numel():
+            continue
+        first, last = _reach(values[place])
+        for other, tensor in zip(graph.inputs, values, strict=True):
+            if other is slot or not tensor.numel() or memory_of(tensor) != memory_of(values[place]):
+                continue
+            begin, end = _reach(tensor)
+            if begin < last and first < end:
+                raise SharedElements(
+                    f"{graph.name} changes {slot.path} in place, and {other.path} lies in the same memory. The graph "
+                    f"was captured with tensors apart and would not see the change in both: give one of them as a "
+                    f"copy, `.clone()`, or trace a function that makes both views of one tensor itself."
+                )
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of its memory from a tensor's first element to behind its last."""
+    size = tensor.element_size()
+    first = int(tensor.storage_offset())
+    last = first + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first * size, (last + 1) * size

@@ -30,7 +30,7 @@ from torch.overrides import TorchFunctionMode
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
-from workbench.ops.aliases import returned
+from workbench.ops.aliases import refuse_shared_memory, returned
 from workbench.ops.blame import replaced, user_errors
 from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
@@ -76,7 +76,10 @@ class CapturedProgram:
                     f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
                     f"Shapes and element types are part of the graph: trace again with the new ones."
                 )
-        return [tensor for _, tensor in leaves]
+        tensors = [tensor for _, tensor in leaves]
+        if self.graph.mutations:
+            refuse_shared_memory(self.graph, [*tensors, *self.live()])
+        return tensors
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
