@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils import _pytree as pytree
 
+import workbench as wb
 from simulator.machine import load_machine
 from simulator.program import Opcode
 from simulator.verifier import verify
 from tests.flow import Flow, count, flow, moved
-from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, with_statistics
+from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, resnet18, with_statistics
 from tests.replaying import replayed
 from tests.windows import CASES
 from workbench.stages.capture import capture
@@ -76,6 +77,37 @@ def test_blocks(make: Callable[[], nn.Module], shape: tuple[int, ...]):
     for made in flows(with_statistics(make()), x):
         made.assert_matches_eager(x)
         simulate(made.scheduled, made.machine).invariants()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_floats(dtype: torch.dtype):
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Conv2d(6, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2))
+    x = torch.randn(1, 6, 13, 11).to(dtype)
+    journey = wb.trace(with_statistics(block).to(dtype), x, machine="edge-8x8")
+    assert journey.check(stage="rendered").ok
+    assert journey.check().ok
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int8, torch.uint8])
+def test_largest_whole_numbers(dtype: torch.dtype):
+    """Padding is less than any of them, and bytes above 127 are no negative numbers."""
+    bounds = torch.iinfo(dtype)
+    x = torch.randint(max(bounds.min, -(2**20)), min(bounds.max, 2**20), (1, 2, 9, 7), dtype=dtype)
+    x[0, 0] = bounds.min
+    made = flow(nn.MaxPool2d(3, 2, 1), (x,), machine="edge-8x8")
+    assert torch.equal(made.run(x), F.max_pool2d(x, 3, 2, 1))
+
+
+def test_a_whole_residual_network():
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 224, 224)
+    journey = wb.trace(with_statistics(resnet18()), x, machine="edge-8x8", on_missing="error")
+    assert journey.check().ok
+    convolutions = [kernel for kernel in journey.scheduled.kernels if "conv2d" in kernel.name]
+    assert len(convolutions) < 20  # those of identical blocks are one kernel
+    busy = journey.simulated.by_kernel.systolic_busy.sum()
+    assert 0.95 * journey.simulated.cycles < busy <= journey.simulated.cycles  # an array of 8 x 8 is what it waits for
 
 
 def test_a_block_stores_each_result_once():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import HALF, Builder, Formula, compute
 from workbench.ops.formulas.layout import each, with_batch
@@ -13,13 +15,18 @@ Sizes = int | list[int]
 
 
 def _pool(op: str, dims: int) -> Formula:
-    """A pool over one image is one over a batch of one; averages of 16-bit floats are computed with 32."""
+    """A pool over one image is one over a batch of one.
+
+    Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
+    """
 
     def made(b: Builder, x: Ref, *args: object, **kwargs: object) -> Ref | None:
         if b.rank(x) == dims + 1:
             return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
         if "avg" in op and to_dtype(b.type(x).dtype) in HALF:
             return b(op, compute(b, x), *args, **kwargs)
+        if b.type(x).dtype == "u8":
+            return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
         return None
 
     return made
