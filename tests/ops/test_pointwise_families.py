@@ -78,14 +78,9 @@ def corners(count: int) -> tuple[torch.Tensor, ...]:
     return values[:, None].expand(17, 17).contiguous(), values[None, :].expand(17, 17).contiguous()
 
 
-CLAMPED = ("relu6", "clip", "logit", "clamp_tensor")
-"""Made of `clamp`, `maximum` and `minimum`, which are tested elsewhere."""
-
-
 @pytest.mark.parametrize(("functions", "count"), [(ONE, 1), (TWO, 2)], ids=["one", "two"])
 def test_corner_values(functions: dict[str, Function], count: int):
-    tested = {name: function for name, function in functions.items() if name not in CLAMPED}
-    agrees(lambda *inputs: {name: function(*inputs) for name, function in tested.items()}, *corners(count))
+    agrees(lambda *inputs: {name: function(*inputs) for name, function in functions.items()}, *corners(count))
 
 
 SHAPES = [(1,), (33,), (7, 1), (3, 5, 17), (2, 3, 4, 33)]
