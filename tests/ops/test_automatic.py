@@ -26,6 +26,7 @@ SPECIAL = {
     "aten.sum.dim_IntList": ([[1], True], {}),
     "aten.amax.default": ([[0, 1], False], {}),
     "aten.amin.default": ([[0], False], {}),
+    "aten.convolution.default": ([None, [2, 1], [1, 0], [1, 1], False, [0, 0], 1], {}),
 }
 
 
@@ -45,6 +46,9 @@ def graph_of(op: str) -> AtenGraph:
         inputs[1] = TensorType((6, 4), "f32", (4, 1))
     if op == "aten.bmm.default":
         inputs = [TensorType((2, 4, 6), "f32", (24, 6, 1)), TensorType((2, 6, 4), "f32", (24, 4, 1))]
+    if op == "aten.convolution.default":
+        inputs = [TensorType((1, 2, 5, 5), "f32", (50, 25, 5, 1)), TensorType((3, 2, 3, 2), "f32", (12, 6, 2, 1))]
+        args = args[:2]
     types = {f"x{i}": type_ for i, type_ in enumerate(inputs)}
     recorded = tuple(to_arg(arg) for arg in (*args, *more))
     node = Node("y", op, recorded, {k: to_arg(v) for k, v in kwargs.items()}, ("y",), Origin("y", op))
