@@ -10,7 +10,7 @@ from pathlib import Path
 
 import workbench.journey  # noqa: F401 - hands the shipped operators to the registry
 from workbench.ops import automatic
-from workbench.ops.formulas import FAMILIES, FORMULAS
+from workbench.ops.formulas import FAMILIES, FORMULAS, of_family
 from workbench.ops.listing import handler
 from workbench.ops.registry import DEFAULT
 
@@ -38,7 +38,7 @@ def page() -> str:
     parts += _section("Templates: written by hand", _by_owner(by_route.get("template", ()), "template"))
     parts += _section("Builders: the arithmetic of one node", _by_owner(by_route.get("builder", ()), "builder"))
     found = by_route["automatic"]
-    families = {family.__name__.rpartition(".")[2]: found & set(family.FORMULAS) for family in FAMILIES}
+    families = {family: found & set(of_family(family)) for family in FAMILIES}
     parts += _section("Formulas: made of other ops", families.items())
     kinds = {
         kind: {name for name in found - set(FORMULAS) if automatic.class_of(name) == kind} for kind in automatic.KINDS

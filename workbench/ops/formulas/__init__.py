@@ -6,59 +6,24 @@ result. Types come from running the call on meta tensors, so a formula costs mic
 
 from __future__ import annotations
 
-from workbench.ops.formulas import (
-    activations,
-    arithmetic,
-    attention,
-    creation,
-    einsum,
-    indexing,
-    layout,
-    losses,
-    moving,
-    normalisation,
-    padding,
-    pointwise,
-    pools,
-    products,
-    recurrent,
-    reductions,
-    resampling,
-    scattering,
-    sorting,
-    statistics,
-    training,
-    transposed,
-    windows,
-)
+import importlib
+from typing import cast
+
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
-    activations,
-    arithmetic,
-    attention,
-    creation,
-    einsum,
-    indexing,
-    layout,
-    losses,
-    moving,
-    normalisation,
-    padding,
-    pointwise,
-    pools,
-    products,
-    recurrent,
-    reductions,
-    resampling,
-    scattering,
-    sorting,
-    statistics,
-    training,
-    transposed,
-    windows,
-)
+    "activations", "arithmetic", "attention", "creation", "einsum", "indexing", "layout", "losses", "moving",
+    "normalisation", "padding", "pointwise", "pools", "products", "recurrent", "reductions", "resampling", "scattering",
+    "sorting", "statistics", "training", "transposed", "windows",
+)  # fmt: skip
+"""Modules of this package that have a table `FORMULAS`."""
+
+
+def of_family(family: str) -> dict[str, Formula]:
+    """The formulas of one module."""
+    return cast("dict[str, Formula]", importlib.import_module(f"{__name__}.{family}").FORMULAS)
+
 
 FORMULAS: dict[str, Formula] = {
-    overload: formula for family in FAMILIES for overload, formula in family.FORMULAS.items()
+    overload: formula for family in FAMILIES for overload, formula in of_family(family).items()
 }
