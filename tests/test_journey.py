@@ -8,7 +8,7 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import MLP, PROGRAMS
-from workbench.errors import BadOption, HostRoute, InputMismatch, NotYet
+from workbench.errors import BadOption, InputMismatch, NotYet
 from workbench.views.timeline import EVENT_COLUMNS
 
 SMALL = (
@@ -315,6 +315,5 @@ def test_every_mistake_is_a_workbench_error_that_says_what_was_given(asked, word
 
 def test_results_nobody_reads_may_be_empty():
     """Batch norm in eval mode also gives two tensors without elements, which nothing uses."""
-    with pytest.warns(HostRoute):
-        journey = wb.trace(torch.nn.BatchNorm2d(3).eval(), torch.randn(2, 3, 5, 7))
+    journey = wb.trace(torch.nn.BatchNorm2d(3).eval(), torch.randn(2, 3, 5, 7), on_missing="error")
     assert journey.check(torch.randn(2, 3, 5, 7)).ok

@@ -69,11 +69,15 @@ VIOLATIONS = {
     "lie in DRAM": (kernel("", "%n: memref<4xf32, 1>"), 1),
     "of an argument are numbers": (kernel("", "%n: memref<4xf32, strided<[?]>>"), 1),
     "kernel returns nothing": ("func.func @k() -> index {\n%c = arith.constant 0 : index\nreturn %c : index\n}", 1),
-    "cannot stand in a linalg body": (
+    "is neither a gather nor a scatter": (
         kernel(ALLOC + "%n = arith.constant 0 : index\n"
                "linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = "
                "[\"parallel\", \"parallel\"]} outs(%t : memref<4x8xf32, 1>) {^bb0(%o: f32):\n"
-               "%v = memref.load %x[%n, %n] : memref<4x8xf32>\nlinalg.yield %v : f32 }"), 5),
+               "%v = memref.load %x[%n, %n] : memref<4x8xf32>\nlinalg.yield %v : f32 }"), 4),
+    "cannot stand in a linalg body": (
+        kernel(ALLOC + "linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = "
+               "[\"parallel\", \"parallel\"]} outs(%t : memref<4x8xf32, 1>) {^bb0(%o: f32):\n"
+               "%c = arith.constant true\nscf.if %c { }\nlinalg.yield %o : f32 }"), 5),
 }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for arguments in (
         ["aten::hardswish"],
         ["aten::threshold", "--builder"],
-        ["aten::flip"],
+        ["aten::flip", "--force"],
         ["fresh::gated", "--schema", "(Tensor x, Tensor gate, *, float alpha=0.25) -> Tensor"],
     ):
         assert cli.main(["new-op", *arguments, "--out", str(folder)]) == cli.OK
@@ -156,12 +156,12 @@ def test_who_has_the_op_is_told_and_a_registered_kernel_is_not_replaced_unasked(
 
 def test_the_error_about_missing_routes_shows_the_same_lines(tmp_path: Path):
     with pytest.raises(MissingRoutes) as caught:
-        _ = wb.trace(lambda x: torch.ops.aten.flip(x, (0,)), torch.randn(3, 4), on_missing="error").lowered
-    shown = stub(facts_of("aten.flip.default"))
+        _ = wb.trace(lambda x: torch.ops.aten.renorm(x, 2, 0, 1), torch.randn(3, 4), on_missing="error").lowered
+    shown = stub(facts_of("aten.renorm.default"))
     assert "\n".join(f"    {line}".rstrip() for line in shown.splitlines()) in str(caught.value)
-    made = new_op("aten::flip", way="builder", folder=tmp_path).paths[0].read_text()
+    made = new_op("aten::renorm", way="builder", folder=tmp_path).paths[0].read_text()
     body = shown[shown.index("# fill in") : shown.index("raise")]
-    assert body in made and 'builder(*OVERLOADS, dialect="math", kind="opaque")(flip)' in made
+    assert body in made and 'builder(*OVERLOADS, dialect="math", kind="opaque")(renorm)' in made
 
 
 def test_facts_come_from_calling_the_op():
