@@ -136,3 +136,17 @@ def test_a_timeline_on_which_nothing_runs_says_so_in_words_and_pictures():
     assert simulated.cycles == 0
     assert NOTHING in simulated.text() and NOTHING in simulated.html()
     assert NOTHING in [text.get_text() for text in simulated.plot().texts]
+
+
+def test_a_large_graph_with_parts_put_together_in_place_is_drawn():
+    """A concatenation has no kernel, and among many nodes no box: arrows run from what makes its parts."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for _ in range(60):
+            x = torch.tanh(x @ w)
+        both = torch.cat([x, x + 1], 1)
+        return both @ both.T
+
+    journey = wb.trace(function, torch.randn(4, 4), torch.randn(4, 4), machine="edge-8x8")
+    last = journey.lowered.record.kernels[-1].name
+    assert f'data-name="{last}"' in journey.lowered.html()

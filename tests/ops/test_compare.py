@@ -96,3 +96,16 @@ def test_the_outputs_frame_has_a_row_an_output():
     assert list(frame["output"]) == ["y"]
     assert list(frame["mismatches"]) == [2]
     assert list(frame["ok"]) == [False]
+
+
+def test_both_parts_of_a_complex_number_count():
+    expected = torch.complex(torch.ones(3), torch.ones(3))
+    (same,) = compare([Pair("z", expected.clone(), expected, to_type(expected))])
+    (other,) = compare([Pair("z", expected.conj(), expected, to_type(expected))])
+    assert same.ok and other.mismatches == 3 and other.max_abs == 2.0
+
+
+def test_the_same_nan_is_no_distance_at_all():
+    values = torch.tensor([1.0, torch.nan, torch.inf])
+    (found,) = compare([Pair("y", values.clone(), values, to_type(values))])
+    assert found.ok and found.max_rel == 0.0

@@ -17,7 +17,9 @@ import torch
 from workbench.ir import TensorType
 from workbench.torch_types import dtype_name
 
-TOLERANCES: Final[Mapping[str, float]] = MappingProxyType({"f64": 1e-7, "f32": 1e-4, "f16": 1e-2, "bf16": 3e-2})
+TOLERANCES: Final[Mapping[str, float]] = MappingProxyType(
+    {"f64": 1e-7, "f32": 1e-4, "f16": 1e-2, "bf16": 3e-2, "c64": 1e-4, "c128": 1e-7}
+)
 """Default rtol and atol by the result's element type; every other type must agree exactly."""
 
 
@@ -80,13 +82,13 @@ def _compare(pair: Pair, rtol: float | None, atol: float | None) -> OutputCheck:
         return OutputCheck(
             pair.name, str(pair.type), elements, elements, math.inf, math.inf, relative, absolute, None, problem
         )
-    got, expected = (tensor.detach().cpu().to(torch.float64) for tensor in (pair.got, pair.expected))
+    got, expected = (_numbers(tensor) for tensor in (pair.got, pair.expected))
     same = (got == expected) | (got.isnan() & expected.isnan())
     distance = torch.where(same, 0.0, (got - expected).abs())
     distance = torch.where(distance.isnan(), math.inf, distance)
     bad = ~same & ~(distance <= absolute + relative * expected.abs())
     bad |= ~same & ~(got.isfinite() & expected.isfinite())
-    nonzero = distance[expected != 0] / expected[expected != 0].abs()
+    nonzero = torch.where(same, 0.0, distance / expected.abs())[expected != 0]
     nonzero = torch.where(nonzero.isnan(), math.inf, nonzero)
     return OutputCheck(
         name=pair.name,
@@ -99,6 +101,12 @@ def _compare(pair: Pair, rtol: float | None, atol: float | None) -> OutputCheck:
         atol=absolute,
         first_bad=_first(pair.name, bad, got, expected),
     )
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in 64 bits; of a complex number both parts, along one more axis."""
+    tensor = tensor.detach().cpu()
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)
 
 
 def _difference_of_type(pair: Pair) -> str:

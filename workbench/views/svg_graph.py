@@ -99,15 +99,22 @@ def lowered_svg(lowered: KernelGraph) -> str:
     box = {name: item.kernel or name for name, item in items.items()}
     owner = {value: box[name] for name, item in items.items() for value in item.node.results}
     _add_inputs(picture, lowered.captured, owner)
-    if closed:  # arrows run through views, which have no box
-        bases = {view.value: view.base for view in lowered.views}
-        owner = {value: owner.get(bases.get(value, value), "") for value in owner}
+    maker = {value: item.node for item in items.values() for value in item.node.results}
+
+    def behind(value: str) -> list[str]:
+        """The boxes a value comes from: arrows run through views and what is put together in place, which have none."""
+        if owner.get(value) in picture.shapes:
+            return [owner[value]]
+        operands = maker[value].operands if value in maker else ()
+        return list(dict.fromkeys(source for operand in operands for source in behind(operand)))
+
     for name, item in items.items():
         for value in item.node.operands if box[name] in picture.shapes else ():
-            if owner.get(value, box[name]) not in ("", box[name]):
-                picture.edges[owner[value], box[name]] = f"{value}: {lowered.types[value]}"
+            for source in behind(value):
+                if source != box[name]:
+                    picture.edges[source, box[name]] = f"{value}: {lowered.types[value]}"
     _refusals(picture, lowered.fusions, box)
-    _add_results(picture, lowered.captured, owner)
+    _add_results(picture, lowered.captured, {value: sources[0] for value in owner if (sources := behind(value))})
     return _drawn(picture, f"kernels of {lowered.captured.name}")
 
 
