@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import workbench as wb
 from simulator.machine import load_machine
 from simulator.program import Opcode
 from tests.flow import Flow, count, flow
@@ -280,3 +281,11 @@ def test_what_a_body_widens_is_charged_as_wide():
     (plain,), (widened,) = (flow(op, [x, x]).scheduled.kernels for op in (torch.add, lambda x, y: torch.sigmoid(x) + y))
     assert max(op.computed_bytes for op in plain.program.ops) == 2
     assert max(op.computed_bytes for op in widened.program.ops) == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_root_mean_square_of_halves_is_kept_from_zero_by_the_wide_types_epsilon(dtype: torch.dtype):
+    x = torch.tensor([[0.05], [-0.03]], dtype=dtype)
+    journey = wb.trace(lambda x: F.rms_norm(x, (1,)), x, machine="edge-8x8", on_missing="error")
+    assert torch.equal(journey.run(x), F.rms_norm(x, (1,)))
+    assert torch.equal(journey.run(x), torch.tensor([[1.0], [-1.0]], dtype=dtype))

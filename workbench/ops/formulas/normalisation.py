@@ -47,8 +47,8 @@ def layer_norm(
 
 
 def rms_norm(b: Builder, x: Ref, shape: list[int], weight: Ref | None = None, eps: float | None = None) -> Ref:
-    epsilon = torch.finfo(to_dtype(b.type(x).dtype)).eps if eps is None else eps
     x, dims = compute(b, x), list(range(b.rank(x) - len(shape), b.rank(x)))
+    epsilon = torch.finfo(to_dtype(b.type(x).dtype)).eps if eps is None else eps  # of what it computes in
     power = mean(b, b("aten.mul.Tensor", x, x), dims, True)
     scaled = b("aten.mul.Tensor", x, b("aten.rsqrt.default", b("aten.add.Tensor", power, epsilon)))
     return _affine(b, scaled, weight, None)
