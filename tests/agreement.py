@@ -9,8 +9,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 import workbench as wb
+from simulator.trace import Trace
 from simulator.verifier import verify
-from tests.flow import flow
+from tests.flow import Flow, flow
 from tests.replaying import replayed
 from workbench.stages.simulate import simulate
 
@@ -29,16 +30,21 @@ def agrees(function: Callable[..., Any], *inputs: Any, machine: str = "edge-8x8"
 
 def replays(function: Callable[..., Any], *inputs: torch.Tensor, machine: str = "edge-8x8") -> None:
     """The events of the trace, in their order, compute what PyTorch does; and they keep the simulator's rules."""
-    made = flow(function, inputs, machine=machine)
+    in_trace_order(flow(function, inputs, machine=machine), inputs, 1e-5)
+
+
+def in_trace_order(made: Flow, inputs: Sequence[torch.Tensor], tolerance: float) -> Trace:
+    """The same of a program that is made already, on these inputs; the trace."""
     for kernel in made.scheduled.kernels:
         verify(kernel.program)
     trace = simulate(made.scheduled, made.machine)
     trace.invariants()
     with torch.no_grad():
-        expected = pytree.tree_leaves(function(*inputs))
+        expected = pytree.tree_leaves(made.function(*inputs))
     values = [*made.captured.flatten(inputs), *made.captured.live()]
     for ours, theirs in zip(replayed(made, trace, values), expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, equal_nan=True)
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return trace
 
 
 def together(functions: Sequence[Callable[..., torch.Tensor]]) -> Callable[..., tuple[torch.Tensor, ...]]:

@@ -11,10 +11,9 @@ import torch.nn.functional as F
 
 import workbench as wb
 from simulator.program import Opcode
-from simulator.verifier import verify
+from tests.agreement import in_trace_order
 from tests.flow import flow
-from tests.replaying import replayed
-from tests.test_indexed import Maker, floats, ints
+from tests.test_indexed import Maker, drawn, floats, ints
 from workbench.errors import IndexOutOfRange
 from workbench.stages.simulate import simulate
 
@@ -92,24 +91,15 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
 }
 
 
-def inputs(name: str, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    torch.manual_seed(seed)
-    return tuple(make() for make in CASES[name][1])
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_natively_and_in_trace_order(name: str):
-    function, fresh = CASES[name][0], inputs(name, 7)
+    function, makers = CASES[name]
+    fresh = drawn(makers, 7)
     for machine in ("tpu-v3", "edge-8x8"):
-        made = flow(function, inputs(name), machine=machine)
+        made = flow(function, drawn(makers), machine=machine)
         assert {node.route for node in made.lowered.nodes} <= {"template", "builder", "automatic", "view"}
         made.assert_matches_eager(*fresh)
-    for kernel in made.scheduled.kernels:
-        verify(kernel.program)
-    trace = simulate(made.scheduled, made.machine)
-    trace.invariants()
-    (ours,) = replayed(made, trace, [*made.captured.flatten(fresh), *made.captured.live()])
-    torch.testing.assert_close(ours, function(*fresh), rtol=1e-4, atol=1e-4, check_stride=False)
+    in_trace_order(made, fresh, 1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -123,7 +113,7 @@ def test_sums_of_16_bits_are_within_what_rounding_each_costs(dtype: torch.dtype)
 
 def test_rows_that_are_added_are_read_and_written_and_come_one_tile_after_the_other():
     """Two tiles of rows may hit the same row: the second waits for the first."""
-    made = flow(*(CASES["many"][0], inputs("many")), machine="edge-8x8")
+    made = flow(*(CASES["many"][0], drawn(CASES["many"][1])), machine="edge-8x8")
     trace = simulate(made.scheduled, made.machine)
     rows, row = 300, 130 * 4
     assert trace.counters["dram_write_bytes"] == 200 * row + rows * row

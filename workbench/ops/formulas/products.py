@@ -55,10 +55,7 @@ def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
 
 
 def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    return _plus(b, c, product(b, x, y), beta, alpha)
-
-
-def baddbmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
+    """Of two matrices, or of a batch of pairs."""
     return _plus(b, c, product(b, x, y), beta, alpha)
 
 
@@ -121,7 +118,7 @@ FORMULAS: dict[str, Formula] = {
     "aten._int_mm.default": int_mm,
     "aten.linear.default": linear,
     "aten.addmm.default": addmm,
-    "aten.baddbmm.default": baddbmm,
+    "aten.baddbmm.default": addmm,
     "aten.matmul.default": matmul,
     "aten.mv.default": mv,
     "aten.dot.default": mv,
