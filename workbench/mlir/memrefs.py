@@ -39,6 +39,8 @@ def subview(
     steps = steps or [1] * len(sizes)
     place: int | None = None if start == DYNAMIC_STRIDE else start
     for offset, stride in zip(offsets, strides, strict=True):
+        if stride == 0:  # of an expanded tensor: wherever along it, the first element is the same
+            continue
         static = place is not None and isinstance(offset, int) and stride != DYNAMIC_STRIDE
         place = place + offset * stride if static else None  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
     kept = [axis for axis in range(len(sizes)) if axis not in dropped]
