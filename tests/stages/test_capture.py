@@ -23,7 +23,7 @@ MODES = ("dynamo", "export")
 
 def run(captured: CapturedProgram, inputs: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
     """What the record computes for a call, in the function's own containers."""
-    return captured.rebuild(execute(captured.graph, [*captured.flatten(inputs, kwargs), *captured.live()]).outputs)
+    return captured.rebuild(execute(captured.graph, captured.values(inputs, kwargs)).outputs)
 
 
 def both(fn: Any, *inputs: object, **kwargs: object) -> AtenGraph:
@@ -225,7 +225,7 @@ def test_inputs_may_be_nested_and_one_tensor_given_twice_stays_two_inputs() -> N
     call = ((torch.zeros(3), torch.ones(3)), {"bias": bias, "unused": x}, last)
     torch.testing.assert_close(run(captured, call, {"flag": True}), bias + last - 1)
     with pytest.raises(errors.InputMismatch, match="trace again"):
-        captured.flatten(call, {"flag": False})
+        captured.values(call, {"flag": False})
 
 
 def test_keyword_arguments_come_last_and_are_named() -> None:
@@ -392,8 +392,8 @@ def test_an_unknown_way_to_capture_is_refused() -> None:
 def test_a_call_unlike_the_captured_one_is_refused() -> None:
     captured = capture(lambda x: x + 1, (torch.ones(2),))
     with pytest.raises(errors.InputMismatch, match="input x was captured as 2xf32, and was given as 3xf32"):
-        captured.flatten((torch.ones(3),))
+        captured.values((torch.ones(3),))
     with pytest.raises(errors.InputMismatch, match="given as 2xi64"):
-        captured.flatten((torch.ones(2, dtype=torch.int64),))
+        captured.values((torch.ones(2, dtype=torch.int64),))
     with pytest.raises(InputCountMismatch, match="takes 1 tensors"):
         execute(captured.graph, [])

@@ -59,15 +59,14 @@ class CapturedProgram:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
         return [read() for read in self._sources]
 
-    def flatten(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
-        """The tensors of a call, in the order of `graph.inputs`; refuses a call unlike the captured one."""
+    def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call and those that are held, in the order of `graph.inputs`.
+
+        Refuses a call unlike the captured one.
+        """
         tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
-            raise errors.InputMismatch(
-                f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
-                f"{call_form(tree)} (a dot is a tensor). How many there are, and numbers and flags, are part of the "
-                f"graph: trace again to change them."
-            )
+            raise self._another_call(tree, inputs, kwargs or {})
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
             expected = self.graph.types[slot.value]
             given = to_type(tensor)
@@ -76,10 +75,28 @@ class CapturedProgram:
                     f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
                     f"Shapes and element types are part of the graph: trace again with the new ones."
                 )
-        tensors = [tensor for _, tensor in leaves]
+        values = [*(tensor for _, tensor in leaves), *self.live()]
         if self.graph.mutations:
-            refuse_shared_memory(self.graph, [*tensors, *self.live()])
-        return tensors
+            refuse_shared_memory(self.graph, values)
+        return values
+
+    def _another_call(
+        self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]
+    ) -> errors.InputMismatch:
+        """Says which inputs there are to be, and what was given instead."""
+        taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
+        if not inputs and not kwargs:
+            count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
+            return errors.InputMismatch(
+                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), called as "
+                f"{call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check takes the "
+                f"traced ones by itself; a run may change its inputs in place."
+            )
+        return errors.InputMismatch(
+            f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
+            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). How many there are, and "
+            f"numbers and flags, are part of the graph: trace again to change them."
+        )
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
