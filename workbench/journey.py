@@ -406,7 +406,8 @@ def trace(
     made = Stages.of(request)
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
-    if told := ops.host.warning_text(journey.lowered.record):
+    breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
+    for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=2)
     return journey
 

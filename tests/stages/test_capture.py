@@ -81,11 +81,6 @@ def test_the_innermost_frame_of_the_users_own_code_is_named() -> None:
     assert [node.origin.line for node in graph.nodes] == [line, line + 2]
 
 
-def test_a_module_of_torch_alone_has_no_line_of_the_users() -> None:
-    graph = both(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4))
-    assert [(node.origin.file, node.origin.module) for node in graph.nodes] == [(None, "0"), (None, "1")]
-
-
 class Stateful(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -382,6 +377,50 @@ def test_collecting_results_in_a_list_outside_is_refused(mode: str) -> None:
 
     with pytest.raises(errors.HiddenState, match=r"collected\[0\]"):
         capture(fn, (torch.ones(2),), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("module", "path"),
+    [(nn.Linear(4, 3), ""), (nn.Sequential(nn.Linear(4, 3), nn.Tanh()), "1"), (nn.LSTM(4, 3), "")],
+)
+def test_what_only_pytorchs_own_modules_call_has_the_line_of_the_trace(mode: str, module: nn.Module, path: str) -> None:
+    program = capture(module, (torch.randn(2, 4),), mode=mode)
+    line = inspect.getsourcelines(test_what_only_pytorchs_own_modules_call_has_the_line_of_the_trace)[1] + 6
+    assert {node.origin.place for node in program.graph.nodes} == {f"{__file__}:{line}"}
+    assert program.graph.nodes[-1].origin.module == path
+    assert {slot.kind for slot in program.graph.inputs} == {"user", "parameter"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("take", "call"),
+    [
+        (lambda loss, x: torch.autograd.grad(loss, x), r"torch\.autograd\.grad"),
+        (lambda loss, x: loss.backward(), r"torch\.autograd\.backward|Tensor\.backward"),
+        (lambda loss, x: torch.func.grad(torch.sum)(x), "torch.func"),
+    ],
+)
+def test_gradients_taken_inside_are_refused(mode: str, take: Any, call: str) -> None:
+    def fn(x: torch.Tensor) -> object:
+        with torch.enable_grad():
+            return take((x * x).sum(), x)
+
+    with pytest.raises(errors.GradientsInside, match=rf"fn takes gradients inside \(({call}).* outside"):
+        capture(fn, (torch.randn(3, requires_grad=True),), mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), r"was given no inputs.* 2 tensors \(x: 2xf32, y\['a'\]: 3xi64\), called as \(·, \{'a': ·\}\)"),
+        ((torch.ones(2),), r"was given \(·\) \(a dot is a tensor; they are x: 2xf32, y\['a'\]: 3xi64\)"),
+    ],
+)
+def test_inputs_that_are_missing_are_named(given: tuple[object, ...], told: str) -> None:
+    captured = capture(lambda x, y: (x + 1, y["a"] * 2), (torch.ones(2), {"a": torch.arange(3)}))
+    with pytest.raises(errors.InputMismatch, match=told):
+        captured.values(given)
 
 
 def test_an_unknown_way_to_capture_is_refused() -> None:
