@@ -403,6 +403,16 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.stalls(self.record))
 
     @property
+    def memory(self) -> pd.DataFrame:
+        """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes."""
+        return views.frame.frame(views.timeline.memory(self.record))
+
+    @property
+    def bandwidth(self) -> pd.DataFrame:
+        """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
+        return views.frame.frame(views.timeline.bandwidth(self.record))
+
+    @property
     def waterfall(self) -> pd.DataFrame:
         """Where the makespan went along the critical path; the cycles add up to it."""
         return views.frame.frame(views.timeline.waterfall(self.record))
