@@ -28,7 +28,6 @@ from queue import SimpleQueue
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
@@ -162,6 +161,8 @@ def _overloads(name: str) -> list[str]:
 
 def sample_calls(samples: int) -> Iterator[AtenGraph]:
     """The calls below PyTorch's own samples of its operators."""
+    from torch.testing._internal.common_methods_invocations import op_db  # takes seconds, and plain calls need none
+
     for number, info in enumerate(op_db, 1):
         sys.stderr.write(f"{number} of {len(op_db)}: {info.name}\n" if number % 100 == 0 else "")
         for dtype in DTYPES.values():
