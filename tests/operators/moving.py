@@ -84,6 +84,6 @@ OPERATORS: dict[str, Operator] = {
     "upsample bilinear": Operator(
         lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
         SEEN,
-        hosted=(torch.uint8,),  # PyTorch rounds weights and sums as the processor's instructions and the layout have it
+        hosted=(torch.uint8,),  # computed by PyTorch with weights in fixed point
     ),
 }
