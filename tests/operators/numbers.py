@@ -45,11 +45,11 @@ def _bits(truths: list[T]) -> T:
 
 
 def _cast(x: T) -> tuple[T, ...]:
-    """To each type and on to f32, with a weight that tells which one is wrong; and to two types for good."""
+    """To each whole type and on to f32, with a weight that tells which is wrong; to both halves, and one more."""
     made = x.to(SINGLE)
-    for weight, to in enumerate(OTHERS, 2):
+    for weight, to in enumerate(OTHERS[2:], 2):
         made = made + x.to(to).to(SINGLE) * weight
-    return made, *(x.to(to) for to in OTHERS[x.dim() :: 4])
+    return made, x.to(torch.float16), x.to(torch.bfloat16), x.to(OTHERS[2 + x.dim()])
 
 
 OPERATORS: dict[str, Operator] = {
