@@ -54,7 +54,7 @@ def in_trace_order(journey: wb.Journey, function: Any, inputs: Sequence[torch.Te
     trace.invariants()
     program = journey.captured.program
     made = Flow(function, program, journey.lowered.record, journey.rendered.record, journey.machine, scheduled)
-    found = replayed(made, trace, [*program.flatten(inputs, None), *program.live()])
+    found = replayed(made, trace, program.values(inputs))
     native = pytree.tree_leaves(journey.run(*inputs))
     return [
         f"result {place}, {dtype_name(mine.dtype)} of {tuple(mine.shape)}, is another one"
