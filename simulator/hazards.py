@@ -382,7 +382,7 @@ class Order:
                 last[unit] = index
                 in_order.setdefault(unit, []).append(index)
             self._before.append(edges)
-        self._chains = [_Chain(members, self._before) for members in in_order.values()]
+        self.chains = [_Chain(members, self._before) for members in in_order.values()]
 
     def holds(self, earlier: int, later: int, grade: Grade) -> bool:
         """Whether `later` waits for `earlier` at least as firmly as `grade`.
@@ -390,7 +390,7 @@ class Order:
         Most often it does by way of a unit in order, which is told from what is known of that unit. Otherwise it walks
         backward from `later`, nearest edges first and never past `earlier`: most of the rest are neighbours.
         """
-        if any(chain.orders(earlier, later, grade) for chain in self._chains):
+        if any(chain.orders(earlier, later, grade) for chain in self.chains):
             return True
         seen = set[tuple[int, Grade]]()
         ahead = deque([(later, Grade.FOLLOW)])  # the empty path: what comes before it decides
