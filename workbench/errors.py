@@ -182,21 +182,44 @@ class NoTensorWork(WorkbenchError):
 class GraphBreak(WorkbenchError):
     """The function cannot be captured as one graph, and not as several either."""
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, place: str = "") -> None:
+        where = f", at {place}" if place else ""
         super().__init__(
-            f"{name} cannot be captured as one graph: {reason}. With capture='dynamo' it becomes several, with Python "
-            f"between them, if it computes something that can be captured, on tensors that hold numbers. Otherwise "
-            f"keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+            f"{name} cannot be captured as one graph: {reason}{where}. With capture='dynamo' it becomes several, with "
+            f"Python between them, if it computes something that can be captured, on tensors that hold numbers. "
+            f"Otherwise keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
         )
-        self.reason = reason
+        self.reason, self.place = reason, place
 
 
 class CaptureFailed(WorkbenchError):
     """The function raised while it was being captured."""
 
 
+class GradientsInside(WorkbenchError):
+    """The function takes gradients itself."""
+
+    def __init__(self, name: str, call: str, place: str) -> None:
+        where = f", at {place}" if place else ""
+        super().__init__(
+            f"{name} takes gradients inside ({call}{where}), and what is traced is a forward pass, in which nothing "
+            f"has any. Return what would be differentiated, and take gradients of PyTorch's own result outside; or "
+            f"write the derivative out as operations on tensors"
+        )
+
+
 class ReshapedInput(WorkbenchError):
     """The function gives a tensor from outside another shape or other memory in place."""
+
+    @staticmethod
+    def by(name: str, call: str, place: str, what: str = "an input") -> ReshapedInput:
+        """By a call like `t_`, where it is known."""
+        by = f", by {call}" if call else ""
+        where = f" at {place}" if place else ""
+        return ReshapedInput(
+            f"{name} gives {what} another shape or other memory in place{by}{where}. The tensors of a graph keep their "
+            f"shape: use what returns a new one, as x.t() for x.t_()"
+        )
 
 
 class SharedElements(WorkbenchError):
