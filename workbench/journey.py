@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from workbench.mlir.runtime import NativeProgram
     from workbench.mlir.user_mapping import UserMapping
     from workbench.mlir.user_passes import UserPasses
+    from workbench.ops.captured import CapturedProgram
     from workbench.ops.choices import UserFusion
     from workbench.ops.compare import Pair
     from workbench.ops.registry import Registrations
-    from workbench.stages.capture import CapturedProgram
     from workbench.views.selection import Selection
 
 T = TypeVar("T")
