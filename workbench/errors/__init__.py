@@ -68,6 +68,7 @@ from workbench.errors.scheduling import PassError as PassError
 from workbench.errors.scheduling import Problem as Problem
 from workbench.errors.scheduling import ScheduledFormError as ScheduledFormError
 from workbench.errors.scheduling import ScheduleScriptError as ScheduleScriptError
+from workbench.errors.scheduling import TooManyInstructions as TooManyInstructions
 from workbench.errors.templates import TemplateBoundsError as TemplateBoundsError
 from workbench.errors.templates import TemplateHookUnused as TemplateHookUnused
 from workbench.errors.templates import TemplateMlirError as TemplateMlirError

@@ -100,3 +100,20 @@ class NotAffine(WorkbenchError):
             f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
         )
         self.kernel, self.line = kernel, line
+
+
+class TooManyInstructions(WorkbenchError):
+    """A kernel's program would be so long that nobody could wait for it: told before it is made."""
+
+    def __init__(
+        self, kernel: str, count: int, most: int, op: str, runs: int, rounds: tuple[int, ...], scratchpad: int,
+        variable: str,
+    ) -> None:  # fmt: skip
+        self.kernel, self.count, self.most = kernel, count, most
+        loops = f", in loops of {' x '.join(f'{each:,}' for each in rounds)} rounds" if rounds else ""
+        super().__init__(
+            f"{kernel!r} would be a program of {count:,} instructions or more; programs up to {most:,} are read off. "
+            f"Most of it is {op}, which would run {runs:,} times{loops}: so small are the tiles, with a scratchpad of "
+            f"{scratchpad:,} bytes. Larger tiles in mapping=, a machine with a larger scratchpad, or smaller tensors "
+            f"make it shorter. {variable} sets another limit; a million instructions take a minute or two, and GBs"
+        )
