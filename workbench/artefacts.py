@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from simulator import Machine
-    from workbench.stages.capture import CapturedProgram
+    from workbench.ops.captured import CapturedProgram
     from workbench.views.gantt import Gantt
     from workbench.views.kernels import Selected
     from workbench.views.selection import Selection
