@@ -2,7 +2,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Reading the tile program off the scheduled form.
 
-Every linalg op of every iteration becomes one instruction, and so does every innermost loop of unstaged accesses.
+Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
+and every innermost loop of unstaged accesses is one.
 What an instruction costs and waits for follows from its operands and its body alone; no name of an ATen op is
 looked at.
 """
@@ -41,6 +42,7 @@ from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, r
 from workbench.mlir.indexed import IndexedOp, shift
 from workbench.mlir.instructions import Description, class_counts, describe, lane_of, widest_number
 from workbench.mlir.origins import origins_of
+from workbench.mlir.sharing import shared
 
 
 def extract(
@@ -242,19 +244,23 @@ class _Extractor(Evaluator):
             accumulates, origins = False, tuple(sorted({*origins, *zeroed.description.origins}))
             operands = (*operands[:-1], replace(operands[-1], access=Access.WRITE))
         self._flush(operands)
-        self._add(
-            Instruction(
-                opcode=opcode,
-                op=number,
-                iteration=iteration,
-                operands=operands,
-                extent=extent,
-                reduction=reduction if vector else 0,
-                lane=self._lane(extent, reduction, operands, number) if vector else -1,
-                accumulates=accumulates,
-                origins=origins,
-            )
+        instruction = Instruction(
+            opcode=opcode,
+            op=number,
+            iteration=iteration,
+            operands=operands,
+            extent=extent,
+            reduction=reduction if vector else 0,
+            lane=self._lane(extent, reduction, operands, number) if vector else -1,
+            accumulates=accumulates,
+            origins=origins,
         )
+        if opcode != Opcode.MATMUL:
+            self._add(instruction)
+            return
+        for part, size in shared(description, boxes, extent, self.machine):
+            cut = tuple(box.operand(whole.access) for box, whole in zip(part, operands, strict=True))
+            self._add(replace(instruction, operands=cut, extent=size))
 
     def _lane(self, extent: tuple[int, ...], reduction: int, operands: Sequence[Operand], op: int) -> int:
         """The dim of a vector pass that is spread over the lanes."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from simulator.machine import Machine
 from simulator.program import MAX_RANK
-from simulator.systolic import SINGLE_PASS_BYTES
+from simulator.systolic import SINGLE_PASS_BYTES, shares
 from workbench.ir import Mapping
 from workbench.mlir.payload import Payload, PayloadOp
 
@@ -266,14 +266,16 @@ def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], step
     def kind(letters: str) -> list[str]:
         return [dim for dim, each in payload.kinds.items() if each in letters]
 
-    rows = math.prod(tile[dim] for dim in kind("m"))
-    columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "nk")
+    batch, rows, columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "bmnk")
+    group, parts = shares(batch, rows, columns, machine)
+    batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
     passes = math.ceil(columns / machine.systolic_columns) * math.ceil(depth / machine.systolic_rows)
-    passes *= math.prod(tile[dim] for dim in kind("bw"))
+    passes *= batch * math.prod(tile[dim] for dim in kind("w"))
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     fill = machine.systolic_rows + machine.systolic_columns
     streamed = passes * max(rows, machine.systolic_rows) * _products(payload, machine)
-    return (math.prod(steps.values()) * streamed + chains * fill) / min(machine.systolic_arrays, chains)
+    free = max(1, machine.systolic_arrays // len(parts))  # other chains take the arrays that this one leaves
+    return (math.prod(steps.values()) * streamed + chains * fill) / min(free, chains)
 
 
 def _products(payload: Payload, machine: Machine) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch_mlir import ir
 
@@ -16,6 +17,10 @@ from workbench.mlir.bindings import Value, maker, number_bytes, segments
 from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.origins import origins_of
+
+
+Axes: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Axes of operands, as (operand, axis)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Description:
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
+    products: tuple[tuple[Axes, ...], ...] = ()
+    """A contraction's loops over batch, m, n and k, each with every axis that it walks."""
     indexed: IndexedOp | None = None
     """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
 
@@ -59,16 +66,17 @@ def describe(op: ir.Operation) -> Description:
     role, kinds, inputs = role_of(op), iterators(op), segments(op)[0]
     memrefs: list[Value] = []
     accesses: list[Access] = []
-    walked: dict[int, tuple[int, int]] = {}
+    walked: dict[int, list[tuple[int, int]]] = {}
     for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True)):
         if not isinstance(value.type, ir.MemRefType):
             continue
         for axis, loop in enumerate(axis_loops(indexing)):
             if loop is not None:
-                walked.setdefault(loop, (len(memrefs), axis))
+                walked.setdefault(loop, []).append((len(memrefs), axis))
         memrefs.append(value)
         accesses.append(_access(op, position) if position >= inputs else Access.READ)
-    groups = product_loops(op).values() if role == "contraction" else ([loop] for loop in range(len(kinds)))
+    products = list(product_loops(op).values()) if role == "contraction" else []
+    groups = products or [[loop] for loop in range(len(kinds))]
     indexed = read_indexed(op)
     if indexed is not None:
         memrefs.append(indexed.memref)
@@ -81,9 +89,10 @@ def describe(op: ir.Operation) -> Description:
         if role not in ("contraction", "copy") and indexed is None
         else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
-        tuple(tuple(walked[loop] for loop in group) for group in groups),
+        tuple(tuple(walked[loop][0] for loop in group) for group in groups),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
+        tuple(tuple(tuple(walked[loop]) for loop in group) for group in products),
         indexed,
     )
 
