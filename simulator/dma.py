@@ -8,6 +8,11 @@ same requests.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
     copy within scratchpad    ceil(bytes / queue rate)
+
+The scratchpad's banks, one for each lane, take or give one word a cycle each, side by side, and what is contiguous in
+DRAM lies along them (see vector.py). So a queue moves a row of lanes a cycle at most, however few of them are filled:
+
+    bytes / queue rate        at least ceil(extent of the contiguous axis / lanes) * product of the other extents
 """
 
 from __future__ import annotations
@@ -50,6 +55,7 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
+    rows_of_lanes = np.where(moves, _rows_of_lanes(program, side, machine), 0)
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
     shape, strides = program.shape[side], program.strides[side]
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
@@ -63,8 +69,15 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
         request_bytes=np.where(in_dram, runs * touched, 0),
         address=np.where(in_dram, address, -1),
         writes=(in_dram & stores).astype(np.int64),
-        cycles=-(-moved // machine.dma_bytes_per_cycle),
+        cycles=np.maximum(-(-moved // machine.dma_bytes_per_cycle), rows_of_lanes),
     )
+
+
+def _rows_of_lanes(program: TileProgram, operand: I64, machine: Machine) -> I64:
+    """Rows over all lanes that a box takes, its contiguous axis along them."""
+    shape, strides = program.shape[operand], program.strides[operand]
+    along = np.where(strides == 1, shape, 1).max(1)
+    return -(-along // machine.vector_lanes) * (shape.prod(1) // np.maximum(along, 1))
 
 
 def _run_elements(shape: I64, strides: I64) -> I64:

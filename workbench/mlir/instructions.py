@@ -11,13 +11,11 @@ from typing import TypeAlias
 
 from torch_mlir import ir
 
-from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
 from workbench.mlir.bindings import Value, maker, number_bytes, segments
 from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.origins import origins_of
-
 
 Axes: TypeAlias = "tuple[tuple[int, int], ...]"
 """Axes of operands, as (operand, axis)."""
@@ -39,14 +37,24 @@ class Description:
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
-    products: tuple[tuple[Axes, ...], ...] = ()
-    """A contraction's loops over batch, m, n and k, each with every axis that it walks."""
+    walked: tuple[Axes, ...]
+    """For each loop every axis that it walks."""
+    products: tuple[tuple[int, ...], ...] = ()
+    """A contraction's loops over batch, m, n and k."""
     indexed: IndexedOp | None = None
     """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
         return tuple(math.prod(shapes[operand][axis] for operand, axis in places) for places in self.sources)
+
+    @property
+    def walks(self) -> tuple[int, ...]:
+        """For each memref the loops that walk it, bit d for loop d."""
+        return tuple(
+            sum(1 << loop for loop, axes in enumerate(self.walked) if number in dict(axes))
+            for number in range(len(self.memrefs))
+        )
 
     def opcode(self, operands: Sequence[Operand]) -> Opcode:
         if self.role == "contraction":
@@ -92,7 +100,8 @@ def describe(op: ir.Operation) -> Description:
         tuple(tuple(walked[loop][0] for loop in group) for group in groups),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
-        tuple(tuple(tuple(walked[loop]) for loop in group) for group in products),
+        tuple(tuple(walked.get(loop, ())) for loop in range(len(kinds))),
+        tuple(map(tuple, products)),
         indexed,
     )
 
@@ -158,29 +167,3 @@ def widest_number(body: Iterable[ir.OpView]) -> int:
 def _only_indices(op: ir.Operation) -> bool:
     """Address arithmetic, which runs beside the data."""
     return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))
-
-
-def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine, widest: int) -> int:
-    """The dim spread over the lanes: the one that takes the fewest vectors, the outermost of equals.
-
-    `widest` is the size of the widest number in bytes: it says how many are packed into a lane.
-
-    A reduced dim on the lanes pays for a tree across them. -1 for a space without dims.
-    """
-    packed, step = machine.lane_elements(widest), 1 + machine.cross_lane_step_cycles
-
-    def vectors(dim: int) -> int:
-        return _vectors(extent, reduction, dim, machine.vector_lanes, packed, step)
-
-    return min(range(len(extent)), key=vectors, default=-1)
-
-
-def _vectors(extent: tuple[int, ...], reduction: int, lane: int, lanes: int, packed: int, step: int) -> int:
-    """Vectors of a pass with this lane dim, and steps of the trees across lanes."""
-    rest = math.prod(size for dim, size in enumerate(extent) if dim != lane)
-    vectors = -(-extent[lane] // lanes) * -(-rest // packed)
-    if not reduction >> lane & 1:
-        return vectors
-    results = math.prod(size for dim, size in enumerate(extent) if not reduction >> dim & 1)
-    steps = (min(extent[lane], lanes) - 1).bit_length() * step
-    return vectors + -(-results // packed) * steps

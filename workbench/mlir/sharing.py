@@ -17,7 +17,7 @@ def shared(
     """The boxes and the extent of each array's part of a contraction; those given where it stays whole."""
     batch, m, n, k = extent
     group, parts = shares(batch, m, n, machine)
-    loops = description.products[group]
+    loops = [description.walked[loop] for loop in description.products[group]]
     if len(parts) == 1 or not loops:
         yield list(boxes), extent
         return
