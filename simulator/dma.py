@@ -9,10 +9,10 @@ same requests.
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
     copy within scratchpad    ceil(bytes / queue rate)
 
-The scratchpad's banks, one for each lane, take or give one word a cycle each, side by side, and what is contiguous in
-DRAM lies along them (see vector.py). So a queue moves a row of lanes a cycle at most, however few of them are filled:
+A queue is as wide as all lanes of the scratchpad together, and what is contiguous in DRAM lies along them (see
+vector.py). So a row that fills only some lanes takes as long as one that fills all:
 
-    bytes / queue rate        at least ceil(extent of the contiguous axis / lanes) * product of the other extents
+    bytes / queue rate        with the contiguous axis counted in whole rows of lanes
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
-    rows_of_lanes = np.where(moves, _rows_of_lanes(program, side, machine), 0)
+    padded = np.where(moves, _rows_of_lanes(program, side, machine) * machine.vector_lanes * size, 0)
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
     shape, strides = program.shape[side], program.strides[side]
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
@@ -69,7 +69,7 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
         request_bytes=np.where(in_dram, runs * touched, 0),
         address=np.where(in_dram, address, -1),
         writes=(in_dram & stores).astype(np.int64),
-        cycles=np.maximum(-(-moved // machine.dma_bytes_per_cycle), rows_of_lanes),
+        cycles=-(-padded // machine.dma_bytes_per_cycle),
     )
 
 
