@@ -144,7 +144,7 @@ def _elements_per_step(payload: Payload, machine: Machine) -> int:
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
     fixed = {*outermost(payload), *(payload.reduced if whole else ())}
-    free = [dim for dim in payload.dims if dim not in fixed]
+    free = [dim for dim in payload.in_memory if dim not in fixed]
     if whole or not payload.reduced:
         return free[::-1]
     return [dim for dim in free[::-1] if dim not in payload.reduced] + [
@@ -154,7 +154,7 @@ def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
 
 def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
     """What a tile should be a multiple of along a dim: the lanes for the innermost, then the elements of a lane."""
-    *outer, innermost = payload.dims
+    *outer, innermost = payload.in_memory
     if dim == innermost:
         return machine.vector_lanes
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
