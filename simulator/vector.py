@@ -13,7 +13,8 @@ are packed into the elements of a lane; with L lanes of w elements and `rest` th
 A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
 
     within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
-    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results
+    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results, for each
+                      L of its elements: partial results are added up behind the tree, not lane by lane before it
 
 Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
 to each. A program says which dim of a pass that is for each operand, and which dims walk it at all (`OpInfo.contiguous`
@@ -21,7 +22,7 @@ and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own la
 
     turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
     spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
-                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it
+                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it and every L lanes
 
 The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
 """
@@ -90,7 +91,7 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
     within = groups * _log2(folded) * machine.alu_latency_cycles
     step = machine.cross_lane_step_cycles + machine.alu_latency_cycles
-    across = -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
+    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
     return within + np.where(lane_reduced, across, 0)
 
 
@@ -131,11 +132,12 @@ def _moved_over(program: TileProgram, machine: Machine) -> I64:
     elsewhere = (contiguous >= 0) & (contiguous != lane) & (across > 1)
     elsewhere &= program.extent[owner, np.maximum(contiguous, 0)] > 1
     per_lane = _lane_elements(program, machine)[owner]
-    turned = -(-across // machine.vector_lanes) * -(-(elements // across) // per_lane)
+    groups = -(-across // machine.vector_lanes)
+    turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector_lanes)) * machine.cross_lane_step_cycles
     read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
     cycles = np.where(elsewhere & walked, turned * machine.transpose_cycles_per_vector, 0)
-    cycles += np.where(elsewhere & ~walked & read, -(-elements // per_lane) * steps, 0)
+    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0)
     np.add.at(out, owner, cycles)
     return out
 

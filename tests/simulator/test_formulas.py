@@ -163,6 +163,9 @@ def test_reductions_end_in_trees() -> None:
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
     # 128 lanes meet in 7 steps, for 64 results in 8 vectors
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 8 * 7 * step
+    # twice as many elements along the lanes go across them twice
+    twice = run(one_pass((256, 64), (1, 0, 0, 0)), TPU).makespan
+    assert run(one_pass((256, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == twice + 2 * 8 * 7 * step
     # both: 3 folds, then 7 steps for the one result
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * step
 
@@ -193,9 +196,9 @@ def test_what_lies_across_the_lanes_is_turned() -> None:
 
 def test_what_all_lanes_share_is_spread_over_them() -> None:
     plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
-    # 64 numbers in 8 vectors, each over 128 lanes in 7 steps
+    # 64 numbers in 8 vectors, each over twice 128 lanes in 7 steps
     spread = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), TPU).makespan
-    assert spread == plain + 8 * 7 * TPU.cross_lane_step_cycles
+    assert spread == plain + 2 * 8 * 7 * TPU.cross_lane_step_cycles
     # what lies along the lanes and is the same for all else is where it is needed
     assert run(a_pass_of_tiles((0b01, 0b11), (0, 0), (256,)), TPU).makespan == plain
 
