@@ -22,6 +22,9 @@ import numpy as np
 
 from simulator.program import I64, Operand
 
+Dims = tuple[tuple[int, int], ...]
+"""(stride, extent) in bytes, widest stride first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -33,7 +36,7 @@ class Box:
     first: int
     end: int
     element: int
-    dims: tuple[tuple[int, int], ...]
+    dims: Dims
 
 
 def box_of(operand: Operand) -> Box:
@@ -83,7 +86,7 @@ def without(a: Box, b: Box) -> Box:
         return a
     kept = [own for own, _ in spans]
     kept[open_[0]] = (low, other_low - 1) if low < other_low else (other_high + 1, high)
-    strides = _strides(a, b)
+    strides = strides_of(a.element, a.dims, b.dims)
     first = sum(stride * start for stride, (start, _) in zip(strides, kept, strict=True))
     dims = tuple((stride, end - start + 1) for stride, (start, end) in zip(strides, kept, strict=True) if end > start)
     return Box(first, first + sum(stride * (extent - 1) for stride, extent in dims) + a.element, a.element, dims)
@@ -138,33 +141,40 @@ def _coordinates(a: Box, b: Box) -> list[tuple[Interval, Interval]] | None:
     """Per stride, the coordinates of `a` and those of `b`; None when the strides do not give coordinates."""
     if a.element != b.element:
         return None
-    a, b = _filled(a, b), _filled(b, a)
-    strides = _strides(a, b)
-    first, second = _intervals(a, strides), _intervals(b, strides)
+    dims, other_dims = filled(a.dims, b.dims), filled(b.dims, a.dims)
+    strides = strides_of(a.element, dims, other_dims)
+    first, second = intervals(a.first, dims, strides), intervals(b.first, other_dims, strides)
     if first is None or second is None:
         return None
     return list(zip(first, second, strict=True))
 
 
-def _filled(box: Box, other: Box) -> Box:
-    """`box` with the gaps filled that it leaves where `other` walks the same axis in finer steps."""
-    dims = list(box.dims)
+def filled(dims: Dims, others: Dims) -> Dims:
+    """A box's dims with the gaps filled that it leaves where one of the `others` walks the same axis in finer steps."""
+    made = list(dims)
     for place, (stride, extent) in enumerate(dims):
-        for fine, count in other.dims:
+        for fine, count in others:
             if fine < stride <= fine * (count - 1) and stride % fine == 0:
-                dims[place] = (fine, stride // fine * (extent - 1) + 1)
-    return box if tuple(dims) == box.dims else replace(box, dims=tuple(sorted(dims, reverse=True)))
+                made[place] = (fine, stride // fine * (extent - 1) + 1)
+    return dims if tuple(made) == dims else tuple(sorted(made, reverse=True))
 
 
-def _strides(a: Box, b: Box) -> list[int]:
-    return sorted({stride for stride, _ in (*a.dims, *b.dims)} | {a.element}, reverse=True)
+def _filled(box: Box, other: Box) -> Box:
+    dims = filled(box.dims, other.dims)
+    return box if dims == box.dims else replace(box, dims=dims)
 
 
-def _intervals(box: Box, strides: list[int]) -> list[Interval] | None:
-    extents = dict(box.dims)
-    if len(extents) != len(box.dims):  # two dims of one stride: a diagonal, not a box
+def strides_of(element: int, dims: Dims, others: Dims) -> tuple[int, ...]:
+    """The strides, widest first, over which boxes of these dims have coordinates if they have any."""
+    return tuple(sorted({stride for stride, _ in (*dims, *others)} | {element}, reverse=True))
+
+
+def intervals(first: int, dims: Dims, strides: tuple[int, ...]) -> list[Interval] | None:
+    """The coordinates of a box over the strides; None if it has none."""
+    extents = dict(dims)
+    if len(extents) != len(dims):  # two dims of one stride: a diagonal, not a box
         return None
-    rest, out = box.first, list[Interval]()
+    rest, out = first, list[Interval]()
     for stride in strides:
         start, rest = divmod(rest, stride)
         out.append((start, start + extents.get(stride, 1) - 1))

@@ -57,7 +57,7 @@ from simulator.spans import (
     Launched,
 )
 from simulator.trace import Trace, assemble, unit_names
-from simulator.verifier import verify_tables
+from simulator.verifier import LARGEST, verify_tables
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
@@ -124,6 +124,11 @@ def _check_launch(index: int, launched: Launched) -> None:
     given, expected = len(launched.addresses), len(launched.program.arguments)
     if given != expected:
         raise LaunchError(f"launch {index} of {launched.kernel!r} gives {given} addresses for {expected} arguments")
+    for address in launched.addresses:
+        if not 0 <= address <= LARGEST:
+            raise LaunchError(
+                f"launch {index} of {launched.kernel!r} has an argument at {address}: no address of a memory"
+            )
 
 
 def _check_order(index: int, launched: Launched | HostCall) -> None:

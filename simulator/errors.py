@@ -49,7 +49,14 @@ class NotYetSupported(SimulatorError):
 class DoesNotFit(SimulatorError):
     """The buffers of a program need more scratchpad than the machine has: a result, carried by an exception."""
 
-    def __init__(self, kernel: str, demand: int, capacity: int, buffers: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        kernel: str,
+        demand: int,
+        capacity: int,
+        buffers: Sequence[tuple[str, int]],
+        advice: str = "A smaller tile or fewer buffers in the mapping makes it fit.",
+    ) -> None:
         self.kernel = kernel
         self.demand = demand
         """Scratchpad bytes that the program needs."""
@@ -60,7 +67,7 @@ class DoesNotFit(SimulatorError):
         sizes = "\n".join(f"  {name}: {size:,} bytes" for name, size in self.buffers)
         super().__init__(
             f"{kernel!r} needs {demand:,} bytes of scratchpad, the machine has {capacity:,}: {self.gap:,} too many.\n"
-            f"Its buffers in use at once:\n{sizes}\nA smaller tile or fewer buffers in the mapping makes it fit."
+            f"Its buffers in use at once:\n{sizes}\n{advice}"
         )
 
     @property

@@ -28,7 +28,6 @@ comes after them, because a matmul that follows another also completes after it.
 
 from __future__ import annotations
 
-import bisect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +36,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from simulator.boxes import Box, box_of, covers, holds, meet, moved, overlap, without
+from simulator.nearby import Nearby
 from simulator.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
 
 Location = tuple[int, int, int]
@@ -58,7 +58,6 @@ ACCUMULATOR = 2
 class _Seen:
     """An access that a later one may have to wait for."""
 
-    first: int
     instruction: int
     box: Box
     accumulates: bool
@@ -66,35 +65,26 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Seens:
-    """Accesses of one kind to one location, sorted by their first byte."""
+    """Accesses of one kind to one location."""
 
-    rows: list[_Seen] = field(default_factory=list[_Seen])
-    longest: int = 0
+    rows: Nearby[_Seen] = field(default_factory=Nearby[_Seen])
 
     def add(self, seen: _Seen) -> None:
-        self.longest = max(self.longest, seen.box.end - seen.box.first)
-        bisect.insort(self.rows, seen, key=attrgetter("first"))
+        self.rows.add(seen.box, seen)
 
     def touching(self, box: Box, meets: Callable[[Box, Box], bool] = overlap) -> Iterator[_Seen]:
-        low = bisect.bisect_left(self.rows, box.first - self.longest, key=attrgetter("first"))
-        for seen in self.rows[low:]:
-            if seen.first >= box.end:
-                return
-            if meets(seen.box, box):
-                yield seen
+        for other in self.rows.near(box):
+            if meets(other, box):
+                yield from self.rows.at(other)
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
         """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
-        touched = list(self.touching(box))
-        covered = {id(seen) for seen in touched if held(box, seen.box)}
-        cut = [
-            (seen, left) for seen in touched if id(seen) not in covered and (left := without(seen.box, box)) != seen.box
-        ]
-        covered |= {id(seen) for seen, _ in cut}
-        if covered:
-            self.rows = [seen for seen in self.rows if id(seen) not in covered]
-        for seen, left in cut:
-            self.add(replace(seen, first=left.first, box=left))
+        for other in self.rows.near(box):
+            if held(box, other):
+                self.rows.pop(other)
+            elif overlap(other, box) and (left := without(other, box)) != other:
+                for seen in self.rows.pop(other):
+                    self.add(replace(seen, box=left))
 
 
 @dataclass(slots=True)
@@ -173,7 +163,7 @@ class DependenceTracker:
 
     def _remember(self, index: int, operand: Operand, box: Box, chains: bool) -> None:
         history = self._histories[(operand.space, operand.target, operand.slot)]
-        seen = _Seen(box.first, index, box, chains)
+        seen = _Seen(index, box, chains)
         if operand.access & Access.WRITE:
             history.writes.forget(box)
             history.reads.forget(box)
@@ -311,14 +301,11 @@ def _touches(program: TileProgram) -> dict[Location, dict[Box, list[_Touch]]]:
 
 
 def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
-    """Every two different boxes that share a byte: each is held against all that begin before it ends."""
-    ordered = sorted(boxes, key=attrgetter("first"))
-    for index, box in enumerate(ordered):
-        for other in ordered[index + 1 :]:
-            if other.first >= box.end:
-                break
-            if overlap(box, other):
-                yield box, other
+    """Every two different boxes that share a byte."""
+    before = Nearby[None]()
+    for box in boxes:
+        yield from ((other, box) for other in before.near(box) if overlap(other, box))
+        before.add(box, None)
 
 
 def _adjacent(touches: list[_Touch], where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
@@ -345,11 +332,14 @@ def _across(
     found: dict[tuple[int, int, Grade], Conflict],
 ) -> None:
     """Notes the pairs between two slots that share bytes; `boxes` lie `shift` bytes higher than the `others`."""
+    known = Nearby[None]()
+    for other in others:
+        known.add(other, None)
     for box, touches in boxes.items():
         there = moved(box, shift)
-        for other, other_touches in others.items():
+        for other in known.near(there):
             if meet(there, other):
-                both = (*(replace(touch, box=there) for touch in touches), *other_touches)
+                both = (*(replace(touch, box=there) for touch in touches), *others[other])
                 _adjacent(sorted(both, key=attrgetter("instruction")), where, found)
 
 
@@ -378,6 +368,7 @@ class Order:
     def __init__(self, program: TileProgram) -> None:
         starts, sources, kinds = program.dependence_start, program.dependence, program.dependence_kind
         self._before: list[list[tuple[int, Grade]]] = []
+        in_order: dict[tuple[int, int], list[int]] = {}
         last: dict[tuple[int, int], int] = {}
         for index in range(len(program)):
             edges = list[tuple[int, Grade]]()
@@ -389,14 +380,18 @@ class Order:
                 if unit in last:
                     edges.append((last[unit], Grade.COMPLETE))
                 last[unit] = index
+                in_order.setdefault(unit, []).append(index)
             self._before.append(edges)
+        self.chains = [_Chain(members, self._before) for members in in_order.values()]
 
     def holds(self, earlier: int, later: int, grade: Grade) -> bool:
         """Whether `later` waits for `earlier` at least as firmly as `grade`.
 
-        Walks backward from `later`, nearest edges first and never past `earlier`: most conflicts are between
-        neighbours, or one edge away.
+        Most often it does by way of a unit in order, which is told from what is known of that unit. Otherwise it walks
+        backward from `later`, nearest edges first and never past `earlier`: most of the rest are neighbours.
         """
+        if any(chain.orders(earlier, later, grade) for chain in self.chains):
+            return True
         seen = set[tuple[int, Grade]]()
         ahead = deque([(later, Grade.FOLLOW)])  # the empty path: what comes before it decides
         while ahead:
@@ -409,3 +404,32 @@ class Order:
                     seen.add(state)
                     ahead.append(state)
         return False
+
+
+class _Chain:
+    """The instructions of a unit in order, and what comes before and after them: two looks instead of a long walk."""
+
+    def __init__(self, members: list[int], before: list[list[tuple[int, Grade]]]) -> None:
+        own, beyond = set(members), len(before)
+        self._last = list[int]()
+        """By instruction: the last member that it waits for, or that it is; -1 if none."""
+        for index, edges in enumerate(before):
+            self._last.append(index if index in own else max((self._last[source] for source, _ in edges), default=-1))
+        self._first = [beyond] * beyond
+        """By instruction: the first member that waits for it, or that it is."""
+        self._first_complete = [beyond] * beyond
+        """The first member that it is complete before, or that it is."""
+        for index in reversed(range(beyond)):
+            if index in own:
+                self._first[index] = self._first_complete[index] = index
+            for source, grade in before[index]:
+                self._first[source] = min(self._first[source], self._first[index])
+                if grade == Grade.COMPLETE:
+                    self._first_complete[source] = min(self._first_complete[source], self._first[index])
+                elif grade == Grade.FOLLOW and index not in own:
+                    self._first_complete[source] = min(self._first_complete[source], self._first_complete[index])
+
+    def orders(self, earlier: int, later: int, grade: Grade) -> bool:
+        """Whether a path from one to the other leads over a member, as firmly as `grade`."""
+        first, last = (self._first if grade == Grade.RELEASE else self._first_complete)[earlier], self._last[later]
+        return first < last or (first == last != earlier)  # a path that starts with a member counts for its first step

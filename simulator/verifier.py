@@ -27,6 +27,8 @@ from simulator.program import (
 
 MOST = 20
 """Violations after which looking for more stops."""
+LARGEST = 2**48
+"""Bytes or points beyond which nothing is meant seriously, and sums of many are still exact in 64 bits."""
 
 
 def verify(program: TileProgram) -> None:
@@ -108,6 +110,26 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
         yield "an operand's element has less than one byte"
     if np.any(program.core < 0):
         yield "an instruction runs on a negative core"
+    yield from _overflows(program)
+
+
+def _overflows(program: TileProgram) -> Iterator[str]:
+    """Sizes whose products would not be exact in 64 bits: everything after this reckons in them."""
+    reach = np.abs(program.offset.astype(float)) + np.abs(program.strides.astype(float) * program.shape).sum(1)
+    for what, sizes in (
+        ("the box of operand", reach * program.element_bytes),
+        ("the elements of operand", program.shape.astype(float).prod(1) * program.element_bytes),
+        ("the points of instruction", program.extent.astype(float).prod(1)),
+    ):
+        for index in np.flatnonzero(sizes > LARGEST)[:MOST]:
+            yield f"{what} {index} come to {sizes[index]:.3g}: at most {LARGEST:.3g} can be reckoned with"
+    for argument in program.arguments:
+        reached = argument.offset + sum(n * abs(s) for n, s in zip(argument.shape, argument.strides, strict=True))
+        if (size := reached * argument.element_bytes) > LARGEST:
+            yield f"argument {argument.name!r} spans {size:.3g} bytes: at most {LARGEST:.3g}"
+    for buffer in program.buffers:
+        if buffer.offset + buffer.bytes > LARGEST:
+            yield f"buffer {buffer.name!r} ends at byte {buffer.offset + buffer.bytes:.3g}: at most {LARGEST:.3g}"
 
 
 def _buffer_violations(program: TileProgram) -> Iterator[str]:
@@ -157,11 +179,17 @@ def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: 
 
 def _dependence_violations(program: TileProgram) -> Iterator[str]:
     owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
-    wrong = np.flatnonzero((program.dependence < 0) | (program.dependence >= owner))
+    unknown = np.flatnonzero((program.dependence < 0) | (program.dependence >= len(program)))
+    for index in unknown[:MOST]:
+        label = _label(program, int(owner[index]))
+        yield f"{label} waits for instruction {program.dependence[index]}, which is not there"
+    if len(unknown):
+        return
+    wrong = np.flatnonzero(program.dependence >= owner)
     for index in wrong[:MOST]:
         yield (
             f"{_label(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
-            "which is not earlier in the program: that could never start"
+            f"which is not earlier in the program{_circle(program, int(owner[index]), int(program.dependence[index]))}"
         )
     if len(wrong):
         return
@@ -171,6 +199,26 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     wrong[1:] |= later[1:] == later[:-1]  # one matmul cannot follow two
     for index in np.flatnonzero(wrong)[:MOST]:
         yield f"{_label(program, int(later[index]))} cannot accumulate onto {_label(program, int(earlier[index]))}"
+
+
+def _circle(program: TileProgram, first: int, awaited: int) -> str:
+    """How an instruction that `first` waits for waits for `first` in turn, if it does."""
+    came_from: dict[int, int] = {awaited: first}
+    todo = [awaited]
+    while todo and first not in came_from:
+        row = todo.pop()
+        for source in program.dependence[program.dependence_start[row] : program.dependence_start[row + 1]].tolist():
+            if source not in came_from:
+                came_from[source] = row
+                todo.append(source)
+    if first not in came_from:
+        return ": it could never start"
+    way = [first]
+    while way[-1] != first or len(way) == 1:
+        way.append(came_from[way[-1]])
+    names = [f"{row} {Opcode(program.opcode[row]).name}" for row in reversed(way)]
+    shown = names if len(names) <= MOST else [*names[: MOST // 2], "...", *names[-MOST // 2 :]]
+    return ": a circle in which all wait for ever: " + " waits for ".join(shown)
 
 
 def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bool_]:

@@ -41,7 +41,7 @@ def in_trace_order(made: Flow, inputs: Sequence[torch.Tensor], tolerance: float)
     trace.invariants()
     with torch.no_grad():
         expected = pytree.tree_leaves(made.function(*inputs))
-    values = [*made.captured.flatten(inputs), *made.captured.live()]
+    values = made.captured.values(inputs)
     for ours, theirs in zip(replayed(made, trace, values), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
     return trace

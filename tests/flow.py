@@ -38,7 +38,7 @@ class Flow:
         """What the scheduled MLIR computes, natively."""
         hosts = functions(self.lowered, DEFAULT.now())
         native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache(), hosts)
-        values = [*self.captured.flatten(inputs, kwargs), *self.captured.live()]
+        values = self.captured.values(inputs, kwargs)
         return self.captured.rebuild(native.run(values))
 
     def assert_matches_eager(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> None:

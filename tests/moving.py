@@ -54,7 +54,7 @@ def assert_same(
             verify(kernel.program)
         trace = simulate(made.scheduled, target)
         trace.invariants()
-        values = [*captured.flatten(inputs, None), *captured.live()]
+        values = captured.values(inputs, None)
         got = pytree.tree_leaves(
             captured.rebuild(NativeProgram.from_scheduled(lowered, made.scheduled, CACHE).run(values))
         )

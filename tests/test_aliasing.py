@@ -144,13 +144,31 @@ def test_a_view_needs_the_strides_it_was_captured_with_and_the_tensor_itself_doe
 
 
 def test_memory_that_changes_its_shape_in_place_is_refused():
-    for change in (lambda x: x.t_() + 1, lambda x: x.resize_(2, 2) + 1):
-        with pytest.raises(errors.ReshapedInput, match=r"gives an input another shape .*test_aliasing.py:\d+"):
-            wb.trace(change, R(3, 4), capture="export")
+    changes = {"t_": lambda x: x.t_() + 1, "resize_": lambda x: x.resize_(2, 2) + 1, "unsqueeze_": _unsqueezed}
+    for capture in ("dynamo", "export"):
+        for method, change in changes.items():
+            told = rf"gives an input another shape .* by {method} at .*test_aliasing.py:\d+"
+            with pytest.raises(errors.ReshapedInput, match=told):
+                wb.trace(change, R(3, 4), capture=capture)
     with pytest.raises(errors.ReshapedInput, match=r"gives out the shape 3xf32.*it has 0xf32"):
         wb.trace(lambda x, out: torch.add(x, 1, out=out), R(3), R(0), capture="export")
-    with pytest.raises(errors.CaptureFailed, match="PyTorch's own export failed"):
-        wb.trace(lambda x: x.unsqueeze_(0) + 1, R(3), capture="export")
+
+
+def _unsqueezed(x: torch.Tensor) -> torch.Tensor:
+    return x.unsqueeze_(0) + 1
+
+
+def test_memory_that_changes_its_shape_after_a_break_is_refused_and_put_back():
+    held = torch.arange(6.0).reshape(2, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        print(end="")
+        return held.t_() + y
+
+    with pytest.raises(errors.ReshapedInput, match="function gives held another shape"):
+        wb.trace(function, R(3, 2))
+    assert held.is_contiguous() and held.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_elements_that_share_memory_cannot_be_changed():
@@ -182,6 +200,32 @@ def test_batch_norm_in_training_keeps_count(name: str):
             torch.testing.assert_close(journey.run(x), theirs(x), rtol=1e-4, atol=1e-4)
     for mine, reference in zip(ours.buffers(), theirs.buffers(), strict=True):
         torch.testing.assert_close(mine, reference)
+
+
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+def test_inputs_that_lie_on_one_another_when_traced(capture: str):
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x[:2] + y[:2]
+
+    both = R(6)
+    for first, second in ((both[:4], both[2:]), (both, both), (both, both.view(2, 3).t()[1])):
+        with pytest.raises(errors.SharedElements, match=r"changes x in place, and y lies in the same memory.*clone"):
+            wb.trace(function, first, second, capture=capture)
+    same_as_eager(function, lambda: (memory := R(6), (memory[:3], memory[3:]))[1], capture=capture)
+    same_as_eager(lambda x, y: x * y.t(), lambda: (memory := R(3, 3), (memory, memory))[1], capture=capture)
+
+
+def test_an_input_that_lies_on_a_tensor_which_the_function_changes():
+    held = torch.zeros(4)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return held.add_(1) + x
+
+    with pytest.raises(errors.SharedElements, match="changes held in place, and x lies in the same memory"):
+        wb.trace(function, held[:])
+    with pytest.raises(errors.CaptureFailed, match="closes over, which export cannot record: take capture='dynamo'"):
+        wb.trace(function, R(4), capture="export")
 
 
 def test_a_call_whose_tensors_lie_on_one_another_is_refused_when_one_is_changed():

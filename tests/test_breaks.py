@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import logging
+import warnings
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.variables.tensor import TensorVariable
 
 import workbench as wb
 from simulator.host import cycles
@@ -15,6 +18,8 @@ from simulator.spans import HostCall
 from tests.eager import same_as_eager
 from workbench import errors
 from workbench.ir import BREAK
+
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 
 R = torch.randn
 
@@ -64,6 +69,58 @@ def test_a_number_read_from_the_data():
     first, second = journey.captured.graphs
     assert [node.op for node in first.nodes] == ["aten.add.Tensor", "aten.amax.default"]
     assert [node.op for node in second.nodes] == ["aten.mul.Tensor", "aten.exp.default"]
+
+
+def _masked(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    return y[y > 0] + 1
+
+
+def _both(x: torch.Tensor) -> torch.Tensor:
+    y = x * x.sum().item()
+    print(end="")
+    return y + 1
+
+
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    def aloud(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        print(end="")
+        return y
+
+    return aloud(aloud(x)) * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (_twice, ["3: a call of print (2x)"]),
+        (_masked, ["2: a shape that depends on the data, of aten.nonzero.default"]),
+        (lambda x: (x * 2).nonzero() + 1, ["0: a shape that depends on the data, of aten.nonzero.default"]),
+        (branching, ["2: a branch that depends on the data"]),
+        (_both, ["1: a number read from the data by item()", "2: a call of print"]),
+    ],
+)
+def test_every_break_is_one_warning_with_its_line_and_nothing_else_is_said(function: Any, told: list[str]):
+    said: list[logging.LogRecord] = []
+    listener = logging.Handler()
+    listener.emit = said.append
+    log = logging.getLogger("torch._dynamo.variables.tensor")
+    log.addHandler(listener)
+    TensorVariable._warn_capture_scalar_outputs.cache_clear()  # PyTorch says it once in a process
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            wb.trace(function, torch.tensor([1.0, 2.0, 3.0]), machine="edge-8x8")
+    finally:
+        log.removeHandler(listener)
+    first = inspect.getsourcelines(function)[1]
+    places = [(first + int(each[0]), each[3:]) for each in told]
+    name = function.__name__
+    expected = [f"{name}: a graph break, so Python runs on the host: {__file__}:{n}: {why}" for n, why in places]
+    assert [str(each.message) for each in caught] == expected
+    assert {(each.category, each.filename) for each in caught} == {(errors.HostRoute, __file__)}
+    assert not said
 
 
 def test_a_break_is_a_step_on_the_host_that_costs_what_crosses():

@@ -65,7 +65,7 @@ def test_the_order_of_the_trace_computes_the_results(name: str, machine: str):
     inputs, kwargs = program.inputs(FRESH), program.kwargs(FRESH)
     with torch.no_grad():
         expected = pytree.tree_leaves(flow.function(*inputs, **kwargs))
-    values = [*flow.captured.flatten(inputs, kwargs), *flow.captured.live()]
+    values = flow.captured.values(inputs, kwargs)
     trace = simulate(flow.scheduled, flow.machine)
     for ours, theirs in zip(replayed(flow, trace, values), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

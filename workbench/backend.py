@@ -70,7 +70,7 @@ class _Compiled:
         journey, native = self._made or self._make(given)
         program = journey.captured.program
         assert program is not None, "a compiled journey holds its graph"
-        values = [*program.flatten(given), *program.live()]
+        values = program.values(given)
         wants_gradients = torch.is_grad_enabled() and any(value.requires_grad for value in values)
         if wants_gradients and not journey.captured.record.mutations:
             return program.returned(values, cast(Tensors, cast(Any, _Forward).apply(native, *values)))

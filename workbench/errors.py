@@ -182,21 +182,44 @@ class NoTensorWork(WorkbenchError):
 class GraphBreak(WorkbenchError):
     """The function cannot be captured as one graph, and not as several either."""
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, place: str = "") -> None:
+        where = f", at {place}" if place else ""
         super().__init__(
-            f"{name} cannot be captured as one graph: {reason}. With capture='dynamo' it becomes several, with Python "
-            f"between them, if it computes something that can be captured, on tensors that hold numbers. Otherwise "
-            f"keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+            f"{name} cannot be captured as one graph: {reason}{where}. With capture='dynamo' it becomes several, with "
+            f"Python between them, if it computes something that can be captured, on tensors that hold numbers. "
+            f"Otherwise keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
         )
-        self.reason = reason
+        self.reason, self.place = reason, place
 
 
 class CaptureFailed(WorkbenchError):
     """The function raised while it was being captured."""
 
 
+class GradientsInside(WorkbenchError):
+    """The function takes gradients itself."""
+
+    def __init__(self, name: str, call: str, place: str) -> None:
+        where = f", at {place}" if place else ""
+        super().__init__(
+            f"{name} takes gradients inside ({call}{where}), and what is traced is a forward pass, in which nothing "
+            f"has any. Return what would be differentiated, and take gradients of PyTorch's own result outside; or "
+            f"write the derivative out as operations on tensors"
+        )
+
+
 class ReshapedInput(WorkbenchError):
     """The function gives a tensor from outside another shape or other memory in place."""
+
+    @staticmethod
+    def by(name: str, call: str, place: str, what: str = "an input") -> ReshapedInput:
+        """By a call like `t_`, where it is known."""
+        by = f", by {call}" if call else ""
+        where = f" at {place}" if place else ""
+        return ReshapedInput(
+            f"{name} gives {what} another shape or other memory in place{by}{where}. The tensors of a graph keep their "
+            f"shape: use what returns a new one, as x.t() for x.t_()"
+        )
 
 
 class SharedElements(WorkbenchError):
@@ -225,6 +248,23 @@ class MappingError(WorkbenchError):
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
+
+
+class TooManyInstructions(WorkbenchError):
+    """A kernel's program would be so long that nobody could wait for it: told before it is made."""
+
+    def __init__(
+        self, kernel: str, count: int, most: int, op: str, runs: int, rounds: tuple[int, ...], scratchpad: int,
+        variable: str,
+    ) -> None:  # fmt: skip
+        self.kernel, self.count, self.most = kernel, count, most
+        loops = f", in loops of {' x '.join(f'{each:,}' for each in rounds)} rounds" if rounds else ""
+        super().__init__(
+            f"{kernel!r} would be a program of {count:,} instructions or more; programs up to {most:,} are read off. "
+            f"Most of it is {op}, which would run {runs:,} times{loops}: so small are the tiles, with a scratchpad of "
+            f"{scratchpad:,} bytes. Larger tiles in mapping=, a machine with a larger scratchpad, or smaller tensors "
+            f"make it shorter. {variable} sets another limit; a million instructions take a minute or two, and GBs"
+        )
 
 
 class JourneyFileError(WorkbenchError):

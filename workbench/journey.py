@@ -126,10 +126,9 @@ class Journey:
         Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
         """
         program = self._program("run")
+        values = self._with_data("run", program.values(inputs, kwargs))
         if program.parts:
-            self._with_data("run", [*program.flatten(inputs, kwargs or {}), *program.live()])
             return self._run_parts("scheduled", inputs, kwargs or {})
-        values = self._with_data("run", program.flatten(inputs, kwargs or {}) + program.live())
         return program.returned(values, self._native("scheduled").run(values))
 
     def check(
@@ -150,8 +149,9 @@ class Journey:
         program = self._program("check")
         if not inputs and kwargs is None:
             inputs, kwargs = self._request.inputs, self._request.kwargs
-        user, held = program.flatten(inputs, kwargs or {}), program.live()
-        self._with_data("check", [*user, *held])
+        values = self._with_data("check", program.values(inputs, kwargs))
+        count = sum(slot.kind == "user" for slot in program.graph.inputs)
+        user, held = values[:count], values[count:]
         with waiting("check"):
             pairs = self._pairs_of_parts(stage, user) if program.parts else self._pairs(stage, user, held)
             check = Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
@@ -406,7 +406,8 @@ def trace(
     made = Stages.of(request)
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
-    if told := ops.host.warning_text(journey.lowered.record):
+    breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
+    for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=2)
     return journey
 

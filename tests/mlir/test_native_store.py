@@ -39,7 +39,7 @@ def test_the_shared_programs_compute_the_same_bits(name: str, tmp_path: Path):
     program = PROGRAMS[name]
     inputs, kwargs = program.inputs(), program.kwargs()
     made = flow(program.build(), inputs, kwargs)
-    values = [*made.captured.flatten(inputs, kwargs), *made.captured.live()]
+    values = made.captured.values(inputs, kwargs)
     store = NativeStore(tmp_path)
     caches = KernelCache(store), KernelCache(store)
     compiled, linked = (NativeProgram.from_scheduled(made.lowered, made.scheduled, c).run(values) for c in caches)

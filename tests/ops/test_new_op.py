@@ -164,6 +164,13 @@ def test_the_error_about_missing_routes_shows_the_same_lines(tmp_path: Path):
     assert body in made and 'builder(*OVERLOADS, dialect="math", kind="opaque")(renorm)' in made
 
 
+def test_numbers_in_a_schema_are_printed_as_they_were_written(tmp_path: Path):
+    schema = "(Tensor x, float a=0.1, float b=-0.3, float[2] c=[0.7, 2.5], float d=1e-05) -> Tensor"
+    text = new_op("fresh::scaled", folder=tmp_path, schema=schema).paths[0].read_text()
+    assert "a=0.1, float b=-0.3, float[2] c=[0.7, 2.5], float d=1e-05) -> Tensor" in text
+    assert "0000000" not in text and "9999999" not in text
+
+
 def test_facts_come_from_calling_the_op():
     def elementwise(name: str) -> bool:
         return facts_of(name).elementwise

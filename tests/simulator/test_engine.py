@@ -194,6 +194,9 @@ def test_more_than_one_core_is_for_later() -> None:
 def test_launches_must_make_sense() -> None:
     with pytest.raises(LaunchError, match="gives 1 addresses for 2 arguments"):
         simulate([Launched("k", elementwise(), (0,))], EDGE)
+    for address in (-1, 2**60):
+        with pytest.raises(LaunchError, match=f"an argument at {address}: no address"):
+            simulate([Launched("k", elementwise(), (0, address))], EDGE)
     with pytest.raises(LaunchError, match="waits for launch 0, which is not before it"):
         simulate([Launched("k", elementwise(), (0, 0), after=(0,))], EDGE)
 

@@ -103,6 +103,32 @@ def test_an_edge_that_points_forward_is_refused() -> None:
         verify(dataclasses.replace(program, dependence=dependence))
 
 
+def test_a_circle_of_waiting_instructions_is_spelt_out() -> None:
+    program = elementwise(tiles=2)  # 0 LOAD, 1 VECTOR, 2 STORE, ...
+    dependence = np.concatenate([[2], program.dependence]).astype(np.int32)
+    start = program.dependence_start.copy()
+    start[1:] += 1  # instruction 0 waits for 2, which waits for 1, which waits for 0
+    kind = np.concatenate([[RAW], program.dependence_kind]).astype(np.uint8)
+    broken = dataclasses.replace(program, dependence=dependence, dependence_start=start, dependence_kind=kind)
+    circle = r"a circle .*: 0 LOAD waits for 2 STORE waits for 1 VECTOR waits for 0 LOAD"
+    with pytest.raises(ProgramError, match=circle):
+        simulate([Launched("k", broken, (0,) * len(broken.arguments))], load_machine("edge-8x8"))
+
+
+def test_sizes_beyond_64_bits_are_refused_and_not_wrapped() -> None:
+    program = elementwise(tiles=2)
+    strides = program.strides.copy()
+    strides[0, 0] = 2**61
+    with pytest.raises(ProgramError, match=r"the box of operand 0 come to"):
+        verify(dataclasses.replace(program, strides=strides))
+    huge = dataclasses.replace(program.arguments[0], shape=(2**40, 2**30), strides=(2**30, 1))
+    with pytest.raises(ProgramError, match=r"argument '.*' spans"):
+        verify(dataclasses.replace(program, arguments=(huge, *program.arguments[1:])))
+    buffer = dataclasses.replace(program.buffers[0], slot_bytes=2**62, slots=8)
+    with pytest.raises(ProgramError, match=r"buffer '.*' ends at byte"):
+        verify(dataclasses.replace(program, buffers=(buffer, *program.buffers[1:])))
+
+
 def test_only_matmuls_of_one_accumulator_can_be_chained() -> None:
     program = matmul_chain(32, 32, 32, tile=16, slots=2)
     links = np.flatnonzero(program.dependence_kind == ACC)

@@ -23,7 +23,7 @@ MODES = ("dynamo", "export")
 
 def run(captured: CapturedProgram, inputs: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
     """What the record computes for a call, in the function's own containers."""
-    return captured.rebuild(execute(captured.graph, [*captured.flatten(inputs, kwargs), *captured.live()]).outputs)
+    return captured.rebuild(execute(captured.graph, captured.values(inputs, kwargs)).outputs)
 
 
 def both(fn: Any, *inputs: object, **kwargs: object) -> AtenGraph:
@@ -79,11 +79,6 @@ def test_the_innermost_frame_of_the_users_own_code_is_named() -> None:
     graph = both(lambda x: helper(x) * 2, torch.randn(3))
     line = inspect.getsourcelines(helper)[1] + 1
     assert [node.origin.line for node in graph.nodes] == [line, line + 2]
-
-
-def test_a_module_of_torch_alone_has_no_line_of_the_users() -> None:
-    graph = both(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4))
-    assert [(node.origin.file, node.origin.module) for node in graph.nodes] == [(None, "0"), (None, "1")]
 
 
 class Stateful(nn.Module):
@@ -225,7 +220,7 @@ def test_inputs_may_be_nested_and_one_tensor_given_twice_stays_two_inputs() -> N
     call = ((torch.zeros(3), torch.ones(3)), {"bias": bias, "unused": x}, last)
     torch.testing.assert_close(run(captured, call, {"flag": True}), bias + last - 1)
     with pytest.raises(errors.InputMismatch, match="trace again"):
-        captured.flatten(call, {"flag": False})
+        captured.values(call, {"flag": False})
 
 
 def test_keyword_arguments_come_last_and_are_named() -> None:
@@ -384,6 +379,50 @@ def test_collecting_results_in_a_list_outside_is_refused(mode: str) -> None:
         capture(fn, (torch.ones(2),), mode=mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("module", "path"),
+    [(nn.Linear(4, 3), ""), (nn.Sequential(nn.Linear(4, 3), nn.Tanh()), "1"), (nn.LSTM(4, 3), "")],
+)
+def test_what_only_pytorchs_own_modules_call_has_the_line_of_the_trace(mode: str, module: nn.Module, path: str) -> None:
+    program = capture(module, (torch.randn(2, 4),), mode=mode)
+    line = inspect.getsourcelines(test_what_only_pytorchs_own_modules_call_has_the_line_of_the_trace)[1] + 6
+    assert {node.origin.place for node in program.graph.nodes} == {f"{__file__}:{line}"}
+    assert program.graph.nodes[-1].origin.module == path
+    assert {slot.kind for slot in program.graph.inputs} == {"user", "parameter"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("take", "call"),
+    [
+        (lambda loss, x: torch.autograd.grad(loss, x), r"torch\.autograd\.grad"),
+        (lambda loss, x: loss.backward(), r"torch\.autograd\.backward|Tensor\.backward"),
+        (lambda loss, x: torch.func.grad(torch.sum)(x), "torch.func"),
+    ],
+)
+def test_gradients_taken_inside_are_refused(mode: str, take: Any, call: str) -> None:
+    def fn(x: torch.Tensor) -> object:
+        with torch.enable_grad():
+            return take((x * x).sum(), x)
+
+    with pytest.raises(errors.GradientsInside, match=rf"fn takes gradients inside \(({call}).* outside"):
+        capture(fn, (torch.randn(3, requires_grad=True),), mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), r"was given no inputs.* 2 tensors \(x: 2xf32, y\['a'\]: 3xi64\), called as \(·, \{'a': ·\}\)"),
+        ((torch.ones(2),), r"was given \(·\) \(a dot is a tensor; they are x: 2xf32, y\['a'\]: 3xi64\)"),
+    ],
+)
+def test_inputs_that_are_missing_are_named(given: tuple[object, ...], told: str) -> None:
+    captured = capture(lambda x, y: (x + 1, y["a"] * 2), (torch.ones(2), {"a": torch.arange(3)}))
+    with pytest.raises(errors.InputMismatch, match=told):
+        captured.values(given)
+
+
 def test_an_unknown_way_to_capture_is_refused() -> None:
     with pytest.raises(errors.BadOption, match="'dynamo' and 'export'"):
         capture(lambda x: x + 1, (torch.ones(2),), mode="jit")
@@ -392,8 +431,8 @@ def test_an_unknown_way_to_capture_is_refused() -> None:
 def test_a_call_unlike_the_captured_one_is_refused() -> None:
     captured = capture(lambda x: x + 1, (torch.ones(2),))
     with pytest.raises(errors.InputMismatch, match="input x was captured as 2xf32, and was given as 3xf32"):
-        captured.flatten((torch.ones(3),))
+        captured.values((torch.ones(3),))
     with pytest.raises(errors.InputMismatch, match="given as 2xi64"):
-        captured.flatten((torch.ones(2, dtype=torch.int64),))
+        captured.values((torch.ones(2, dtype=torch.int64),))
     with pytest.raises(InputCountMismatch, match="takes 1 tensors"):
         execute(captured.graph, [])

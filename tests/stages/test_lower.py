@@ -71,7 +71,7 @@ def test_lowered_programs_compute_the_same_and_survive_json(name: str) -> None:
     assert KernelGraph.from_json(graph.to_json()) == graph
     assert {item.route for item in graph.nodes} <= {"automatic", "view"}
     fresh, options = program.inputs(seed=5), program.kwargs(seed=5)
-    leaves = [*captured.flatten(fresh, options), *captured.live()]
+    leaves = captured.values(fresh, options)
     given = dict(zip((i.value for i in captured.graph.inputs), leaves, strict=True))
     known = run_nodes([item.node for item in graph.nodes], given)
     found = captured.rebuild([known[value] for value in captured.graph.outputs])

@@ -17,7 +17,7 @@ import workbench as wb
 from tests.programs import PROGRAMS
 from workbench.views.highlight import changed_lines, diff, mlir_line
 from workbench.views.layered import layered
-from workbench.views.markup import STYLE
+from workbench.views.markup import STYLE, page
 from workbench.views.svg_gantt import gantt_svg
 
 STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
@@ -75,6 +75,18 @@ def test_every_stage_shows_itself_without_anything_from_outside(journey: wb.Jour
     for line in STYLE.split("}"):
         names = line.partition("{")[0]
         assert not names.strip() or ".wb" in names or "prefers-color-scheme" in names, names
+
+
+def test_what_the_browser_draws_is_light_or_dark_as_the_rest_is():
+    rules = [rule.partition("{")[0::2] for rule in STYLE.replace("@media(prefers-color-scheme:dark){", "@").split("}")]
+    schemes = {names: re.findall(r"color-scheme:(\w+)", body) for names, body in rules if "--ground:" in body}
+    assert schemes == {
+        ".wb": ["light"],
+        "@.wb": ["dark"],
+        'body[data-jp-theme-light="true"] .wb': ["light"],
+        'body[data-jp-theme-light="false"] .wb': ["dark"],
+    }
+    assert ":root{color-scheme:light dark}" in page("a page", "")
 
 
 def test_graphs_show_every_node_and_every_kernel(journey: wb.Journey):

@@ -25,7 +25,10 @@ BREAK = "python.graph_break.default"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a node comes from: the ATen node and the user's line of Python."""
+    """Where a node comes from: the ATen node and the user's line of Python.
+
+    What only PyTorch's own modules call has the line at which the user asked for the trace.
+    """
 
     node: str
     op: str

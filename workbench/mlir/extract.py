@@ -10,7 +10,6 @@ looked at.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,15 +35,16 @@ from simulator.program import (
 from simulator.vector import best_lanes
 from workbench.errors import not_yet
 from workbench.mlir import direct
-from workbench.mlir.bindings import Value, element_bytes, function_of, integer, space_of
+from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
 from workbench.mlir.context import line_of, operations, parse
-from workbench.mlir.dialect import SCRATCHPAD, SLOTS
+from workbench.mlir.dialect import SCRATCHPAD
 from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
 from workbench.mlir.indexed import IndexedOp, shift
 from workbench.mlir.instructions import Description, class_counts, describe, widest_number
 from workbench.mlir.layout import Layouts
 from workbench.mlir.origins import origins_of
 from workbench.mlir.sharing import shared
+from workbench.mlir.sizing import check_count, slot_bytes
 
 
 def extract(
@@ -59,6 +59,7 @@ def extract(
 
     An op that names no origin, as in hand-written text, comes from the node `anchor`.
     """
+    check_count(located, kernel, machine)
     with located.context:
         lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
         return _Extractor(kernel, lines, origins, machine, anchor).run(located)
@@ -115,12 +116,11 @@ class _Extractor(Evaluator):
     def place_buffer(self, op: ir.Operation) -> Box:
         assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
         kind = ir.MemRefType(op.results[0].type)
-        slots = integer(op, SLOTS) if SLOTS in op.attributes else 1
         shape, size = tuple(kind.shape), element_bytes(kind)
-        slot_bytes = self.machine.pad_to_lanes(math.prod(shape[1:] if slots > 1 else shape) * size)
+        padded, slots = slot_bytes(op, self.machine)
         number = len(self.builder.buffers)
-        self.builder.buffers.append(Buffer(f"buf{number}", slot_bytes, slots, self.bytes_used, size))
-        self.bytes_used += slot_bytes * slots
+        self.builder.buffers.append(Buffer(f"buf{number}", padded, slots, self.bytes_used, size))
+        self.bytes_used += padded * slots
         return Box(Space.SCRATCHPAD, number, -slots if slots > 1 else 0, 0, shape, row_major(shape), size)
 
     def linalg(self, op: ir.Operation) -> Step:

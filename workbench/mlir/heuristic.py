@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.machine import Machine
 from simulator.program import MAX_RANK
@@ -93,9 +93,11 @@ def choose(payload: Payload, machine: Machine, buffers: int = 2) -> Mapping:
     """The default mapping of a payload on a machine."""
     demand = Demand(machine, payload, buffers)
     if payload.contraction is not None:
-        return _contraction_mapping(payload, machine, demand)
-    tile, reason = _vector_tile(payload, machine, demand)
-    return Mapping(tile, _reduced_last(payload), buffers, {}, reason)
+        chosen = _contraction_mapping(payload, machine, demand)
+    else:
+        tile, reason = _vector_tile(payload, machine, demand)
+        chosen = Mapping(tile, _reduced_last(payload), buffers, {}, reason)
+    return replace(chosen, reason=chosen.reason + "; slots for more do not fit") if buffers < SLOTS else chosen
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:
@@ -189,10 +191,11 @@ class _Cost:
 
 
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> Mapping:
-    for whole in range(len(payload.windows), -1, -1):
+    cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
+    for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
             (_cost(payload, machine, tile, order), tile, order)
-            for tile in _candidates(payload, machine, payload.windows[len(payload.windows) - whole :])
+            for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
         ]
@@ -223,16 +226,19 @@ def _orders(payload: Payload) -> list[tuple[str, ...]]:
     return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
 
 
-def _candidates(payload: Payload, machine: Machine, windows: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Tilings with the given dims of the window whole, and others of it cut into single rows."""
+def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:
+    """Tilings with the given dims of the window whole, and others of it cut into single rows.
+
+    The `least` ones leave part of the array empty, for a scratchpad that does not hold what fills it.
+    """
     names = list(payload.dims)
     cut = [dim for dim in payload.windows if dim not in windows]
-    choices = [[1] if dim in cut else sorted(_sizes(payload, machine, dim)) for dim in names]
+    choices = [[1] if dim in cut else sorted(_sizes(payload, machine, dim, least)) for dim in names]
     for sizes in itertools.product(*choices):
         yield dict(zip(names, sizes, strict=True))
 
 
-def _sizes(payload: Payload, machine: Machine, dim: str) -> set[int]:
+def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int]:
     """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
     extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
     rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
@@ -244,6 +250,8 @@ def _sizes(payload: Payload, machine: Machine, dim: str) -> set[int]:
         halves = {-(-extent // 2**power) for power in range(extent.bit_length())}
         return {size for size in halves if size >= machine.systolic_rows} | {extent} if dim == rows[-1] else halves
     step = machine.systolic_columns if kind == "n" else machine.systolic_rows
+    if least:
+        return {min(extent, -(-step // 2**power)) for power in range(step.bit_length() + 1)}
     return {extent, *(step * 2**power for power in range(extent.bit_length()) if step * 2**power < extent)}
 
 

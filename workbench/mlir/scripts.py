@@ -37,8 +37,8 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
     for name, script in given.items():
         if name not in handwritten:
             close = difflib.get_close_matches(name, list(handwritten), n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            kernels = (Problem(f"{hint}Kernels: {', '.join(handwritten)}"),)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            kernels = (Problem(f"{hint}The kernels are {', '.join(handwritten)}"),)
             raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")

@@ -25,8 +25,10 @@ def check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
     for name in wanted:
         if name != "*" and name not in names:
             close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise MappingError(name, f"there is no such kernel{hint} Kernels: {', '.join(names)}, or '*' for all")
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise MappingError(
+                name, f"no kernel has that name.{hint} The kernels are {', '.join(names)}; '*' stands for all of them"
+            )
 
 
 def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import traceback
@@ -18,27 +17,34 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from workbench import errors
 from workbench.ops import names
-from workbench.ops.places import place_of
+from workbench.ops.breaks import gradients_in, in_words, lines, quiet, reshaped_in
+from workbench.ops.places import place_text
 from workbench.ops.schema import schema_of
 
-_ASSIGNED = r"The tensor attributes? .* assigned during export"
-"""How export warns of a tensor attribute that it will leave out of the graph."""
+_ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
+"""How export warns of a tensor attribute that it will leave out of the graph.
+
+A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
+does for as long as it works.
+"""
 
 
 @contextlib.contextmanager
 def user_errors(name: str) -> Generator[None]:
     """Translates what is raised inside. Exceptions of the user's own that reach us as they are stay as they are."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, log.disabled = log.disabled, True  # it prints a stack for what is raised anyway
     try:
-        with warnings.catch_warnings():
+        with quiet(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The tensor attributes? .*_flat_weights", category=UserWarning)
+            warnings.filterwarnings("ignore", message="Dynamo does not know how to trace", category=UserWarning)
             warnings.filterwarnings("error", message=_ASSIGNED, category=UserWarning)
-            with _missing_fakes(name):
+            with _torchs_own_errors(name):
                 yield
     except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
         raise _blamed(name, error) from error
     except dynamo_exc.TorchRuntimeError as error:
-        raise errors.CaptureFailed(f"{name} raised while it was captured: {_reason(error)}{_where(error)}") from error
+        raise errors.CaptureFailed(
+            f"{name} raised while it was captured: {in_words(str(error))}{_where(error)}"
+        ) from error
     except (AssertionError, IndexError, KeyError) as error:
         if not _of_torch(error):
             raise
@@ -52,8 +58,6 @@ def user_errors(name: str) -> Generator[None]:
             raise
         attributes = str(warning).removeprefix("The tensor ").split(" assigned")[0].rsplit(" ", 1)[0]
         raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
-    finally:
-        log.disabled = was_disabled
 
 
 def _of_torch(error: BaseException) -> bool:
@@ -63,14 +67,29 @@ def _of_torch(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _missing_fakes(name: str) -> Generator[None]:
-    """Tells an op that cannot say the shape of its result from all else that capturing may raise."""
+def _torchs_own_errors(name: str) -> Generator[None]:
+    """Tells what PyTorch raises as a plain RuntimeError, and what has a meaning here, from all else."""
     try:
         yield
     except RuntimeError as error:  # what torch raises here is one of its subclasses, by the way the op was defined
+        if call := _takes_gradients(error):
+            raise errors.GradientsInside(name, call, _place(error)) from error
+        if "%_unwrap_for_grad" in str(error):
+            raise errors.GradientsInside(name, "torch.func.grad", "") from error
+        if re.match(r"Constant \w+ is mutated", str(error)):
+            raise errors.CaptureFailed(
+                f"{name} changes a tensor in place that it closes over, which export cannot record: take "
+                f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
+            ) from error
         if op := _without_fake(error):
             raise errors.MissingFake(_fake_text(name, op, _where(error))) from error
         raise
+
+
+def _takes_gradients(error: BaseException) -> str:
+    """The call of autograd's that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f"torch.autograd.{each.name}" for each in frames if each.filename == torch.autograd.__file__), "")
 
 
 _FAKELESS = (
@@ -110,7 +129,12 @@ def _fake_text(name: str, op: str, where: str) -> str:
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
         return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
-    return errors.GraphBreak(name, f"{_reason(error)}{_where(error)}")
+    said, place = str(error).strip(), _place(error)
+    if call := gradients_in(said):
+        return errors.GradientsInside(name, call, place)
+    if call := reshaped_in(said):
+        return errors.ReshapedInput.by(name, call, place)
+    return errors.GraphBreak(name, in_words(said) or type(error).__name__, place)
 
 
 def replaced(name: str, what: str) -> errors.HiddenState:
@@ -120,24 +144,17 @@ def replaced(name: str, what: str) -> errors.HiddenState:
     )
 
 
-def _lines(error: Exception, label: str) -> list[str]:
-    found = (line.strip() for line in str(error).splitlines())
-    return [line.removeprefix(label).strip() for line in found if line.startswith(label)]
-
-
 def _context(error: Exception) -> str:
     """`ValueError('bad shape')`, from where Dynamo keeps it."""
-    return next((line.removeprefix("raised exception ") for line in _lines(error, "Developer debug context:")), "")
-
-
-def _reason(error: Exception) -> str:
-    first = str(error).strip().splitlines() or [type(error).__name__]
-    parts = [first[0].strip().rstrip("."), *_lines(error, "Explanation:")[:1]]
-    return ": ".join(parts).rstrip(".")
+    return next((line.removeprefix("raised exception ") for line in lines(str(error), "Developer debug context:")), "")
 
 
 def _where(error: Exception) -> str:
+    place = _place(error)
+    return f", at {place}" if place else ""
+
+
+def _place(error: Exception) -> str:
     stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
     frames = stack or traceback.extract_tb(error.__traceback__)
-    file, line = place_of("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))
-    return f", at {file}:{line}" if file else ""
+    return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

@@ -16,9 +16,10 @@ import torch._dynamo as dynamo
 
 from workbench.ir import BREAK, Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
+from workbench.ops.breaks import in_words, quiet
 from workbench.ops.calls import Target
 from workbench.ops.literals import to_type
-from workbench.ops.places import place_of
+from workbench.ops.places import Place, place_of
 from workbench.ops.record import Namer, Slot
 
 Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
@@ -50,7 +51,7 @@ class BrokenUp:
         )
         before, self._runner = self._runner, runner
         try:
-            with torch.no_grad(), many:
+            with torch.no_grad(), many, quiet():
                 return self._compiled(self._target, args, kwargs)
         finally:
             self._runner = before
@@ -64,10 +65,6 @@ class BrokenUp:
             return self._runner(number, gm, given)
 
         return run
-
-
-Place = tuple[str | None, int | None]
-"""File and line of the user's, where they are known."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +81,12 @@ class Call:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
     def broken_off(self) -> tuple[str, Place]:
-        """Why Dynamo ended the graph, and where; no reason when the function had come to its end."""
+        """Why Dynamo ended the graph, in its own words, and where; no reason when a function had come to its end."""
         reason = getattr(self.gm, "compile_subgraph_reason", None)
-        if reason is None or not reason.graph_break:
+        if reason is None:
             return "", (None, None)
         stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
-        return _in_words(str(reason.reason).strip().splitlines()[0]), place_of(stack)
+        return str(reason.reason).strip() if reason.graph_break else "", place_of(stack)
 
 
 def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, list[Call]]:
@@ -140,9 +137,7 @@ class _Merge:
         self.where[id(slot.tensor)] = self.fixed[id(slot.tensor)] = name
         self.types[name] = to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset()))
 
-    def cross(
-        self, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: tuple[str | None, int | None]
-    ) -> None:
+    def cross(self, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
         """The break in front of what reads `tensors`: those that were computed go to the host and come back."""
         crossing = {id(each): each for each in tensors if id(each) not in self.fixed or self._changed(each)}
         read = dict.fromkeys([*before, *(self.where[key] for key in crossing if key in self.where)])
@@ -216,10 +211,11 @@ def merge(
     tree: Tree,
     input_tree: Tree,
     first_break: str,
+    called: Place,
 ) -> Merged:
     """One record of the calls. `found` are the tensors that were returned, `first_break` is why there is not one graph.
 
-    `graphs` has each graph as it is by itself.
+    `graphs` has each graph as it is by itself. `called` is where the user asked for it.
     """
     inside = {id(result) for call in calls for result in call.results} | {id(slot.tensor) for slot in user}
     held = {id(each): each for call in calls for each in call.tensors if id(each) not in inside}
@@ -235,19 +231,19 @@ def merge(
     ended = calls[-1].broken_off()[0]
     if not any(call.broken_off()[0] for call in calls):  # Python alone stands before the first graph
         breaks.append(first_break)
-        work.cross([], calls[0].tensors, (None, None))
+        work.cross([], calls[0].tensors, called)
     before: list[str] = []
     for place, call in enumerate(calls):
         if place:
             reason, origin = calls[place - 1].broken_off()
-            breaks.append(_told(reason or "Python runs between two graphs", *origin))
+            breaks.append(_told(in_words(reason) or "Python runs between two graphs", *origin))
             work.cross(before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
         parts.setdefault(call.number, made)
         before = list(made.outputs)
     if ended or any(id(each) not in work.where for _, each in found):
         reason, origin = calls[-1].broken_off()
-        breaks.append(_told(reason or "Python runs after the last graph", *origin))
+        breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
         new = [each for _, each in found if id(each) not in work.where]
         work.cross(before, new, origin)
     graph = AtenGraph(
@@ -263,11 +259,6 @@ def merge(
     )
     held_by = {number: constants for number, (_, constants) in graphs.items()}
     return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
-
-
-def _in_words(reason: str) -> str:
-    """What Dynamo says of a break, but for what only its authors understand."""
-    return "a branch that depends on the data" if reason.startswith("generic_jump") else reason.rstrip(".")
 
 
 def _told(reason: str, file: str | None, line: int | None) -> str:

@@ -50,7 +50,7 @@ def _rules(given: object) -> list[str]:
     if not found:
         close = difflib.get_close_matches(str(given), names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise FusionError(f"there is no fusion rule {given!r}{hint or '.'} Rules: {', '.join(map(repr, names))}")
+        raise FusionError(f"there is no fusion rule {given!r}{hint or '.'} The rules are {', '.join(map(repr, names))}")
     return found
 
 

@@ -21,6 +21,9 @@ _TAKEN: Final = frozenset(
 )
 """What a template's text means something else by; `self` is Jinja's."""
 
+_FLOAT: Final = re.compile(r"(?<=[=\[, -])\d+\.\d*(e[+-]?\d+)?")
+"""A default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
+
 _LOOP_NAMES = re.compile(r"(d|size_d|tile_d|extent_d)\d+")
 
 
@@ -170,7 +173,7 @@ def _facts(
         qualified=qualified,
         overloads=same,
         others=others,
-        schema=str(schema),
+        schema=_FLOAT.sub(lambda found: repr(float(found.group())), str(schema)),
         arguments=tuple(map(_argument, schema.arguments)),
         results=len(schema.returns),
         sample=sample,

@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 
 from workbench import errors
 from workbench.ops.aliases import itself
-from workbench.ops.places import place_of
+from workbench.ops.places import place_text
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
@@ -24,8 +24,4 @@ def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
             continue
         changed = node.args[0]
         if isinstance(changed, torch.fx.Node) and itself(changed).op == "placeholder":
-            file, line = place_of(node.meta.get("stack_trace"))
-            raise errors.ReshapedInput(
-                f"{name} gives an input another shape or other memory in place, by {node.target} at {file}:{line}. The "
-                f"tensors of a graph keep their shape: use what returns a new one, as x.t() for x.t_()"
-            )
+            raise errors.ReshapedInput.by(name, str(node.target), place_text(node.meta.get("stack_trace")))

@@ -61,6 +61,14 @@ def flops(node: Node, types: Mapping[str, TensorType]) -> int:
     return counted or max(types[value].numel for value in (*node.operands, *node.results))
 
 
+def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
+    """A line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
+    counts = Counter(breaks)
+    times = {told: f" ({count}x)" if count > 1 else "" for told, count in counts.items()}
+    name = lowered.captured.name
+    return [f"{name}: a graph break, so Python runs on the host: {told}{times[told]}" for told in counts]
+
+
 def warning_text(lowered: KernelGraph) -> str:
     """One line naming the ops that run on the host; empty when there are none."""
     nodes = [lowered.node(kernel.nodes[0]).node for kernel in lowered.kernels if kernel.kind == HOST]

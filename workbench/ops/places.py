@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import traceback
 
 import torch
 
@@ -14,9 +16,30 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 
-def place_of(stack_trace: str | None) -> tuple[str | None, int | None]:
+Place = tuple[str | None, int | None]
+"""File and line of the user's, where they are known."""
+
+
+def place_of(stack_trace: str | None) -> Place:
     """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
     for file, line in reversed(_FRAME.findall(stack_trace or "")):
         if not file.startswith((_TORCH, _HERE)):
             return cell_name(file), int(line)
+    return None, None
+
+
+def place_text(stack_trace: str | None) -> str:
+    """The same as `file:line`; empty where there is none."""
+    file, line = place_of(stack_trace)
+    return f"{file}:{line}" if file else ""
+
+
+def called_from() -> Place:
+    """Where the user's code calls the workbench, or calls PyTorch and that us; nowhere, if a shell did."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
+        file = frame.f_code.co_filename
+        if file.startswith(_HERE + "cli"):
+            break
+        if not file.startswith((_TORCH, _HERE)):
+            return cell_name(file), line
     return None, None

@@ -17,7 +17,7 @@ from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Numbers, Origin,
 from workbench.ops.aliases import aliases, memory_of, owners_among, results
 from workbench.ops.convert import convert
 from workbench.ops.literals import to_arg, to_type
-from workbench.ops.places import place_of
+from workbench.ops.places import Place, place_of, place_text
 from workbench.ops.registry import Registrations
 
 
@@ -70,13 +70,14 @@ def record(
     input_tree: Tree,
     modules: Mapping[str, str],
     registrations: Registrations,
+    called: Place,
 ) -> Recorded:
     """The record of `program`.
 
     `user` are the caller's tensors in order, used or not. `slot_of` says what a placeholder stands for. `leaves` are
     the results: numbers of the program's outputs, or the slot of an input that is returned as it is. `exported` is the
     program before it was made functional. `modules` maps the keys of a node's module stack to paths. `registrations`
-    may hold conversions.
+    may hold conversions. `called` is where the user asked for it: the place of what PyTorch's own modules call.
     """
     graph, made_names = program.graph, result_names(program)
     leaves = list(leaves)
@@ -104,7 +105,7 @@ def record(
             values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
             _refuse_symbols(name, node)
-            made = _node(node, namer, values, modules)
+            made = _node(node, namer, values, modules, called)
             types.update(_types(made, node.meta["val"], offsets))
             conversion = registrations.find(made.op, "conversion")
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
@@ -158,9 +159,9 @@ def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
     parts = cast("tuple[object, ...]", made) if isinstance(made, (tuple, list)) else (made,)
     for part in parts:
         if not isinstance(part, torch.Tensor) or any(isinstance(n, torch.SymInt) for n in part.shape):
-            file, line = place_of(node.meta.get("stack_trace"))
             what = "a shape" if isinstance(part, torch.Tensor) else "a number"
-            raise errors.GraphBreak(name, f"{node.target} makes {what} that depends on the data, at {file}:{line}")
+            place = place_text(node.meta.get("stack_trace"))
+            raise errors.GraphBreak(name, f"{node.target} makes {what} that depends on the data", place)
 
 
 def _refuse_misfits(
@@ -229,7 +230,7 @@ def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, T
     }
 
 
-def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str]) -> Node:
+def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str], called: Place) -> Node:
     """The recorded node, its arguments sorted into positional and keyword-only ones by the overload's schema."""
     overload = cast(Any, node.target)
     schema = overload._schema
@@ -246,7 +247,8 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
     made = cast("object", node.meta["val"])
     count = len(cast("tuple[object, ...]", made)) if isinstance(made, (tuple, list)) else 0
     results = tuple(f"{name}.{i}" for i in range(count)) if count else (name,)
-    file, line = place_of(node.meta.get("stack_trace"))
+    found = place_of(node.meta.get("stack_trace"))
+    file, line = found if found[0] else called
     return Node(name, op, tuple(args), kwargs, results, Origin(name, op, file, line, _module(node, modules)))
 
 

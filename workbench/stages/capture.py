@@ -26,6 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
@@ -36,9 +37,9 @@ from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.calls import Target, call_form, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ops.functional import functional
 from workbench.ops.literals import to_type
-from workbench.ops.memory import copies, put_back
+from workbench.ops.memory import apart, copies, lies, put_back
 from workbench.ops.parts import Parts
-from workbench.ops.places import place_of
+from workbench.ops.places import Place, called_from, place_text
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record, result_names
 from workbench.ops.registry import DEFAULT, Registrations
@@ -59,15 +60,14 @@ class CapturedProgram:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
         return [read() for read in self._sources]
 
-    def flatten(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
-        """The tensors of a call, in the order of `graph.inputs`; refuses a call unlike the captured one."""
+    def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call and those that are held, in the order of `graph.inputs`.
+
+        Refuses a call unlike the captured one.
+        """
         tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
-            raise errors.InputMismatch(
-                f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
-                f"{call_form(tree)} (a dot is a tensor). How many there are, and numbers and flags, are part of the "
-                f"graph: trace again to change them."
-            )
+            raise self._another_call(tree, inputs, kwargs or {})
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
             expected = self.graph.types[slot.value]
             given = to_type(tensor)
@@ -76,10 +76,26 @@ class CapturedProgram:
                     f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
                     f"Shapes and element types are part of the graph: trace again with the new ones."
                 )
-        tensors = [tensor for _, tensor in leaves]
+        values = [*(tensor for _, tensor in leaves), *self.live()]
         if self.graph.mutations:
-            refuse_shared_memory(self.graph, [*tensors, *self.live()])
-        return tensors
+            refuse_shared_memory(self.graph, values)
+        return values
+
+    def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
+        """Says which inputs there are to be, and what was given instead."""
+        taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
+        if not inputs and not kwargs:
+            count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
+            return errors.InputMismatch(
+                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), called as "
+                f"{call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check takes the "
+                f"traced ones by itself; a run may change its inputs in place."
+            )
+        return errors.InputMismatch(
+            f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
+            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). How many there are, and "
+            f"numbers and flags, are part of the graph: trace again to change them."
+        )
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
         """What the function would return, made of the graph's output leaves."""
@@ -129,10 +145,19 @@ def capture(
         except errors.GraphBreak as error:
             if mode == "export" or any(slot.tensor.is_meta for slot in trace.user):
                 raise
-            return _in_parts(_Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True), error)
+            trace = _Trace.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
+            return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
         raise _no_tensor_work(name)
-    return trace.program(recorded)
+    return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
+
+
+def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: Mapping[str, object]) -> CapturedProgram:
+    """The program, unless it changes a tensor in place that lay on another when it was traced."""
+    if program.graph.mutations:
+        tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1]]
+        refuse_shared_memory(program.graph, [*tensors, *program.live()])
+    return program
 
 
 @contextlib.contextmanager
@@ -168,7 +193,7 @@ def capture_graph(
     }
     leaves = range(len(result_names(program)))
     tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
-    return trace.program(_record(trace, exported, program, "dynamo", given, leaves, tree))
+    return _refuse_shared(trace.program(_record(trace, exported, program, "dynamo", given, leaves, tree)), inputs, {})
 
 
 def _named_by_placeholders(trace: _Trace, gm: torch.fx.GraphModule) -> _Trace:
@@ -200,6 +225,8 @@ class _Trace:
     user: tuple[Slot, ...]
     held: Reachable
     registrations: Registrations
+    called: Place
+    """Where the user asked for it."""
     classes: dict[str, type]
     """The tuple classes of inputs and, as soon as they are known, results."""
 
@@ -215,17 +242,19 @@ class _Trace:
     ) -> _Trace:
         """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
 
-        `copied` gives copies, for a capture that computes.
+        Tensors of one memory become copies: PyTorch's export would see one behind the other, and a record does not.
+        `copied` gives copies that share memory like the inputs, for a capture that computes.
         """
         tree, leaves = flatten_inputs(inputs, kwargs, name)
         paths = input_paths(target, inputs, kwargs, name)
         tensors = [tensor for _, tensor in leaves]
-        own = copies(tensors) if copied else [tensor.detach() for tensor in tensors]
+        held, called = reachable(target), called_from()
+        own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
         aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         classes = trees.classes_in((inputs, kwargs))
         args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases], classes))
-        return _Trace(name, target, args, kwds, tree, user, reachable(target), registrations, classes)
+        return _Trace(name, target, args, kwds, tree, user, held, registrations, called, classes)
 
     def program(self, recorded: Recorded) -> CapturedProgram:
         """The record with what ties it to the callable."""
@@ -274,6 +303,7 @@ def _by_dynamo(trace: _Trace) -> Recorded:
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
             """Stands in for the graph: results without data, which show where each ends up in what is returned."""
             _refuse_numbers(trace.name, gm)
+            _refuse_gradients(trace.name, gm)
             results = [_stand_in(node.meta["example_value"]) for node in fakes]
             graphs.append((gm, given, results))
             return results
@@ -312,15 +342,29 @@ def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
     """Numbers that only the data decides: there is none in a stand-in."""
     for node in gm.graph.nodes:
         if node.op == "call_method" and node.target == "item":
-            file, line = place_of(node.meta.get("stack_trace"))
-            raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data, at {file}:{line}")
+            place = place_text(node.meta.get("stack_trace"))
+            raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data", place)
+
+
+def _refuse_gradients(name: str, gm: torch.fx.GraphModule) -> None:
+    """`torch.func.grad` and its like, which Dynamo takes into the graph."""
+    nodes = itertools.dropwhile(lambda node: node.name != "_grad_increment_nesting", gm.graph.nodes)
+    places = [place_text(node.meta.get("stack_trace")) for node in nodes]
+    if places:
+        raise errors.GradientsInside(name, "torch.func.grad", next(filter(None, places), ""))
 
 
 def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
     """Calls it once with data, since what lies between its graphs is Python that decides by them."""
     broken = BrokenUp(trace.target)
+    outside = {slot.path: slot.tensor for slot in trace.user}
+    outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
     with put_back(held.tensor for held in trace.held.tensors.values()), user_errors(trace.name):
+        lay = {path: lies(tensor) for path, tensor in outside.items()}
         returned, calls = observed(broken, trace.inputs, trace.kwargs)
+        moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
+        if moved:
+            raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
         graphs: dict[int, tuple[AtenGraph, list[torch.Tensor]]] = {}
         for call in calls:
             if call.number not in graphs:
@@ -339,7 +383,8 @@ def _in_parts(trace: _Trace, why: errors.GraphBreak) -> CapturedProgram:
         found=found,
         tree=tree,
         input_tree=trace.input_tree,
-        first_break=why.reason,
+        first_break=f"{why.place}: {why.reason}" if why.place else why.reason,
+        called=trace.called,
     )
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
     parts = Parts(broken, merged.parts, merged.constants)
@@ -351,9 +396,12 @@ class _Root(nn.Module):
 
     tree: Tree
     """The containers of what the target returned; export itself has only the tensors in them."""
+    given: frozenset[int] = frozenset()
+    """The inputs by `id`, while it is called."""
 
-    def __init__(self, target: Target, held: Reachable, flatten: Callable[[object], Flat]) -> None:
+    def __init__(self, name: str, target: Target, held: Reachable, flatten: Callable[[object], Flat]) -> None:
         super().__init__()
+        self.name = name
         object.__setattr__(self, "_target", target)
         self._flatten = flatten
         inside: set[int] = set()
@@ -365,6 +413,7 @@ class _Root(nn.Module):
     def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
         """Export loses a buffer that is replaced below the root, so this looks for itself."""
         before = dict(self.named_buffers())
+        self.given = frozenset(map(id, pytree.tree_leaves((args, kwargs))))
         returned = cast("Target", self._target)(*args, **kwargs)
         changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
         if changed:
@@ -374,18 +423,30 @@ class _Root(nn.Module):
 
 
 class _Places(TorchFunctionMode):
-    """Notes where each torch function is called from: export by itself keeps only frames named `forward`."""
+    """Notes where each torch function is called from: export by itself keeps only frames named `forward`.
+
+    And refuses one that gives an input another shape, which export cannot follow.
+    """
+
+    def __init__(self, root: _Root) -> None:
+        super().__init__()
+        self._root = root
 
     def __torch_function__(
         self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
+        shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
         with fx_traceback.preserve_node_meta():
             before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
-            fx_traceback.set_stack_trace(traceback.format_list(list(_frames())))
+            stack = traceback.format_list(list(_frames()))
+            fx_traceback.set_stack_trace(stack)
             try:
-                return func(*args, **(kwargs or {}))
+                made = func(*args, **(kwargs or {}))
             finally:
                 fx_traceback.set_stack_trace([before] if before else [])
+        if any(tensor.shape != shape and id(tensor) in self._root.given for tensor, shape in shapes):
+            raise errors.ReshapedInput.by(self._root.name, getattr(func, "__name__", ""), place_text("".join(stack)))
+        return made
 
 
 def _frames() -> Iterator[traceback.FrameSummary]:
@@ -396,9 +457,9 @@ def _frames() -> Iterator[traceback.FrameSummary]:
 
 
 def _by_export(trace: _Trace) -> Recorded:
-    root = _Root(trace.target, trace.held, trace.flatten)
+    root = _Root(trace.name, trace.target, trace.held, trace.flatten)
     with user_errors(trace.name), _without_gradients(trace.held):
-        with _Places():
+        with _Places(root):
             exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
         program = functional(trace.name, exported)
     _refuse_replaced(trace)
@@ -449,6 +510,7 @@ def _record(
         input_tree=trace.input_tree,
         modules={**trace.modules(), **(module_paths or {})},
         registrations=trace.registrations,
+        called=trace.called,
     )
 
 

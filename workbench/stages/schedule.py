@@ -1,17 +1,20 @@
 """Scheduling: from linalg on tensors to loops over scratchpad tiles, and the tile program read off them.
 
-The steps are in `_prepare` and `_lower`: bring the ops into shape, name their dims, choose a mapping, write it as a
-transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the program off.
+The steps are in `_prepare`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
+write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the
+program off.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from simulator.errors import DoesNotFit
 from simulator.machine import Machine
 from simulator.placement import check_fit
 from simulator.program import TileProgram
@@ -41,6 +44,7 @@ from workbench.mlir.origins import ops_named
 from workbench.mlir.passes import PassTrace, mapping_options
 from workbench.mlir.payload import Payload, analyse, linalg_ops
 from workbench.mlir.scripts import check_script, check_scripted, in_script, without_lines
+from workbench.mlir.sizing import buffers_at_once
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
@@ -222,17 +226,25 @@ def schedule_kernel(
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
     ready = _Ready(rendered, context or new_context(), passes or {})
-    payload, mapping = _plan(ready, machine, wanted)
-    while True:
-        scheduled = _lower(rendered, ready.take(splits_reduction(payload, mapping)), machine, mapping)
-        program = scheduled.program
-        if program.scratchpad_bytes <= machine.scratchpad_bytes:
+    capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
+    for payload, mapping in _mappings(ready, machine, wanted):
+        tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
+        if not wanted:
+            crowd = buffers_at_once(tiled.trace.module, machine)
+            if sum(size for _, size in crowd) > capacity:
+                continue
+        scheduled = _read_off(rendered, tiled, machine)
+        if wanted or scheduled.program.scratchpad_bytes <= capacity:
+            check_fit(scheduled.program, capacity)
             return scheduled
-        smaller = None if wanted else heuristic.shrink(mapping, payload)
-        if smaller is None:
-            check_fit(program, machine.scratchpad_bytes)
-            return scheduled
-        mapping = smaller
+        crowd = [(buffer.name, buffer.bytes) for buffer in scheduled.program.buffers]
+    largest_first = sorted(crowd, key=lambda each: -each[1])
+    advice = SMALLEST + (FEWER if len(rendered.origins) > 1 else ".")
+    raise DoesNotFit(rendered.kernel, sum(size for _, size in crowd), capacity, largest_first, advice)
+
+
+SMALLEST = "Its tiles are single elements already, each with one place: it takes a machine with a larger scratchpad"
+FEWER = ", or fewer operations in one kernel (fusion='none')."
 
 
 def scripted_kernel(
@@ -253,7 +265,7 @@ def scripted_kernel(
     split = splits_reduction(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), reason=USER_SCRIPT)
     try:
-        scheduled = _lower(rendered, ready.take(split), machine, said_by_script, script)
+        scheduled = _read_off(rendered, _tile(ready.take(split), said_by_script, script), machine)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
     except ScheduledFormError as error:
@@ -274,19 +286,30 @@ def try_schedule(job: Message) -> None:
         scripted_kernel(module, machine, made.mapping, script, new_context(), passes)
 
 
-def _plan(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> tuple[Payload, Mapping]:
-    """The kernel's named dims, and the mapping: the user's over the heuristic's."""
+def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> Iterator[tuple[Payload, Mapping]]:
+    """The kernel's named dims with the mapping: the user's over the heuristic's, or the heuristic's and smaller ones.
+
+    Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
+    """
     kernel = ready.rendered.kernel
-    payload = ready.payload(split=False)
-    buffers = checked_buffers(kernel, wanted, heuristic.SLOTS)
-    if not heuristic.rows_fit(payload, machine, buffers):
-        payload = ready.payload(split=True)
-    mapping = heuristic.choose(payload, machine, buffers)
-    if wanted is not None:
-        within = partial(heuristic.within_rank, payload)
-        mapping = with_users(kernel, payload.dims, mapping, wanted, within)
-    check_order(kernel, payload, mapping)
-    return payload, mapping
+    slots = checked_buffers(kernel, wanted, heuristic.SLOTS)
+    for buffers in range(slots, 0, -1):
+        payload = ready.payload(split=False)
+        if not heuristic.rows_fit(payload, machine, buffers):
+            payload = ready.payload(split=True)
+        mapping = heuristic.choose(payload, machine, buffers)
+        if wanted is not None:
+            within = partial(heuristic.within_rank, payload)
+            mapping = with_users(kernel, payload.dims, mapping, wanted, within)
+            check_order(kernel, payload, mapping)
+            yield payload, mapping
+            return
+        check_order(kernel, payload, mapping)
+        if buffers > 1 and not heuristic.Demand(machine, payload, buffers).fits(mapping.tile):
+            continue
+        while mapping is not None:
+            yield payload, mapping
+            mapping = heuristic.shrink(mapping, payload)
 
 
 class _Ready:
@@ -334,9 +357,17 @@ def _prepare(
     return trace
 
 
-def _lower(
-    rendered: KernelModule, trace: PassTrace, machine: Machine, mapping: Mapping, script: str | None = None
-) -> ScheduledKernel:
+@dataclass(frozen=True, slots=True)
+class _Tiled:
+    """A kernel in the scheduled form, of which no program has been read off yet."""
+
+    trace: PassTrace
+    script: str
+    mapping: Mapping
+    dims: dict[str, int]
+
+
+def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Tiled:
     with trace.module.context:
         payload = analyse(trace.module)
     if script is None:
@@ -357,16 +388,20 @@ def _lower(
     if has_windows(trace.module):
         trace.run("walk windows", "npu-walk-windows")
     trace.run("clean up", "canonicalize,cse")
-    text = print_module(trace.module)
+    return _Tiled(trace, script, mapping, payload.dims)
+
+
+def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine) -> ScheduledKernel:
+    trace, text = tiled.trace, print_module(tiled.trace.module)
     verify_scheduled(text, rendered.kernel, trace.module.context)
     program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
     return ScheduledKernel(
         rendered.kernel,
         text,
         print_module(trace.module, locations=True),
-        script,
-        mapping,
-        payload.dims,
+        tiled.script,
+        tiled.mapping,
+        tiled.dims,
         tuple(trace.snapshots),
         program,
         rendered.arguments,

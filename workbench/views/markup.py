@@ -135,7 +135,8 @@ def _variables(own: Mapping[str, str], style: Style, tone: int) -> str:
 
 
 def _sheet() -> str:
-    light, dark = _variables(_LIGHT, LIGHT, 0), _variables(_DARK, DARK, 1)
+    light = "color-scheme:light;" + _variables(_LIGHT, LIGHT, 0)  # of what the browser draws: scrollbars
+    dark = "color-scheme:dark;" + _variables(_DARK, DARK, 1)
     return (
         f".wb{{{light}}}@media(prefers-color-scheme:dark){{.wb{{{dark}}}}}"
         f'body[data-jp-theme-light="true"] .wb{{{light}}}body[data-jp-theme-light="false"] .wb{{{dark}}}'
@@ -162,7 +163,8 @@ def fragment(body: str) -> str:
 
 def page(title: str, body: str) -> str:
     """A whole document around pieces without a style sheet of their own."""
-    frame = "body{margin:0;background:#fff}@media(prefers-color-scheme:dark){body{background:#14171c}}"
+    frame = ":root{color-scheme:light dark}body{margin:0;background:#fff}"
+    frame += "@media(prefers-color-scheme:dark){body{background:#14171c}}"
     width = ".wb.page{max-width:1180px;margin:0 auto;padding:14px 18px 40px}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

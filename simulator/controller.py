@@ -1,0 +1,376 @@
+"""The controller of one DRAM channel, event by event.
+
+It has a queue of reads, one of writes, and a list of requests whose row is being opened for them, which no other
+request may close. First come the requests of that list, then those of one queue: the first in its order whose next
+command can be given (FR-FCFS). Reads go first, until the write queue is filled beyond one mark; then writes, until it
+is below another; and writes while there is no read. A refresh of all banks closes the rows of a pseudo-channel, and
+until it has been given only listed requests are served.
+
+A write is done when it is in the queue: a read of the same place is answered from there. A read is done when its data
+has passed the bus.
+
+Requests come from sources. A channel takes one a cycle, from its sources in turn, each in its own order; a source whose
+next request finds its queue full waits. Nothing is computed for cycles in which nothing can happen.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.banks import (
+    ACT,
+    BUSES,
+    FIGURES,
+    PRE,
+    PSEUDOS,
+    RD,
+    READ_DATA,
+    REFRESH_INTERVAL,
+    activate,
+    all_closed,
+    bank_of,
+    figures_of,
+    first_cycle,
+    first_cycle_of_all,
+    give_column,
+    idle_gates,
+    next_command,
+    precharge,
+    precharge_all,
+    pseudo_of,
+    refresh_all,
+)
+from simulator.jit import compiled
+from simulator.memory_file import Memory
+from simulator.program import I64
+
+NEVER = 1 << 62
+
+# The lists of a channel, and an entry of one: the request; its source, and whether what it found is counted; when it
+# came
+_READS, _WRITES, _OPENING, _LISTS = 0, 1, 2, 3
+_REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
+
+# Figures beyond those of `banks`
+_ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
+
+# The clock of a channel: where it is, when it will look again, and the lengths of its lists
+_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 2, 3, 4, 5, 6, 9
+
+# What a channel counts
+READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
+READ_CYCLES, LAST, COUNTERS = 8, 9, 10
+COUNTER_NAMES = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
+"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
+reads answered from the write queue."""
+
+# Of a source in a channel: the next of its requests, and where they end
+CURSOR, STOP, _PART = 0, 1, 2
+
+# Of a source: first cycle at which it asks, requests that are not done, when the last was
+BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
+
+BUCKETS = 1024
+"""Pieces of time for which the requests of a channel are counted: each as long as it must be, in powers of two."""
+
+
+class Channels(NamedTuple):
+    """All channels of a memory. (C channels, S sources)"""
+
+    figures: I64
+    gates: I64
+    """C x rows of gates x gates."""
+    queue: I64
+    """C x list x entry x field."""
+    clock: I64
+    counters: I64
+    history: I64
+    """C x bucket: requests whose data moved."""
+    bucket: I64
+    """Length of a bucket in cycles, as a power of two."""
+    parts: I64
+    """C x S: what a source asks of a channel."""
+    sources: I64
+    requests: I64
+    """S x ...: what each source asks for, channel by channel."""
+
+
+def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
+    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
+    clock = np.zeros((channels, _CLOCK), np.int64)
+    clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
+    controller = [
+        memory.queue_entries,
+        math.floor(memory.drain_from * memory.queue_entries),
+        math.ceil(memory.drain_to * memory.queue_entries),
+    ]
+    return Channels(
+        figures=np.concatenate([figures_of(memory), np.array(controller, np.int64)]),
+        gates=idle_gates(memory, channels),
+        queue=np.zeros((channels, _LISTS, memory.queue_entries, _ENTRY), np.int64),
+        clock=clock,
+        counters=np.zeros((channels, COUNTERS), np.int64),
+        history=np.zeros((channels, BUCKETS), np.int64),
+        bucket=np.zeros(1, np.int64),
+        parts=np.zeros((channels, sources, _PART), np.int64),
+        sources=np.zeros((sources, _SOURCE), np.int64),
+        requests=np.zeros((sources, most_requests), np.int64),
+    )
+
+
+@compiled
+def advance_channel(channels: Channels, channel: int, until: int) -> None:
+    """Serves a channel through all cycles before `until`."""
+    figures, gates, queue = channels.figures, channels.gates[channel], channels.queue[channel]
+    clock, counters = channels.clock[channel], channels.counters[channel]
+    parts, sources, requests = channels.parts[channel], channels.sources, channels.requests
+    now = clock[_NOW]
+    while now < until:
+        if now >= clock[_NEXT_REFRESH]:
+            clock[_REFRESHING] += figures[PSEUDOS]
+            clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
+            clock[_WAKE] = now
+        if clock[_WAKE] <= now:
+            queued = _queued(clock)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, sources, now)
+            if _queued(clock) < queued:
+                _note(channels.history, channels.bucket, channel, now)
+        if _accept(figures, gates, queue, clock, counters, parts, sources, requests, now):
+            now += 1
+            continue
+        begin = _next_begin(parts, sources, now)
+        if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
+            _skip_refreshes(figures, gates, clock, counters, min(begin, until))
+        now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+    clock[_NOW] = max(clock[_NOW], until)
+
+
+@compiled
+def drain(channels: Channels, channel: int) -> None:
+    """Serves a channel until nothing is asked for or queued."""
+    clock = channels.clock[channel]
+    while _next_begin(channels.parts[channel], channels.sources, -1) < NEVER or _queued(clock) > 0:
+        advance_channel(channels, channel, clock[_NOW] + channels.figures[REFRESH_INTERVAL])
+
+
+@compiled
+def _queued(clock: I64) -> int:
+    return clock[_COUNT + _READS] + clock[_COUNT + _WRITES] + clock[_COUNT + _OPENING]
+
+
+@compiled
+def _accept(
+    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, parts: I64, sources: I64, requests: I64, now: int
+) -> bool:
+    """Takes the next request of the first source, in turn, that finds room."""
+    for step in range(len(parts)):
+        source = clock[_TURN] + step
+        if source >= len(parts):
+            source -= len(parts)
+        at = parts[source, CURSOR]
+        if at >= parts[source, STOP] or sources[source, BEGIN] > now:
+            continue
+        request = int(requests[source, at])
+        way = request & 1
+        forwarded = way == _READS and _written(queue, clock[_COUNT + _WRITES], request)
+        if forwarded:
+            counters[FORWARDED] += 1
+        elif clock[_COUNT + way] == figures[_ENTRIES]:
+            continue
+        else:
+            entry = queue[way, clock[_COUNT + way]]
+            entry[_REQUEST], entry[_OWNER], entry[_ARRIVAL] = request, source * 2, now
+            clock[_COUNT + way] += 1
+            if _turn(figures, clock):
+                clock[_WAKE] = now + 1
+            elif clock[_DRAINS] == way:
+                time = first_cycle(figures, gates, request, next_command(figures, gates, request))
+                clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
+        if forwarded or way == _WRITES:
+            sources[source, LEFT] -= 1
+            sources[source, DONE] = max(sources[source, DONE], now + 1)
+        parts[source, CURSOR] = at + 1
+        counters[READS + way] += 1
+        counters[LAST] = now
+        clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
+        return True
+    return False
+
+
+@compiled
+def _written(queue: I64, writes: int, request: int) -> bool:
+    """Whether a write of the same place is queued."""
+    for place in range(writes):  # noqa: SIM110
+        if queue[_WRITES, place, _REQUEST] == request + 1:
+            return True
+    return False
+
+
+@compiled
+def _next_begin(parts: I64, sources: I64, now: int) -> int:
+    """When the next source begins to ask, of those that do not yet."""
+    begin = NEVER
+    for source in range(len(parts)):
+        if parts[source, CURSOR] < parts[source, STOP] and sources[source, BEGIN] > now:
+            begin = min(begin, sources[source, BEGIN])
+    return begin
+
+
+@compiled
+def _turn(figures: I64, clock: I64) -> bool:
+    """Turns from reads to writes or back if it is time to, and says whether it did."""
+    reads, writes = clock[_COUNT + _READS], clock[_COUNT + _WRITES]
+    turns = writes < figures[_LOW] and reads != 0 if clock[_DRAINS] == 1 else writes > figures[_HIGH] or reads == 0
+    if turns:
+        clock[_DRAINS] = 1 - clock[_DRAINS]
+    return turns
+
+
+@compiled
+def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int) -> int:
+    """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
+    _turn(figures, clock)
+    column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
+    if column >= 0:
+        _give_column(figures, gates, queue, clock, counters, sources, now, column_list, column)
+        if row_list == column_list and row > column:
+            row -= 1
+        if row >= 0:
+            request = queue[row_list, row, _REQUEST]
+            if first_cycle(figures, gates, request, next_command(figures, gates, request)) > now:
+                # the data is of the row that would be closed
+                _, _, row, row_list, _ = _choose(figures, gates, queue, clock, now, True)
+        wake = now + 1
+    if row >= 0:
+        if _give_row(figures, gates, queue, clock, counters, now, row_list, row):
+            wake = now + 1
+    elif clock[_REFRESHING] > 0 and (column < 0 or figures[BUSES] == 2):
+        wake = min(wake, _refresh(figures, gates, queue, clock, counters, now))
+    return wake
+
+
+@compiled
+def _choose(
+    figures: I64, gates: I64, queue: I64, clock: I64, now: int, rows_only: bool
+) -> tuple[int, int, int, int, int]:
+    """The requests whose column command and whose row command come first, and the next cycle at which another could."""
+    column, column_list, row, row_list, wake = -1, -1, -1, -1, NEVER
+    single = figures[BUSES] == 1
+    for turn in range(1 if clock[_REFRESHING] > 0 else 2):
+        which = clock[_DRAINS] if turn == 1 else _OPENING
+        for place in range(clock[_COUNT + which]):
+            request = queue[which, place, _REQUEST]
+            command = next_command(figures, gates, request)
+            if (row >= 0) if command < RD else (column >= 0 or rows_only):
+                continue
+            time = first_cycle(figures, gates, request, command)
+            if time > now:
+                wake = min(wake, time)
+                continue
+            if command < RD:
+                row, row_list = place, which
+            else:
+                column, column_list = place, which
+            if single or (row >= 0 and (column >= 0 or rows_only)):
+                return column, column_list, row, row_list, wake
+    return column, column_list, row, row_list, wake
+
+
+@compiled
+def _give_column(
+    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int, which: int, place: int
+) -> None:
+    """Moves the data of a request, which leaves its list."""
+    request, owner = queue[which, place, _REQUEST], queue[which, place, _OWNER]
+    give_column(figures, gates, request, now)
+    if owner & 1 == 0:
+        counters[ROW_HITS] += 1
+    if request & 1 == _READS:
+        answered = now + figures[READ_DATA]
+        counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
+        sources[owner >> 1, LEFT] -= 1
+        sources[owner >> 1, DONE] = max(sources[owner >> 1, DONE], answered)
+    _remove(queue, clock, which, place)
+
+
+@compiled
+def _give_row(
+    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, now: int, which: int, place: int
+) -> bool:
+    """Closes or opens a row for a request; not if a listed request waits for the row that would be closed."""
+    request, last = queue[which, place, _REQUEST], clock[_COUNT + _OPENING]
+    bank, command = bank_of(figures, request), next_command(figures, gates, request)
+    if command == PRE:
+        for other in range(last):
+            if bank_of(figures, queue[_OPENING, other, _REQUEST]) == bank:
+                return False
+    if queue[which, place, _OWNER] & 1 == 0:
+        queue[which, place, _OWNER] += 1
+        counters[ROW_CONFLICTS if command == PRE else ROW_MISSES] += 1
+    if command == PRE:
+        precharge(figures, gates, bank, now)
+        return True
+    counters[ACTIVATES] += 1
+    activate(figures, gates, request, now)
+    if which != _OPENING and last < figures[_ENTRIES]:
+        for field in range(_ENTRY):
+            queue[_OPENING, last, field] = queue[which, place, field]
+        clock[_COUNT + _OPENING] += 1
+        _remove(queue, clock, which, place)
+    return True
+
+
+@compiled
+def _remove(queue: I64, clock: I64, which: int, place: int) -> None:
+    clock[_COUNT + which] -= 1
+    for at in range(place, clock[_COUNT + which]):
+        for field in range(_ENTRY):
+            queue[which, at, field] = queue[which, at + 1, field]
+
+
+@compiled
+def _refresh(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, now: int) -> int:
+    """Closes the rows of the pseudo-channel whose refresh is due, or refreshes it; the next cycle to look again."""
+    pseudo = (figures[PSEUDOS] - clock[_REFRESHING]) % figures[PSEUDOS]
+    for other in range(clock[_COUNT + _OPENING]):
+        if pseudo_of(figures, queue[_OPENING, other, _REQUEST]) == pseudo:
+            return NEVER  # its data comes first
+    closed = all_closed(figures, gates, pseudo)
+    time = first_cycle_of_all(figures, gates, pseudo, ACT if closed else PRE)
+    if time > now:
+        return time
+    if closed:
+        refresh_all(figures, gates, pseudo, now)
+        clock[_REFRESHING] -= 1
+        counters[REFRESHES] += 1
+    else:
+        precharge_all(figures, gates, pseudo, now)
+    return now + 1
+
+
+@compiled
+def _skip_refreshes(figures: I64, gates: I64, clock: I64, counters: I64, until: int) -> None:
+    """Of a channel that stands idle with all rows closed: all refreshes but the last before a cycle at once."""
+    if clock[_REFRESHING] > 0:
+        return
+    for pseudo in range(figures[PSEUDOS]):
+        if not all_closed(figures, gates, pseudo):
+            return
+    skipped = max(0, (until - clock[_NEXT_REFRESH]) // figures[REFRESH_INTERVAL])
+    clock[_NEXT_REFRESH] += skipped * figures[REFRESH_INTERVAL]
+    counters[REFRESHES] += skipped * figures[PSEUDOS]
+
+
+@compiled
+def _note(history: I64, bucket: I64, channel: int, now: int) -> None:
+    """Counts a request whose data moves into its piece of time."""
+    while now >> bucket[0] >= BUCKETS:
+        for each in range(len(history)):
+            for at in range(BUCKETS // 2):
+                history[each, at] = history[each, 2 * at] + history[each, 2 * at + 1]
+            history[each, BUCKETS // 2 :] = 0
+        bucket[0] += 1
+    history[channel, now >> bucket[0]] += 1

@@ -1,0 +1,193 @@
+"""A memory controller written for reading: it looks at every cycle, and at every rule by itself.
+
+What `simulator.banks` does event by event must come out the same here, cycle by cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simulator.memory_file import Memory
+
+BANK, GROUP, PSEUDO = 3, 2, 1
+"""How much of (pseudo-channel, group, bank) two commands must share for a rule to hold between them."""
+
+
+def rules(m: Memory) -> dict[tuple[str, str, int], int]:
+    """(earlier command, later command, what they share) -> cycles between them at least."""
+    written = m.write_latency + m.burst
+    column = max(m.burst, m.column_to_column)
+    return {
+        ("ACT", "ACT", BANK): m.row_cycle,
+        ("ACT", "ACT", GROUP): m.activate_to_activate_same_group,
+        ("ACT", "ACT", PSEUDO): m.activate_to_activate,
+        ("ACT", "PRE", BANK): m.row_active,
+        ("ACT", "RD", BANK): m.activate_to_read,
+        ("ACT", "WR", BANK): m.activate_to_write,
+        ("PRE", "ACT", BANK): m.precharge,
+        ("RD", "PRE", BANK): m.read_to_precharge,
+        ("WR", "PRE", BANK): written + m.write_recovery,
+        ("RD", "RD", GROUP): m.column_to_column_same_group,
+        ("RD", "RD", PSEUDO): column,
+        ("WR", "WR", GROUP): m.column_to_column_same_group,
+        ("WR", "WR", PSEUDO): column,
+        ("RD", "WR", PSEUDO): m.read_latency + m.burst + m.read_to_write_gap - m.write_latency,
+        ("WR", "RD", GROUP): written + m.write_to_read_same_group,
+        ("WR", "RD", PSEUDO): written + m.write_to_read,
+        ("REF", "ACT", PSEUDO): m.refresh,
+    }
+
+
+@dataclass
+class Request:
+    place: tuple[int, int, int]
+    row: int
+    column: int
+    write: bool
+    arrival: int = 0
+    counted: bool = False
+
+
+@dataclass
+class Ticking:
+    memory: Memory
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("hits", "misses", "conflicts"), 0))
+    latency: int = 0
+    forwarded: int = 0
+
+    def __post_init__(self) -> None:
+        self.rules = rules(self.memory)
+        self.log: list[tuple[int, str, tuple[int, int, int]]] = []
+        self.open: dict[tuple[int, int, int], int] = {}
+        self.lists: dict[str, list[Request]] = {"reads": [], "writes": [], "opening": []}
+        self.drains, self.row_bus, self.column_bus = False, 0, 0
+        self.due: list[int] = []
+
+    def run(self, requests: list[Request]) -> int:
+        """The cycle after the one in which the last request was taken; goes on until all are done."""
+        waiting, now, last = list(requests), 0, 0
+        while waiting or any(self.lists.values()):
+            if now and now % self.memory.refresh_interval == 0:
+                self.due += range(self.memory.pseudo_channels)
+            self.tick(now)
+            if waiting and self.take(waiting[0], now):
+                waiting.pop(0)
+                last = now
+            now += 1
+        return last + 1
+
+    def take(self, request: Request, now: int) -> bool:
+        same = [(w.place, w.row, w.column) for w in self.lists["writes"]]
+        queue = self.lists["writes" if request.write else "reads"]
+        if not request.write and (request.place, request.row, request.column) in same:
+            self.forwarded += 1
+            return True
+        if len(queue) == self.memory.queue_entries:
+            return False
+        request.arrival = now
+        queue.append(request)
+        self.turn()
+        return True
+
+    def turn(self) -> None:
+        reads, filled = len(self.lists["reads"]), len(self.lists["writes"]) / self.memory.queue_entries
+        if self.drains:
+            self.drains = not (filled < self.memory.drain_to and reads)
+        else:
+            self.drains = filled > self.memory.drain_from or not reads
+
+    def tick(self, now: int) -> None:
+        self.turn()
+        if self.memory.command_buses == 2:
+            self.give(now, ("RD", "WR"))
+            self.give(now, ("ACT", "PRE"))
+        else:
+            self.give(now, ("RD", "WR", "ACT", "PRE"))
+
+    def give(self, now: int, commands: tuple[str, ...]) -> None:
+        """The first request whose next command is one of these and may be given gets it."""
+        for name in ("opening",) if self.due else ("opening", "writes" if self.drains else "reads"):
+            for request in self.lists[name]:
+                command = self.next_command(request)
+                if command in commands and self.allowed(command, request.place, now):
+                    self.serve(now, command, request, name)
+                    return
+        if self.due and "ACT" in commands:
+            self.refresh(now)
+
+    def next_command(self, request: Request) -> str:
+        if request.place not in self.open:
+            return "ACT"
+        if self.open[request.place] != request.row:
+            return "PRE"
+        return "WR" if request.write else "RD"
+
+    def allowed(self, command: str, place: tuple[int, int, int], now: int, scope: int = BANK) -> bool:
+        if now < (self.row_bus if command in ("ACT", "PRE", "REF") else self.column_bus):
+            return False
+        acts = [at for at, earlier, other in self.log if earlier == "ACT" and other[:1] == place[:1]]
+        if command == "ACT" and len(acts) >= 4 and now < acts[-4] + self.memory.four_activates:
+            return False
+        for at, earlier, other in self.log:
+            for level in (BANK, GROUP, PSEUDO):
+                shared = min(level, scope)
+                if other[:shared] == place[:shared] and now < at + self.rules.get((earlier, command, level), 0):
+                    return False
+        return True
+
+    def serve(self, now: int, command: str, request: Request, name: str) -> None:
+        if command == "PRE" and any(other.place == request.place for other in self.lists["opening"]):
+            return
+        if not request.counted:
+            request.counted = True
+            self.counters[{"PRE": "conflicts", "ACT": "misses"}.get(command, "hits")] += 1
+        self.note(now, command, request.place)
+        if command == "PRE":
+            del self.open[request.place]
+        elif command == "ACT":
+            self.open[request.place] = request.row
+            if name != "opening":
+                self.lists[name].remove(request)
+                self.lists["opening"].append(request)
+        else:
+            self.lists[name].remove(request)
+            if command == "RD":
+                self.latency += now + self.memory.read_latency + self.memory.burst - request.arrival
+
+    def note(self, now: int, command: str, place: tuple[int, int, int]) -> None:
+        reach = max(self.rules.values())
+        self.log = [entry for entry in self.log if entry[0] + reach > now]
+        self.log.append((now, command, place))
+        taken = now + (self.memory.activate_cycles if command == "ACT" else 1)
+        if command in ("RD", "WR"):
+            self.column_bus = taken
+        else:
+            self.row_bus = taken
+        if self.memory.command_buses == 1:
+            self.row_bus = self.column_bus = taken
+
+    def refresh(self, now: int) -> None:
+        pseudo = self.due[0]
+        if any(request.place[0] == pseudo for request in self.lists["opening"]):
+            return
+        mine = [place for place in self.open if place[0] == pseudo]
+        banks = [(pseudo, group, bank) for group in range(self.memory.bank_groups) for bank in range(self.memory.banks)]
+        if mine:
+            if all(self.allowed("PRE", place, now) for place in banks):
+                for place in banks:
+                    self.note(now, "PRE", place)
+                    self.open.pop(place, None)
+        elif self.quiet(now, banks):
+            self.note(now, "REF", banks[0])
+            self.due.pop(0)
+
+    def quiet(self, now: int, banks: list[tuple[int, int, int]]) -> bool:
+        """Whether every bank could be activated, the limits on several ACTs aside."""
+        if now < self.row_bus:
+            return False
+        for at, earlier, other in self.log:
+            if earlier == "REF" and other[0] == banks[0][0] and now < at + self.memory.refresh:
+                return False
+            if other in banks and now < at + self.rules.get((earlier, "ACT", BANK), 0):
+                return False
+        return True

@@ -1,0 +1,123 @@
+"""The benchmark against a cycle-level DRAM simulator: its patterns, its figures, and what it prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+R, SPAN = 32, 3 << 20
+
+
+@pytest.fixture(autouse=True)
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    import dram
+
+    monkeypatch.setattr(sys, "argv", ["dram.py", *arguments])
+    return dram.main()
+
+
+def test_every_row_of_the_reference_is_met() -> None:
+    """Cycles within 10% of each row, row hits within 400 of 40,000."""
+    import dram
+
+    rows = dram.read_table(dram.TABLE)
+    assert len(rows) == 18
+    for row in rows:
+        found = dram.simulate(row)
+        assert row.measured is not None and row.measured_hits is not None
+        assert abs(found.cycles / row.measured - 1) < 0.10, row
+        assert abs(found.counters["row_hits"] - row.measured_hits) <= 400, row
+
+
+def test_latencies_and_conflicts_are_the_references_too() -> None:
+    import dram
+
+    with dram.TABLE.open(newline="") as file:
+        told = list(csv.DictReader(file))
+    for row, line in zip(dram.read_table(dram.TABLE), told, strict=True):
+        found = dram.simulate(row)
+        assert found.average_read_latency == pytest.approx(float(line["avg_read_latency_cycles"]), rel=0.02)
+        assert found.counters["row_conflicts"] == pytest.approx(int(line["row_conflicts"]), abs=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "addresses", "writes"),
+    [
+        ("seq_read", [0, 1, 2, 3], [0, 0, 0, 0]),
+        ("seq_write", [0, 1, 2, 3], [1, 1, 1, 1]),
+        ("copy_1r1w", [0, SPAN // 64, 1, SPAN // 64 + 1], [0, 1, 0, 1]),
+        ("axpy_2r1w", [0, SPAN // 96, SPAN // 48, 1], [0, 0, 1, 0]),
+        ("burst_read_then_write_2", [0, 1, SPAN // 64, SPAN // 64 + 1, 2, 3], [0, 0, 1, 1, 0, 0]),
+        ("tile_64B_rows_stride_1K", [0, 1, 32, 33, 64], [0, 0, 0, 0, 0]),
+        ("tile_48B_rows_stride_2KB", [0, 1, 64, 65], [0, 0, 0, 0]),
+        ("column_4B_stride_1M", [0, 1 << 15, 2 << 15, 0], [0, 0, 0, 0]),
+    ],
+)
+def test_patterns_are_what_their_names_say(name: str, addresses: list[int], writes: list[int]) -> None:
+    from patterns import pattern
+
+    found = pattern(name, len(addresses), R, SPAN)
+    assert [each.tolist() for each in found] == [[R * at for at in addresses], writes]
+
+
+def test_random_requests_lie_anywhere_in_the_span() -> None:
+    from patterns import pattern
+
+    addresses, writes = pattern("random_write", 1000, R, SPAN)
+    assert (addresses % R == 0).all() and addresses.min() < SPAN // 100 and SPAN * 0.99 < addresses.max() < SPAN
+    assert writes.all()
+
+
+@pytest.mark.parametrize("name", ["seq", "tile_512B_rows_stride_0", "burst_read_then_write_0", "copy_1r1w "])
+def test_other_names_are_refused(name: str) -> None:
+    from patterns import UnknownPattern, pattern
+
+    with pytest.raises(UnknownPattern, match=r"patterns are:\s+seq_read"):
+        pattern(name, 4, R, SPAN)
+
+
+def test_json_is_all_there_is_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("timing,pattern,requests,cycles\nHBM3_6400Mbps,seq_read,500,2000\nLPDDR5_6400,axpy_2r1w,300,\n")
+    assert run(monkeypatch, "--table", str(table), "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    first, second = printed["rows"]
+    assert list(first) == ["pattern", "timing", "measured", "simulated"]
+    assert first["measured"] == 2000 and second["measured"] is None and second["simulated"] > 300
+    assert printed["mean_abs_error"] == pytest.approx(abs(first["simulated"] / 2000 - 1))
+
+
+def test_without_measurements_there_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("timing,pattern\nDDR4_3200AA,column_4B_stride_8K\n")
+    assert run(monkeypatch, "--table", str(table), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["mean_abs_error"] is None
+
+
+def test_what_cannot_be_simulated_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("timing,pattern,requests\nDDR5,seq_read,10\nDDR4_2400R,zigzag,10\nDDR4_2400R,seq_read,10\n")
+    assert run(monkeypatch, "--table", str(table), "--json") == 1
+    told = capsys.readouterr()
+    assert "no memory 'DDR5'" in told.err and "no pattern is called 'zigzag'" in told.err
+    assert [row["pattern"] for row in json.loads(told.out)["rows"]] == ["seq_read"]
+    table.write_text("timing,pattern,cycles\nDDR4_2400R,seq_read,fast\n")
+    assert run(monkeypatch, "--table", str(table)) == 2
+    table.write_text("pattern\nseq_read\n")
+    assert run(monkeypatch, "--table", str(table)) == 2
+    assert "no column `timing`" in capsys.readouterr().err

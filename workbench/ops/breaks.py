@@ -1,0 +1,72 @@
+"""Why Dynamo ends a graph, in the words of somebody who wrote the function and not Dynamo."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Generator
+
+_SAID = (
+    (r"generic_jump", "a branch that depends on the data"),
+    (r"Unsupported Tensor\.item\(\) call", "a number read from the data by item()"),
+    (r"Dynamic shape operator\b.*?context: (?P<what>[\w.]+)", "a shape that depends on the data, of {what}"),
+    (r"Failed to trace builtin operator\b.*?context: builtin (?P<what>\w+)", "a call of {what}"),
+    (r"Attempted to call function marked as skipped\b.*?the builtin `(?P<what>[\w.]+?)\.?`", "a call of {what}"),
+)
+"""What Dynamo says of a break, and what that is about."""
+
+
+def in_words(said: str) -> str:
+    """Dynamo's reason, in short; `said` is its whole text."""
+    for pattern, words in _SAID:
+        if found := re.match(pattern, said, re.DOTALL):
+            return words.format(**found.groupdict())
+    first = said.strip().partition("\n")[0].strip().rstrip(".")
+    explained = lines(said, "Explanation:")[:1]
+    return _BUILT_IN.sub(r"\1", ": ".join([first, *explained]).rstrip("."))
+
+
+_BUILT_IN = re.compile(r"<built-in method (\w+) of .*? object at 0x\w+>")
+
+
+def lines(said: str, label: str) -> list[str]:
+    """What stands behind a label at the beginning of lines."""
+    found = (line.strip() for line in said.splitlines())
+    return [line.removeprefix(label).strip() for line in found if line.startswith(label)]
+
+
+_GRADIENTS = re.compile(r"using `(torch\.autograd\.grad)`|Unsupported (Tensor\.backward\(\)) call")
+
+
+def gradients_in(said: str) -> str:
+    """The call that takes gradients, if a graph ends at one."""
+    found = _GRADIENTS.match(said)
+    return next(filter(None, found.groups())) if found else ""
+
+
+_RESHAPED = re.compile(r".*calling `[^`]*?(\w+_)`.*inplace view on a graph input", re.DOTALL)
+
+
+def reshaped_in(said: str) -> str:
+    """The method that gives an input another shape, if a graph ends at one."""
+    found = _RESHAPED.match(said)
+    return found.group(1) if found else ""
+
+
+_LOGS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
+"""They print a stack for what becomes an error, or a warning, of the workbench's own."""
+
+
+@contextlib.contextmanager
+def quiet() -> Generator[None]:
+    """Keeps PyTorch from printing what the workbench says itself."""
+    logs = [logging.getLogger(name) for name in _LOGS]
+    before = [log.disabled for log in logs]
+    for log in logs:
+        log.disabled = True
+    try:
+        yield
+    finally:
+        for log, was in zip(logs, before, strict=True):
+            log.disabled = was
