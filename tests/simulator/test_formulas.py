@@ -13,7 +13,7 @@ from simulator.program import I64, Access, Opcode, TileProgram
 from simulator.systolic import idle_cycles, matmul_cost, passes, shares
 from tests.simulator.build import Made
 
-TPU, EDGE = load_machine("tpu-v3"), load_machine("edge-8x8")
+TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0), load_machine("edge-8x8")
 
 
 def run(program: TileProgram, machine: Machine) -> Trace:
@@ -53,7 +53,7 @@ def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
 
 
 def test_a_precision_of_three_products_streams_three_times() -> None:
-    machine = load_machine("tpu-v3", matmul_precision="bf16_3x")
+    machine = TPU.with_(matmul_precision="bf16_3x")
     assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
 
 
@@ -171,7 +171,7 @@ def test_reductions_end_in_trees() -> None:
 
 
 def test_a_special_function_unit_may_take_several_cycles_a_vector() -> None:
-    assert run(one_pass((128, 80), (0, 1, 0, 0)), load_machine("tpu-v3", special_interval_cycles=10)).makespan == 100
+    assert run(one_pass((128, 80), (0, 1, 0, 0)), TPU.with_(special_interval_cycles=10)).makespan == 100
 
 
 def a_pass_of_tiles(walks: tuple[int, ...], contiguous: tuple[int, ...], reads: tuple[int, ...]) -> TileProgram:
