@@ -1,6 +1,6 @@
 """How near the simulator comes to a real TPU v3, beside four other simulators.
 
-    python benchmarks/accuracy.py [--table FILE] [--memory simple] [--set FIGURE=VALUE ...] [--json]
+    python benchmarks/accuracy.py [--table FILE] [--memory simple|banked] [--set FIGURE=VALUE ...] [--json]
 
 Each workload of the table (see models.py for the names, which may have any sizes) is traced, compiled and simulated
 as any user's model is. FILE has a column `workload`, and may have `tpu_v3_cycles`, what was measured, and columns of
@@ -116,7 +116,7 @@ def simulate(rows: list[Row], machine: Machine) -> dict[str, int]:
 def options(parser: argparse.ArgumentParser) -> None:
     """The options that choose the machine's figures; they end up in `figures`."""
     parser.set_defaults(figures={})
-    parser.add_argument("--memory", choices=("simple",), default="simple", help="the model of the DRAM")
+    parser.add_argument("--memory", choices=("simple", "banked"), default="simple", help="the model of the DRAM")
     parser.add_argument("--set", action=SetFigure, metavar="FIGURE=VALUE", help="a figure of the machine; repeatable")
 
 
@@ -145,7 +145,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
-        machine = wb.machine(MACHINE, **given.figures)
+        machine = wb.machine(MACHINE, memory=given.memory, **given.figures)
         rows = read_table(given.table)
         simulated = simulate(rows, machine)
     except (OSError, ValueError, WorkbenchError) as error:

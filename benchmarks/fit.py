@@ -1,6 +1,6 @@
 """Fits what nobody published of tpu-v3 to the accuracy table, and says what the fit is worth.
 
-    python benchmarks/fit.py [--table FILE] [--memory simple]
+    python benchmarks/fit.py [--table FILE] [--memory simple|banked]
 
 One figure is fitted: `launch_overhead_cycles`, what a kernel costs before its first instruction. Launches run one after
 another, so it adds a cycle to each of a workload's launches, and least squares of the relative errors have a closed
@@ -21,6 +21,7 @@ from accuracy import MACHINE, TABLE, error_of, options, read_table
 from models import workload
 
 import workbench as wb
+from simulator.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Sample:
         return error_of(self.cycles + self.launches * overhead, self.measured)
 
 
-def sample(name: str, measured: int, figures: dict[str, int | float | str]) -> Sample:
-    given, machine = workload(name), wb.machine(MACHINE, **{**figures, "launch_overhead_cycles": 0})
+def sample(name: str, measured: int, machine: Machine) -> Sample:
+    given = workload(name)
     simulated = wb.trace(given.function, *given.inputs, machine=machine).simulated
     print(f"{name}: {simulated.cycles:,} cycles without launch overhead", file=sys.stderr)
     return Sample(name, measured, simulated.cycles, int(simulated.by_kernel["launches"].sum()))
@@ -57,7 +58,8 @@ def main() -> int:
     options(parser)
     given = parser.parse_args()
     rows = [(row.workload, row.measured) for row in read_table(given.table) if row.measured is not None]
-    samples = [sample(name, measured, given.figures) for name, measured in rows]
+    machine = wb.machine(MACHINE, memory=given.memory, **given.figures).with_(launch_overhead_cycles=0)
+    samples = [sample(name, measured, machine) for name, measured in rows]
     overhead = fitted(samples)
     print(f"launch_overhead_cycles = {overhead}, fitted to all rows\n")
     print("| workload | launches | error | fitted without it | error then |\n|---|--:|--:|--:|--:|")

@@ -22,6 +22,7 @@ import numpy as np
 
 from simulator.banks import (
     ACT,
+    ALIKE,
     BUSES,
     FIGURES,
     PRE,
@@ -63,9 +64,8 @@ _NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 
 # What a channel counts
 READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
 READ_CYCLES, LAST, COUNTERS = 8, 9, 10
-COUNTER_NAMES = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
-"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
-reads answered from the write queue."""
+"""The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
+cycle in which a request was taken."""
 
 # Of a source in a channel: the next of its requests, and where they end
 CURSOR, STOP, _PART = 0, 1, 2
@@ -121,6 +121,14 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
     )
 
 
+def drain(channels: Channels) -> None:
+    """Serves all channels until nothing is asked for or queued."""
+    for channel, clock in enumerate(channels.clock):
+        parts, step = channels.parts[channel], int(channels.figures[REFRESH_INTERVAL])
+        while np.any(parts[:, CURSOR] < parts[:, STOP]) or _queued(clock) > 0:
+            advance_channel(channels, channel, int(clock[_NOW]) + step)
+
+
 @compiled
 def advance_channel(channels: Channels, channel: int, until: int) -> None:
     """Serves a channel through all cycles before `until`."""
@@ -146,14 +154,6 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
         now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
     clock[_NOW] = max(clock[_NOW], until)
-
-
-@compiled
-def drain(channels: Channels, channel: int) -> None:
-    """Serves a channel until nothing is asked for or queued."""
-    clock = channels.clock[channel]
-    while _next_begin(channels.parts[channel], channels.sources, -1) < NEVER or _queued(clock) > 0:
-        advance_channel(channels, channel, clock[_NOW] + channels.figures[REFRESH_INTERVAL])
 
 
 @compiled
@@ -261,8 +261,13 @@ def _choose(
     single = figures[BUSES] == 1
     for turn in range(1 if clock[_REFRESHING] > 0 else 2):
         which = clock[_DRAINS] if turn == 1 else _OPENING
+        before = -1
         for place in range(clock[_COUNT + which]):
             request = queue[which, place, _REQUEST]
+            alike = request & figures[ALIKE]
+            if alike == before:
+                continue  # what is true of the request before is true of this one
+            before = alike
             command = next_command(figures, gates, request)
             if (row >= 0) if command < RD else (column >= 0 or rows_only):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -166,3 +167,17 @@ print(j.simulated.cycles, again.cycles, int(again.record.assumed.sum()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(j.simulated.cycles)] * 2 + ["0"]
+
+
+def test_a_class_out_of_range_is_an_error_before_anything_runs():
+    def classes(x: torch.Tensor) -> torch.Tensor:
+        return F.one_hot(x.argmax(-1) + 1, 4) * 2
+
+    line = inspect.getsourcelines(classes)[1] + 1
+    told = rf"one_hot at .*test_indexed\.py:{line}: its classes \(add\) hold 4; expected 0 to 3"
+    journey = wb.trace(classes, torch.eye(4)[:3], machine="edge-8x8")
+    assert journey.check().ok
+    with pytest.raises(IndexOutOfRange, match=told):
+        journey.run(torch.eye(4)[1:])
+    with pytest.raises(IndexOutOfRange, match=r"its classes \(x\) hold -1; expected 0 to 3"):
+        wb.trace(lambda x: F.one_hot(x, 4), torch.tensor([0, -1]), machine="edge-8x8")

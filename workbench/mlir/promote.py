@@ -35,7 +35,7 @@ from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed import accesses_in
 from workbench.mlir.loops import role_of
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
-from workbench.mlir.padding import load
+from workbench.mlir.padding import load, with_all_axes
 from workbench.mlir.payload import linalg_ops
 
 
@@ -77,9 +77,7 @@ class _Promoter:
             if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
                 source, target = op.operands[0], op.operands[1]
                 with ir.InsertionPoint(op), op.location:
-                    tile = self.buffer(source, op.operation.block, self.buffers)
-                    load(source, tile)
-                    copy(tile, target)
+                    copy(self.loaded(source, op.operation.block), target)
                 op.erase()
 
     def promote_intermediates(self, module: ir.Module) -> None:
@@ -113,9 +111,7 @@ class _Promoter:
         where = self._after(value)
         place = ir.Location.fused([op.location for op, _ in region.users])
         with where, place:
-            tile = self.buffer(value, block, self.buffers)
-            if _reads(*region.users[0]):
-                load(value, tile)
+            tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
         if any(_writes(op, position) for op, position in region.users):
             last = _ancestor_in(region.users[-1][0], block)
             with ir.InsertionPoint.after(last), place:
@@ -126,6 +122,13 @@ class _Promoter:
     def _after(self, value: Value) -> ir.InsertionPoint:
         op = maker(value)
         return ir.InsertionPoint(self.first) if op is None else ir.InsertionPoint.after(op)
+
+    def loaded(self, value: Value, block: ir.Block) -> Value:
+        """A tile with what a region of DRAM holds, loaded at the insertion point."""
+        whole, dropped = with_all_axes(value)
+        tile = self.buffer(whole, block, self.buffers)
+        load(whole, tile)
+        return subview(tile, [0] * len(mixed_shape(whole)), mixed_shape(whole), dropped) if dropped else tile
 
     def buffer(self, like: Value, block: ir.Block, slots: int) -> Value:
         """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the function's top."""
