@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator.engine import simulate
     from simulator.errors import (
+        Deadlock,
         DoesNotFit,
         FileFormatError,
         InvariantViolation,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         MachineError,
         NotYetSupported,
         ProgramError,
+        SimulationStopped,
         SimulatorError,
     )
     from simulator.hazards import DependenceTracker
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cause",
+    "Deadlock",
     "DependenceTracker",
     "DoesNotFit",
     "FileFormatError",
@@ -40,6 +43,7 @@ __all__ = [
     "MachineError",
     "NotYetSupported",
     "ProgramError",
+    "SimulationStopped",
     "SimulatorError",
     "TileProgram",
     "Trace",
@@ -51,6 +55,7 @@ __all__ = [
 
 _HOME = {
     "simulate": "engine",
+    "Deadlock": "errors",
     "DoesNotFit": "errors",
     "FileFormatError": "errors",
     "InvariantViolation": "errors",
@@ -58,6 +63,7 @@ _HOME = {
     "MachineError": "errors",
     "NotYetSupported": "errors",
     "ProgramError": "errors",
+    "SimulationStopped": "errors",
     "SimulatorError": "errors",
     "DependenceTracker": "hazards",
     "Machine": "machine",

@@ -34,11 +34,13 @@ from simulator.costs import (
     Work,
     work,
 )
+from simulator.deadlock import deadlock
 from simulator.errors import LaunchError
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.placement import check_fit
 from simulator.program import I64, TileProgram
+from simulator.repeats import Repeats
 from simulator.spans import (
     BLOCKER,
     CAUSE,
@@ -57,6 +59,7 @@ from simulator.spans import (
 )
 from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import LARGEST, verify_tables
+from simulator.watch import EVENTS, Progress, Watch
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
@@ -71,15 +74,29 @@ _QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _FIGURES = 0, 1, 2, 3, 4, 5
 # State of one unit
 _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
-# State of the issue stage
-_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _RUNNING, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# State of the issue stage, and of the launch
+_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _RUNNING = 0, 1, 2, 3, 4, 5, 6, 7
+_BEGIN, _STARTED, _ISSUE_STATE = 8, 9, 10
+
+# How the loop comes back
+_OVER, _PAUSED, _STUCK = 0, 1, 2
 
 
-def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace:
+def simulate(
+    launches: Sequence[Launched | HostCall],
+    machine: Machine,
+    *,
+    seconds: float | None = None,
+    repeats: bool = True,
+    progress: Progress | None = None,
+) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
+    `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
+    what one before it did is not simulated again (see repeats.py); the trace is the same.
+
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
-    simulate, `ProgramError` or `LaunchError` for what makes no sense.
+    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
@@ -88,31 +105,40 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
     works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
+    watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
+    ran = Repeats(machine, repeats)
     now = 0
     for index, launched in enumerate(launches):
+        watch.launch, watch.kernel = index, launched.kernel
+        watch.look(0, now)
         _check_order(index, launched)
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
-            now = int(rows[-1, DONE])
-            works.append(asked)
-            spans.append(rows)
-            met.append(times)
-            continue
-        if id(launched.program) not in checked:
-            _check_program(launched.program, machine)
-            checked.add(id(launched.program))
-        _check_launch(index, launched)
-        asked = work(launched.program, launched.addresses, machine, launched.indices)
-        now += machine.launch_overhead_cycles
-        begins.append(now)
-        banked = dram.launched(banked, machine, asked)
-        rows, times = _run(asked, figures, memory, state, banked, now)
+        else:
+            if id(launched.program) not in checked:
+                _check_program(launched.program, machine)
+                checked.add(id(launched.program))
+            _check_launch(index, launched)
+            now += machine.launch_overhead_cycles
+            begins.append(now)
+            found = ran.find(launched, now)
+            if found is None:
+                asked = work(launched.program, launched.addresses, machine, launched.indices)
+                banked = dram.launched(banked, machine, asked)
+                found = asked, *_run(launched.program, asked, figures, memory, state, banked, now, watch)
+                ran.keep(launched, now, found)
+            asked, rows, times = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
+        watch.before += len(rows)
         works.append(asked)
         spans.append(rows)
         met.append(times)
     return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now))
+
+
+def _length(launched: Launched | HostCall) -> int:
+    return host.HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
 
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
@@ -137,7 +163,16 @@ def _check_order(index: int, launched: Launched | HostCall) -> None:
         raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")
 
 
-def _run(asked: Work, figures: I64, memory: I64, state: I64, banked: dram.Banked | None, begin: int) -> tuple[I64, I64]:
+def _run(
+    program: TileProgram,
+    asked: Work,
+    figures: I64,
+    memory: I64,
+    state: I64,
+    banked: dram.Banked | None,
+    begin: int,
+    watch: Watch,
+) -> tuple[I64, I64]:
     """Spans of one launch, and when each of their constraints was met."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
@@ -147,24 +182,36 @@ def _run(asked: Work, figures: I64, memory: I64, state: I64, banked: dram.Banked
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
     stage = np.full(_ISSUE_STATE, -1, np.int64)
-    stage[_NEXT], stage[_TIME], stage[_BLOCKED], stage[_RETIRED], stage[_RUNNING] = 0, begin, 0, 0, 0
+    stage[_NEXT], stage[_BLOCKED], stage[_RETIRED], stage[_RUNNING], stage[_STARTED] = 0, 0, 0, 0, 0
+    stage[_TIME] = stage[_BEGIN] = begin
     retired = np.zeros((rows + 1, 2), np.int64)  # when the first n instructions are complete, and the last of them
-    _loop(
-        asked.table,
-        asked.dependence_start,
-        asked.dependence,
-        asked.dependence_kind,
-        figures,
-        memory,
-        state,
-        banked,
-        unit,
-        queue,
-        stage,
-        retired,
-        spans,
-        met,
-    )
+    came = _PAUSED
+    while came == _PAUSED:
+        came = _loop(
+            asked.table,
+            asked.dependence_start,
+            asked.dependence,
+            asked.dependence_kind,
+            figures,
+            memory,
+            state,
+            banked,
+            unit,
+            queue,
+            stage,
+            retired,
+            spans,
+            met,
+            EVENTS,
+        )
+        if came == _PAUSED:
+            watch.look(int(stage[_STARTED]), int(stage[_TIME]))
+    if came == _STUCK:
+        queues = [
+            [int(queue[of, (row[_HEAD] + at) % len(queue[of])]) for at in range(row[_COUNT])]
+            for of, row in enumerate(unit)
+        ]
+        raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
     return spans, met[0]
 
 
@@ -184,11 +231,18 @@ def _loop(
     retired: I64,
     spans: I64,
     met: I64,
-) -> None:
-    """Takes the earliest possible event until every instruction has started and every transfer has ended."""
-    begin = stage[_TIME]
-    started = 0
-    while started < len(table) or stage[_RUNNING] > 0:
+    events: int,
+) -> int:
+    """Takes the earliest possible event until every instruction has started and every transfer has ended.
+
+    Returns `_OVER` then, `_PAUSED` after so many events (a cycle of a banked memory counts as one), and `_STUCK` if no
+    event is possible.
+    """
+    begin = stage[_BEGIN]
+    while stage[_STARTED] < len(table) or stage[_RUNNING] > 0:
+        if events == 0:
+            return _PAUSED
+        events -= 1
         at, best, chosen = _NEVER, -1, -1
         for number in range(len(unit)):
             if unit[number, _COUNT] == 0 or unit[number, _FREE] == _NEVER:
@@ -205,13 +259,19 @@ def _loop(
                 at, best, chosen = time, head, number
         issue = _issue_time(table, figures, unit, stage, retired, spans, begin)
         if banked is not None:  # the compiler leaves this out where there are no banks
+            before = dram.reached(state)
             source = dram.advance(memory, state, banked, min(issue, at)) if stage[_RUNNING] > 0 else -1
+            events = max(0, events - (dram.reached(state) - before))
+            if source == dram.ON_THE_WAY:
+                continue
             if source >= 0:
                 _end(source, table, memory, banked, unit, stage, spans)
                 _retire(stage, retired, spans)
                 continue
         if issue <= at and issue < _NEVER:
             _issue(issue, table, figures, unit, queue, stage, retired, spans, met, begin)
+        elif best < 0:
+            return _STUCK
         else:
             _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, banked, unit, stage, spans, met)
             _retire(stage, retired, spans)
@@ -219,7 +279,8 @@ def _loop(
             unit[chosen, _COUNT] -= 1
             unit[chosen, _READY] = -1
             stage[_FREED], stage[_FREED_BY] = at, best
-            started += 1
+            stage[_STARTED] += 1
+    return _OVER
 
 
 @compiled
