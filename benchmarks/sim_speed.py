@@ -9,10 +9,11 @@
 4. `million`: a program of 1,000,000 instructions, with each memory: simulated in less than 1 GB.
 
 Every figure is of a process of its own and counts the simulation alone: imports, compiling the model, and loading our
-compiled engine (by a first, small program) are start-up. The whole process is timed too. Times are wall seconds, the
-least of `--repeat` runs; the CPU seconds stand beside them, since on a busy machine they tell more. SCALE-Sim lives in a
-virtual environment of its own (it wants an older numpy), made on first use in FOLDER. Exit status 1 when a bound is not
-kept.
+compiled engine (by a first, small program) are start-up. The whole process is timed too. Times are wall seconds, ours
+the
+least of `--repeat` runs; CPU seconds stand beside them, as they tell more on a busy machine. SCALE-Sim lives in a
+virtual environment of its own (it wants an older numpy), made on first use in FOLDER. The exit status is 1 when a bound
+is not kept.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ given = [Launched("long", program(1_000_000), (0, 1 << 20))]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 wall, cpu = time.perf_counter(), time.process_time()
 trace = simulate(given, machine)
-print("@", time.perf_counter() - wall, time.process_time() - cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print("@", time.perf_counter() - wall, time.process_time() - cpu, after)
 print(len(trace), "instructions;", f"{before:.0f} MB before the simulation")
 """
 
@@ -159,11 +161,11 @@ def requests() -> list[dict[str, object]]:
     ]
 
 
-def million(repeat: int) -> list[dict[str, object]]:
+def million() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for memory in ("simple", "banked"):
         print(f"1,000,000 instructions, {memory}", file=sys.stderr)
-        run = timed(sys.executable, MILLION, memory, repeat=repeat)
+        run = timed(sys.executable, MILLION, memory)
         most = run.figures[2]
         rows.append(
             {**_row(f"1,000,000 instructions, {memory}", run), "mb": most, "wanted": MOST_MB} | {"kept": most < MOST_MB}
@@ -210,7 +212,7 @@ def main() -> int:
     if "requests" in given.only:
         rows += requests()
     if "million" in given.only:
-        rows += million(given.repeat)
+        rows += million()
     if given.json:
         print(json.dumps({"rows": rows}, indent=1))
     else:
