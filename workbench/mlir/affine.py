@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, block_owning, maker, owner_of
+from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, block_owning, integers, maker, owner_of
+
+FORALL_BOUNDS = ("staticLowerBound", "staticUpperBound", "staticStep")
 
 Compiled = Callable[[Sequence[int]], int]
 
@@ -89,7 +91,11 @@ def range_of(value: Value) -> Range:
     """Bounds of an index value over all iterations of the loops around it."""
     op = maker(value)
     if op is None:
-        low, high, _ = loop_bounds(owner_of(block_owning(value)))
+        loop = owner_of(block_owning(value))
+        if loop.name == "scf.forall":
+            low, high, _ = forall_bounds(loop)[list(block_owning(value).arguments).index(value)]
+        else:
+            low, high, _ = loop_bounds(loop)
         return Range(low, high - 1)
     constant = constant_of(value)
     if constant is not None:
@@ -102,7 +108,14 @@ def range_of(value: Value) -> Range:
 
 
 def loop_bounds(loop: ir.Operation) -> tuple[int, int, int]:
-    """Lower bound, upper bound and step of an `scf.for` whose bounds are constants."""
-    low, high, step = (constant_of(operand) for operand in list(loop.operands)[:3])
-    assert low is not None and high is not None and step is not None, "loops of the scheduled form are constant"
-    return low, high, step
+    """Lower bound, upper bound and step of an `scf.for`; of an upper bound that varies, the largest it takes."""
+    low, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
+    assert low is not None and step is not None, "where a loop of the scheduled form begins, and its step, are constant"
+    return low, range_of(loop.operands[1]).high, step
+
+
+def forall_bounds(loop: ir.Operation) -> list[tuple[int, int, int]]:
+    """Lower bound, upper bound and step of each dim of an `scf.forall`, which are constants."""
+    low, high, step = (integers(loop, name) for name in FORALL_BOUNDS)
+    assert DYNAMIC_STRIDE not in (*low, *high, *step), "what is spread over cores is known beforehand"
+    return list(zip(low, high, step, strict=True))

@@ -86,7 +86,9 @@ class _Extractor(Evaluator):
         self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
-        self.bytes_used = 0
+        self.bytes_used: dict[int, int] = {}
+        self.together = machine.cores
+        """How many cores are at one point of the program: all at its start, and those that met until one goes on."""
 
     def run(self, module: ir.Module) -> TileProgram:
         entry = function_of(module).regions[0].blocks[0]
@@ -101,18 +103,36 @@ class _Extractor(Evaluator):
         state = self.state(boxes)
         for step in steps:
             step(state)
-        for zeroed in list(self.zeroed.values()):
-            self._flush((zeroed.operand,))
+        self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
         return placed(self.builder.build(), self.machine.scratchpad_bytes)
 
-    def place_buffer(self, op: ir.Operation) -> Box:
+    def core_of(self, number: int) -> int:
+        return number % self.machine.cores
+
+    def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
+        number = len(self.builder.ops)
+        self.builder.ops.append(OpInfo(f"{op.name} {step}", self.lines[op], tuple(self.loops)))
+        origins = self._origins(op)
+
+        def run(state: State) -> None:
+            self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
+            if cores > 1 and (step == "join" or cores > self.together):
+                for core in range(cores):
+                    row = Instruction(Opcode.BARRIER, number, tuple(state.counters), (), (cores,), origins=origins)
+                    self._add(row, core)
+                self.together = cores
+
+        return run
+
+    def place_buffer(self, op: ir.Operation, core: int) -> Box:
         assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
         kind = ir.MemRefType(op.results[0].type)
         shape, size = tuple(kind.shape), element_bytes(kind)
         padded, slots = slot_bytes(op, self.machine)
         number = len(self.builder.buffers)
-        self.builder.buffers.append(Buffer(f"buf{number}", padded, slots, self.bytes_used, size))
-        self.bytes_used += padded * slots
+        used = self.bytes_used.get(core, 0)
+        self.builder.buffers.append(Buffer(f"buf{number}", padded, slots, used, size, core))
+        self.bytes_used[core] = used + padded * slots
         return Box(Space.SCRATCHPAD, number, -slots if slots > 1 else 0, 0, shape, row_major(shape), size)
 
     def linalg(self, op: ir.Operation) -> Step:
@@ -131,7 +151,7 @@ class _Extractor(Evaluator):
             if chosen is not None:
                 boxes[-1] = chosen(state, boxes[-1], description.extent([box.shape for box in boxes]))
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
-            self._emit(description, number, tuple(state.counters), boxes, operands)
+            self._emit(description, number, state, boxes, operands)
 
         return run
 
@@ -169,7 +189,7 @@ class _Extractor(Evaluator):
             if number < 0:
                 state.touched.append(touched)
             else:
-                self._emit_direct([touched], number, line, tuple(state.counters), origins)
+                self._emit_direct([touched], number, line, state, origins)
 
         return run
 
@@ -193,7 +213,7 @@ class _Extractor(Evaluator):
             state.indices[variable], state.mask, state.touched = values, np.ones(len(values), bool), []
             for step in steps:
                 step(state)
-            self._emit_direct(state.touched, number, line, tuple(state.counters), origins)
+            self._emit_direct(state.touched, number, line, state, origins)
             state.mask = True
 
         return run
@@ -209,19 +229,21 @@ class _Extractor(Evaluator):
         return origins_of(op) or (self.anchor,)
 
     def _emit_direct(
-        self, touches: list[direct.Touch], number: int, line: int, iteration: tuple[int, ...], origins: tuple[int, ...]
+        self, touches: list[direct.Touch], number: int, line: int, state: State, origins: tuple[int, ...]
     ) -> None:
         operands = direct.operands(touches, self.kernel, line)
         if operands:
             self._flush(operands)
             extent = (direct.points(operands),)
-            self._add(Instruction(Opcode.DIRECT, number, iteration, operands, extent, origins=origins))
+            self._add(
+                Instruction(Opcode.DIRECT, number, tuple(state.counters), operands, extent, origins=origins), state.core
+            )
 
     def _emit(
         self,
         description: Description,
         number: int,
-        iteration: tuple[int, ...],
+        state: State,
         boxes: list[Box],
         operands: tuple[Operand, ...],
     ) -> None:
@@ -230,7 +252,7 @@ class _Extractor(Evaluator):
             extent = _innermost(extent, description.indexed.skipped)
         else:
             extent, reduction = _within_rank(extent, reduction)
-        opcode = description.opcode(operands)
+        opcode, iteration = description.opcode(operands), tuple(state.counters)
         vector = opcode == Opcode.VECTOR
         if description.zeroes:
             self._flush(operands)
@@ -253,7 +275,8 @@ class _Extractor(Evaluator):
                 lane=self._lane(extent, reduction, operands, number) if vector else -1,
                 accumulates=accumulates,
                 origins=origins,
-            )
+            ),
+            state.core,
         )
 
     def _lane(self, extent: tuple[int, ...], reduction: int, operands: Sequence[Operand], op: int) -> int:
@@ -282,11 +305,13 @@ class _Extractor(Evaluator):
                         zeroed.extent,
                         lane=lane,
                         origins=zeroed.description.origins,
-                    )
+                    ),
+                    self.builder.buffers[operand.target].core,
                 )
 
-    def _add(self, instruction: Instruction) -> None:
-        self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
+    def _add(self, instruction: Instruction, core: int) -> None:
+        self.together = 0
+        self.builder.add(replace(instruction, core=core, dependences=self.tracker.add(instruction)))
 
 
 def _place(operand: Operand) -> tuple[int, int, int]:
