@@ -53,13 +53,15 @@ def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
     return lambda dims: -(-left(dims) // right(dims))
 
 
-def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range]) -> Range:
-    """Bounds of the expression when each dim lies in its range (each taken on its own)."""
+def range_of_expr(expr: ir.AffineExpr, operands: Sequence[Range], dims: int = 0) -> Range:
+    """Bounds of the expression when each operand lies in its range (each taken on its own): dims, then symbols."""
     if isinstance(expr, ir.AffineConstantExpr):
         return Range(expr.value, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
-        return dims[expr.position]
-    left, right = range_of_expr(expr.lhs, dims), range_of_expr(expr.rhs, dims)
+        return operands[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return operands[dims + expr.position]
+    left, right = range_of_expr(expr.lhs, operands, dims), range_of_expr(expr.rhs, operands, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return Range(left.low + right.low, left.high + right.high)
     if isinstance(expr, ir.AffineModExpr):
@@ -100,8 +102,8 @@ def range_of(value: Value) -> Range:
     constant = constant_of(value)
     if constant is not None:
         return Range(constant, constant)
-    dims = [range_of(operand) for operand in op.operands]
-    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
+    operands, found = [range_of(operand) for operand in op.operands], affine_map(op)
+    results = [range_of_expr(expr, operands, found.n_dims) for expr in found.results]
     if op.name == "affine.max":
         return Range(max(each.low for each in results), max(each.high for each in results))
     return Range(min(each.low for each in results), min(each.high for each in results))
