@@ -1,6 +1,6 @@
 """How near the simulator comes to a real TPU v3, beside four other simulators.
 
-    python benchmarks/accuracy.py [--table FILE] [--memory simple] [--set FIGURE=VALUE ...] [--json]
+    python benchmarks/accuracy.py [--table FILE] [--memory simple|banked] [--set FIGURE=VALUE ...] [--json]
 
 Each workload of the table (see models.py for the names, which may have any sizes) is traced, compiled and simulated
 as any user's model is. FILE has a column `workload`, and may have `tpu_v3_cycles`, what was measured, and columns of
@@ -126,13 +126,13 @@ def figure(text: str) -> int | float | str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Simulated beside measured cycles of a TPU v3.")
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
-    parser.add_argument("--memory", default="simple", choices=("simple",))
+    parser.add_argument("--memory", default="simple", choices=("simple", "banked"))
     parser.add_argument("--set", action="append", default=[], metavar="FIGURE=VALUE", help="of the machine; repeatable")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
         overrides = {key: figure(value) for key, _, value in (each.partition("=") for each in given.set)}
-        machine = wb.machine(MACHINE, **overrides)
+        machine = wb.machine(MACHINE, memory=given.memory, **overrides)
         rows = read_table(given.table)
         simulated = simulate(rows, machine)
     except (OSError, ValueError, WorkbenchError) as error:

@@ -28,7 +28,6 @@ from queue import SimpleQueue
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
@@ -136,17 +135,23 @@ def plain_calls() -> Iterator[AtenGraph]:
     """Every overload that has a route on matrices of one type, and of two, with a number for what else it must have."""
     names = sorted({str(each.name).replace("::", ".") for each in torch._C._jit_get_all_schemas()})
     for name in names:
-        full = [f"{name}.{each}" for each in _overloads(name) if has_route(f"{name}.{each}")]
-        for overload, first, second in product(full, DTYPES.values(), DTYPES.values()):
-            tensors = iter([torch.ones(6, 6, dtype=first), *[torch.ones(6, 6, dtype=second)] * 2])
-            schema = to_overload(overload)._schema
-            needed = [each for each in schema.arguments if not each.has_default_value() and not each.kwarg_only]
-            args = [next(tensors, None) if "Tensor" in str(each.type) else 2 for each in needed]
-            mixed = {first, second} & MIXED and sum(map(torch.is_tensor, args)) > 1
-            if first is second or mixed:
-                graph = graph_of(overload, tuple(args), {})
-                if graph is not None:
-                    yield graph
+        for overload in _overloads(name):
+            if has_route(f"{name}.{overload}"):
+                yield from plain_calls_of(f"{name}.{overload}")
+
+
+def plain_calls_of(overload: str) -> Iterator[AtenGraph]:
+    """The calls of one overload: for each pair of element types that it takes."""
+    schema = to_overload(overload)._schema
+    needed = [each for each in schema.arguments if not each.has_default_value() and not each.kwarg_only]
+    for first, second in product(DTYPES.values(), DTYPES.values()):
+        tensors = iter([torch.ones(6, 6, dtype=first), *[torch.ones(6, 6, dtype=second)] * 2])
+        args = [next(tensors, None) if "Tensor" in str(each.type) else 2 for each in needed]
+        mixed = {first, second} & MIXED and sum(map(torch.is_tensor, args)) > 1
+        if first is second or mixed:
+            graph = graph_of(overload, tuple(args), {})
+            if graph is not None:
+                yield graph
 
 
 def _overloads(name: str) -> list[str]:
@@ -156,6 +161,8 @@ def _overloads(name: str) -> list[str]:
 
 def sample_calls(samples: int) -> Iterator[AtenGraph]:
     """The calls below PyTorch's own samples of its operators."""
+    from torch.testing._internal.common_methods_invocations import op_db  # takes seconds, and plain calls need none
+
     for number, info in enumerate(op_db, 1):
         sys.stderr.write(f"{number} of {len(op_db)}: {info.name}\n" if number % 100 == 0 else "")
         for dtype in DTYPES.values():

@@ -63,9 +63,8 @@ _NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 
 # What a channel counts
 READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
 READ_CYCLES, LAST, COUNTERS = 8, 9, 10
-COUNTER_NAMES = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
-"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
-reads answered from the write queue."""
+"""The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
+cycle in which a request was taken."""
 
 # Of a source in a channel: the next of its requests, and where they end
 CURSOR, STOP, _PART = 0, 1, 2
@@ -121,6 +120,14 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
     )
 
 
+def drain(channels: Channels) -> None:
+    """Serves all channels until nothing is asked for or queued."""
+    for channel, clock in enumerate(channels.clock):
+        parts, step = channels.parts[channel], int(channels.figures[REFRESH_INTERVAL])
+        while np.any(parts[:, CURSOR] < parts[:, STOP]) or _queued(clock) > 0:
+            advance_channel(channels, channel, int(clock[_NOW]) + step)
+
+
 @compiled
 def advance_channel(channels: Channels, channel: int, until: int) -> None:
     """Serves a channel through all cycles before `until`."""
@@ -146,14 +153,6 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
         now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
     clock[_NOW] = max(clock[_NOW], until)
-
-
-@compiled
-def drain(channels: Channels, channel: int) -> None:
-    """Serves a channel until nothing is asked for or queued."""
-    clock = channels.clock[channel]
-    while _next_begin(channels.parts[channel], channels.sources, -1) < NEVER or _queued(clock) > 0:
-        advance_channel(channels, channel, clock[_NOW] + channels.figures[REFRESH_INTERVAL])
 
 
 @compiled

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from simulator import dma, indexed, scalar, systolic, vector
+from simulator import dma, indexed, scalar, systolic, vector, walks
 from simulator.errors import NotYetSupported
 from simulator.machine import Machine
 from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
@@ -22,13 +22,11 @@ LAST = 3
 DRAIN = 4
 REQUESTED = 5
 """Bytes the DRAM moves for it; 0 when it has no part in it."""
-ADDRESS = 6
-WRITES = 7
-CHAIN = 8
+CHAIN = 6
 """The matmul it accumulates onto without a drain between, -1 for none."""
-WAITING = 9
+WAITING = 7
 """Cycles more that a loop of accesses takes because answers take time."""
-COLUMNS = 10
+COLUMNS = 8
 
 
 NOT_KNOWN: indexed.Indices = MappingProxyType({})
@@ -49,7 +47,9 @@ class Work:
     written: I64
     """Bytes each instruction writes to DRAM."""
     requests: indexed.Requests
-    """The runs that GATHERs and SCATTERs ask for, each with its address: for a memory that takes them one by one."""
+    """The runs that GATHERs and SCATTERs ask for, each with its address."""
+    walks: walks.Walks
+    """What each instruction asks of a memory that takes requests one by one; of no instruction for a simple one."""
 
 
 def work(
@@ -72,8 +72,7 @@ def work(
     for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
         table[:, column] = np.where(is_matmul, values, 0)
     table[:, REQUESTED] = copies.request_bytes + direct.request_bytes + chosen.request_bytes
-    table[:, ADDRESS] = np.maximum(np.maximum(copies.address, direct.address), chosen.first)
-    table[:, WRITES] = copies.writes + direct.writes + chosen.writes
+    walked = walks.walks(program, addresses, chosen) if machine.memory == "banked" else walks.no_walks()
     table[:, CHAIN] = _chains(program, machine)
     table[:, WAITING] = direct.waiting
     return Work(
@@ -87,6 +86,7 @@ def work(
         + (direct.bytes - direct.read_bytes)
         + (chosen.bytes - chosen.read_bytes),
         chosen,
+        walked,
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.machine import Machine
 from simulator.program import I64, Opcode, Space, TileProgram
@@ -29,10 +30,6 @@ class Transfers:
     """What the instruction moves."""
     request_bytes: I64
     """What the memory moves for it: whole requests; 0 within the scratchpad."""
-    address: I64
-    """DRAM address of the first byte, -1 within the scratchpad."""
-    writes: I64
-    """1 when the DRAM side is written."""
     cycles: I64
     """At the queue's own rate."""
 
@@ -46,7 +43,7 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     side = np.where(stores, first + 1, first)  # the operand in DRAM, if there is one
     if rows == 0 or not moves.any():
         zero = np.zeros(rows, np.int64)
-        return Transfers(zero, zero, zero - 1, zero, zero)
+        return Transfers(zero, zero, zero)
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
@@ -54,25 +51,27 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     shape, strides = program.shape[side], program.strides[side]
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
     address = base + lowest * size
-    run = _run_elements(shape, np.abs(strides)) * size
+    run = np.where(contiguous(shape, np.abs(strides)), shape, 1).prod(1) * size
     request = machine.dram_request_bytes
     touched = (address % request + run + request - 1) // request * request
     runs = moved // np.maximum(run, 1)
     return Transfers(
         bytes=moved,
         request_bytes=np.where(in_dram, runs * touched, 0),
-        address=np.where(in_dram, address, -1),
-        writes=(in_dram & stores).astype(np.int64),
         cycles=-(-moved // machine.dma_bytes_per_cycle),
     )
 
 
-def _run_elements(shape: I64, strides: I64) -> I64:
-    """Contiguous elements of each box: its dims, taken narrowest stride first, as long as each continues the last."""
+def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
+    """The dims of each box that make up its contiguous runs: taken narrowest stride first, each continues the last."""
     narrow_first = np.argsort(np.where(shape == 1, 0, strides), axis=1, kind="stable")
     extents, steps = np.take_along_axis(shape, narrow_first, 1), np.take_along_axis(strides, narrow_first, 1)
     run, open_ = np.ones(len(shape), np.int64), np.ones(len(shape), np.bool_)
+    inside = np.zeros(shape.shape, np.bool_)
     for dim in range(shape.shape[1]):
         open_ &= (extents[:, dim] == 1) | (steps[:, dim] == run)
         run = np.where(open_, run * extents[:, dim], run)
-    return run
+        inside[:, dim] = open_
+    found = np.zeros_like(inside)
+    np.put_along_axis(found, narrow_first, inside, 1)
+    return found

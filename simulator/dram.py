@@ -1,52 +1,130 @@
-"""The memory behind the DMA queues: fixed latency and one bus of the machine's bandwidth.
+"""The memory behind the DMA queues: a latency and one bus, or channels of banks.
 
-The engine asks a memory two things, in order of time: `grant`, the first cycle at which a transfer that is ready could
-begin, and `serve`, which begins it. All a memory knows is in two arrays of integers, its parameters and its state;
-the first parameter says which model they belong to. Another model, of banks and rows, is another branch in these two
-functions with its own layout of the arrays: the compiled engine needs no indirect call, and nothing in it changes.
+The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
+which begins it. The engine is compiled for each of the two models, without the code of the other.
 
-Here transfers hold the bus one after another in the order they are granted, each as long as its whole requests take
-at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+**Simple.** Transfers hold the bus one after another in the order they are granted, each as long as its whole requests
+take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
+
+**Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
+transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the engine
+lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The requests of a
+transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel has a port of
+its own, takes one request a cycle of its clock, from all transfers in turn, and knows nothing of the other channels.
+
+    a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
+
+Channels are advanced one after another, in stretches of time in which nothing that ends could ask for something else:
+a transfer with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks,
+whose ratio is a fraction of two integers.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from simulator.address_map import address_map, channel_of, coordinate_of
+from simulator.banks import READ_DATA
+from simulator.controller import (
+    BEGIN,
+    CURSOR,
+    DONE,
+    LEFT,
+    NEVER,
+    STOP,
+    Channels,
+    advance_channel,
+    drain,
+    idle_channels,
+)
+from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.program import I64
+from simulator.requests import request_counts, requests_of
+from simulator.spans import CHANNEL_COUNTERS
+from simulator.walks import Walks, no_walks
 
-FLAT = 0
-_MODEL, _LATENCY, _CYCLE, _BYTE = 0, 1, 2, 3
-_BUS_FREE = 0
+SIMPLE, BANKED = 0, 1
+_MODEL, _LATENCY, _CYCLE, _BYTE, _SOURCES, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6, 7
+_BUS_FREE, _REACHED, _QUIET, _STATE = 0, 1, 2, 3
+
+
+class Banked(NamedTuple):
+    """What only the banked model knows."""
+
+    channels: Channels
+    bits: I64
+    walks: Walks
+    asked: I64
+    """Room for the requests of one transfer."""
+    running: I64
+    """Of each source: 1 while a transfer of its runs."""
 
 
 def parameters(machine: Machine) -> I64:
-    """Model, latency, and the length of a cycle and of a byte's transfer in one common unit of time."""
-    rate = machine.dram_bytes_per_cycle
-    return np.array([FLAT, machine.dram_latency_cycles, rate.numerator, rate.denominator], np.int64)
+    """Model; latency; the length of a cycle and of a byte's transfer, or of a cycle of each clock, in a common unit."""
+    made = np.zeros(_PARAMETERS, np.int64)
+    if machine.memory == "banked":
+        ratio = machine.dram_clock_ratio
+        made[:] = (
+            *(BANKED, 0, ratio.denominator, ratio.numerator),
+            *(sources(machine), machine.dram_request_bytes, machine.interconnect_latency_cycles),
+        )
+    else:
+        rate = machine.dram_bytes_per_cycle
+        made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
+    return made
+
+
+def sources(machine: Machine) -> int:
+    """Who asks a banked memory: each DMA queue, and the scalar unit."""
+    return machine.dma_queues + 1
 
 
 def idle_state() -> I64:
-    return np.zeros(1, np.int64)
+    state = np.zeros(_STATE, np.int64)
+    state[_QUIET] = NEVER
+    return state
+
+
+def banked(machine: Machine) -> Banked | None:
+    """Channels in which nothing happened yet; None for a machine with simple memory."""
+    if machine.memory == "simple":
+        return None
+    memory, asking = machine.banked_memory(), sources(machine)
+    channels = idle_channels(memory, machine.dram_channels, asking, 0)
+    bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
+    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
+
+
+def launched(before: Banked | None, machine: Machine, asked: Work) -> Banked | None:
+    """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
+    if before is None:
+        return None
+    counts = request_counts(asked.walks, machine.dram_request_bytes)
+    asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
+    requests = np.zeros((len(before.running), counts.max(initial=0)), np.int64)
+    channels = before.channels._replace(requests=requests)
+    return before._replace(channels=channels, walks=asked.walks, asked=np.zeros(requests.shape[1], np.int64))
 
 
 @compiled
 def grant(memory: I64, state: I64, ready: int) -> int:
     """The first cycle, not before `ready`, at which a transfer may begin."""
+    if memory[_MODEL] == BANKED:
+        return ready
     return max(ready, state[_BUS_FREE] // memory[_CYCLE])
 
 
 @compiled
-def serve(memory: I64, state: I64, start: int, address: int, size: int, writes: int) -> int:
-    """Begins a transfer of `size` request bytes at a granted cycle; returns when its last request is on the bus.
-
-    Address and direction do not matter to this model.
-    """
+def serve(memory: I64, state: I64, start: int, size: int) -> int:
+    """Begins a transfer of `size` request bytes at a granted cycle; returns when its last request is on the bus."""
     begin = max(state[_BUS_FREE], start * memory[_CYCLE])
     state[_BUS_FREE] = begin + size * memory[_BYTE]
     return -(-state[_BUS_FREE] // memory[_CYCLE])
@@ -56,3 +134,112 @@ def serve(memory: I64, state: I64, start: int, address: int, size: int, writes: 
 def latency(memory: I64) -> int:
     """Cycles from the last request on the bus to its data, or to the word that it is written."""
     return memory[_LATENCY]
+
+
+@compiled
+def way(memory: I64) -> int:
+    """Cycles from a transfer's begin to its first request at a banked memory."""
+    return memory[_WAY]
+
+
+@compiled
+def begin_transfer(memory: I64, state: I64, of: Banked, unit: int, row: int, start: int) -> None:
+    """Begins a transfer of a unit at a granted cycle."""
+    source = min(unit, memory[_SOURCES] - 1)
+    count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
+    begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
+    most = ask(of.channels, of.bits, source, begin, of.asked[:count])
+    of.running[source] = 1
+    state[_QUIET] = min(state[_QUIET], begin + most)
+
+
+@compiled
+def advance(memory: I64, state: I64, of: Banked, until: int) -> int:
+    """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did."""
+    limit = NEVER if until >= NEVER else _to_memory(memory, until)
+    while True:
+        if limit < state[_QUIET] or state[_QUIET] == NEVER:
+            return -1
+        quiet = NEVER
+        for source in range(len(of.running)):
+            if of.running[source] == 0:
+                continue
+            if of.channels.sources[source, LEFT] == 0:
+                of.running[source] = 0
+                return source
+            most = 0
+            for channel in range(len(of.channels.parts)):
+                part = of.channels.parts[channel, source]
+                most = max(most, part[STOP] - part[CURSOR])
+            quiet = min(quiet, state[_REACHED] + _least(of.channels, most))
+        state[_QUIET] = quiet
+        if limit < quiet or limit <= state[_REACHED]:
+            return -1
+        way = memory[_WAY] * memory[_BYTE] // memory[_CYCLE]  # what its end lets begin arrives so much later
+        state[_REACHED] = min(quiet + way, limit)
+        for channel in range(len(of.channels.parts)):
+            advance_channel(of.channels, channel, state[_REACHED])
+
+
+@compiled
+def ended(memory: I64, of: Banked, source: int) -> int:
+    """The cycle at which the last request of a transfer that has ended was done."""
+    done = int(of.channels.sources[source, DONE])
+    return -(-done * memory[_CYCLE] // memory[_BYTE])
+
+
+def statistics(memory: I64, of: Banked | None, end: int) -> tuple[I64, I64, I64]:
+    """What each channel counted and moved, at a cycle or when all it holds is done: counters, bytes by piece of time,
+    the borders of these pieces.
+
+    Borders are in the machine's cycles. Nothing for a simple memory.
+    """
+    if of is None:
+        return np.zeros((0, len(CHANNEL_COUNTERS)), np.int64), np.zeros((0, 0), np.int64), np.zeros(1, np.int64)
+    for channel in range(len(of.channels.parts)):
+        advance_channel(of.channels, channel, _to_memory(memory, end))
+    drain(of.channels)
+    used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
+    borders = np.arange(used + 1, dtype=np.int64) << int(of.channels.bucket[0])
+    return (
+        of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
+        of.channels.history[:, :used] * memory[_REQUEST],
+        -(-borders * memory[_CYCLE] // memory[_BYTE]),
+    )
+
+
+@compiled
+def _least(channels: Channels, most: int) -> int:
+    """Cycles that a transfer takes at least from now on, so many requests being left for one of its channels."""
+    return most if most > 0 else channels.figures[READ_DATA]  # what is taken and not done is a read
+
+
+@compiled
+def _to_memory(memory: I64, cycle: int) -> int:
+    """The first cycle of the memory's clock that begins no sooner than a cycle of the machine's."""
+    return -(-cycle * memory[_BYTE] // memory[_CYCLE])
+
+
+@compiled
+def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> int:
+    """Gives a source requests to ask for from a cycle on, sorted by channel, in order; the most for one channel.
+
+    A request is the address it starts at, plus 1 if it writes.
+    """
+    count = np.zeros(len(channels.parts) + 1, np.int64)
+    for request in asked:
+        count[channel_of(bits, request) + 1] += 1
+    most = int(np.max(count))
+    for channel in range(len(channels.parts)):
+        count[channel + 1] += count[channel]
+        channels.parts[channel, source, CURSOR], channels.parts[channel, source, STOP] = (
+            count[channel],
+            count[channel + 1],
+        )
+    for request in asked:
+        channel = channel_of(bits, request)
+        channels.requests[source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
+        count[channel] += 1
+    channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
+    channels.sources[source, DONE] = begin
+    return most

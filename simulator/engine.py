@@ -7,9 +7,10 @@ queues it could take are full, and while an instruction `issue_window` places be
 queue starts when its unit is free, its dependences are met and, for what goes to DRAM, the memory grants it; a matmul's
 preload may begin while its array still streams.
 
-Two kinds of events exist, an issue and a start, and the loop always takes the earliest that is possible (an issue
-first, then the oldest instruction). An instruction's whole future is known when it starts, so a start is possible
-once everything it waits for has started, and events come in order of time.
+Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
+earliest that is possible (an end first, then an issue, then the oldest instruction). An instruction's whole future is
+known when it starts, but that of a transfer in banked memory: until it has ended, nothing that waits for it has a time.
+So a start is possible once the future of everything it waits for is known, and events come in order of time.
 
 Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended.
 """
@@ -22,7 +23,6 @@ import numpy as np
 
 from simulator import dram, host
 from simulator.costs import (
-    ADDRESS,
     CHAIN,
     CLASS,
     CYCLES,
@@ -31,7 +31,6 @@ from simulator.costs import (
     PRELOAD,
     REQUESTED,
     WAITING,
-    WRITES,
     Work,
     work,
 )
@@ -73,7 +72,7 @@ _QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _FIGURES = 0, 1, 2, 3, 4, 5
 _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
 # State of the issue stage
-_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7
+_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _RUNNING, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 
 def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace:
@@ -86,7 +85,7 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL] = machine.issue_interval_cycles
-    memory, state = dram.parameters(machine), dram.idle_state()
+    memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
     works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
     now = 0
@@ -107,12 +106,13 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
         asked = work(launched.program, launched.addresses, machine, launched.indices)
         now += machine.launch_overhead_cycles
         begins.append(now)
-        rows, times = _run(asked, figures, memory, state, now)
+        banked = dram.launched(banked, machine, asked)
+        rows, times = _run(asked, figures, memory, state, banked, now)
         now = max(now, int(rows[:, DONE].max(initial=0)))
         works.append(asked)
         spans.append(rows)
         met.append(times)
-    return assemble(launches, machine, works, spans, met, begins)
+    return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now))
 
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
@@ -137,7 +137,7 @@ def _check_order(index: int, launched: Launched | HostCall) -> None:
         raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")
 
 
-def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tuple[I64, I64]:
+def _run(asked: Work, figures: I64, memory: I64, state: I64, banked: dram.Banked | None, begin: int) -> tuple[I64, I64]:
     """Spans of one launch, and when each of their constraints was met."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
@@ -147,7 +147,7 @@ def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tupl
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
     stage = np.full(_ISSUE_STATE, -1, np.int64)
-    stage[_NEXT], stage[_TIME], stage[_BLOCKED], stage[_RETIRED] = 0, begin, 0, 0
+    stage[_NEXT], stage[_TIME], stage[_BLOCKED], stage[_RETIRED], stage[_RUNNING] = 0, begin, 0, 0, 0
     retired = np.zeros((rows + 1, 2), np.int64)  # when the first n instructions are complete, and the last of them
     _loop(
         asked.table,
@@ -157,6 +157,7 @@ def _run(asked: Work, figures: I64, memory: I64, state: I64, begin: int) -> tupl
         figures,
         memory,
         state,
+        banked,
         unit,
         queue,
         stage,
@@ -176,6 +177,7 @@ def _loop(
     figures: I64,
     memory: I64,
     state: I64,
+    banked: dram.Banked | None,
     unit: I64,
     queue: I64,
     stage: I64,
@@ -183,13 +185,13 @@ def _loop(
     spans: I64,
     met: I64,
 ) -> None:
-    """Takes the earliest possible event until every instruction has started."""
+    """Takes the earliest possible event until every instruction has started and every transfer has ended."""
     begin = stage[_TIME]
     started = 0
-    while started < len(table):
+    while started < len(table) or stage[_RUNNING] > 0:
         at, best, chosen = _NEVER, -1, -1
         for number in range(len(unit)):
-            if unit[number, _COUNT] == 0:
+            if unit[number, _COUNT] == 0 or unit[number, _FREE] == _NEVER:
                 continue
             head = queue[number, unit[number, _HEAD]]
             if unit[number, _READY] < 0:
@@ -202,10 +204,16 @@ def _loop(
             if time < at or (time == at and head < best):
                 at, best, chosen = time, head, number
         issue = _issue_time(table, figures, unit, stage, retired, spans, begin)
+        if banked is not None:  # the compiler leaves this out where there are no banks
+            source = dram.advance(memory, state, banked, min(issue, at)) if stage[_RUNNING] > 0 else -1
+            if source >= 0:
+                _end(source, table, memory, banked, unit, stage, spans)
+                _retire(stage, retired, spans)
+                continue
         if issue <= at and issue < _NEVER:
             _issue(issue, table, figures, unit, queue, stage, retired, spans, met, begin)
         else:
-            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, unit, stage, spans, met)
+            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, banked, unit, stage, spans, met)
             _retire(stage, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
             unit[chosen, _COUNT] -= 1
@@ -226,12 +234,12 @@ def _ready(
     spans: I64,
     figures: I64,
 ) -> int:
-    """When the head of a queue could start, the memory aside; -1 while something it waits for has not started."""
+    """When the head of a queue could start, the memory aside; -1 while it waits for something without a known end."""
     systolic = table[head, CLASS] == _SYSTOLIC
     time = max(spans[head, ISSUE], unit[number, _SHADOW] if systolic else unit[number, _FREE])
     for edge in range(wait_start[head], wait_start[head + 1]):
         source = wait[edge]
-        if spans[source, START] < 0:
+        if spans[source, DONE] < 0:
             return -1
         if wait_kind[edge] != _ACCUMULATE_KIND or table[head, CHAIN] != source:  # a chain's array is its order
             time = max(time, _met_at(edge, head, table, wait, wait_kind, spans))
@@ -240,7 +248,7 @@ def _ready(
 
 @compiled
 def _met_at(edge: int, row: int, table: I64, wait: I64, wait_kind: I64, spans: I64) -> int:
-    """When a dependence on an instruction that has started is met: at its end if it need not be complete."""
+    """When a dependence on an instruction whose end is known is met: at its end if it need not be complete."""
     source, kind = wait[edge], wait_kind[edge]
     if kind == _AFTER_READ_KIND or (kind == _ACCUMULATE_KIND and table[row, CHAIN] == source):
         return spans[source, END]
@@ -341,12 +349,13 @@ def _start(
     wait_kind: I64,
     memory: I64,
     state: I64,
+    banked: dram.Banked | None,
     unit: I64,
     stage: I64,
     spans: I64,
     met: I64,
 ) -> None:
-    """Starts an instruction: from here on its whole future is known."""
+    """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
     if unit[number, _LATEST] >= 0:
         met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and stage[_BUS_USER] >= 0:
@@ -366,16 +375,33 @@ def _start(
     if table[row, CLASS] == _SYSTOLIC:
         _stream(row, number, at, table, unit, spans)
     elif table[row, REQUESTED] > 0:
-        sent = dram.serve(memory, state, at, table[row, ADDRESS], table[row, REQUESTED], table[row, WRITES])
-        spans[row, PHASE] = max(sent, at + table[row, CYCLES])
-        answered = spans[row, PHASE] + dram.latency(memory)
-        spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
-        stage[_BUS_USER] = row
+        if banked is not None:
+            dram.begin_transfer(memory, state, banked, number, row, at)
+            stage[_RUNNING] += 1
+            spans[row, END] = _NEVER
+        else:
+            sent = dram.serve(memory, state, at, table[row, REQUESTED])
+            spans[row, PHASE] = max(sent, at + table[row, CYCLES])
+            answered = spans[row, PHASE] + dram.latency(memory)
+            spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
+            stage[_BUS_USER] = row
     else:
         spans[row, PHASE] = at + table[row, CYCLES]
         spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
     unit[number, _FREE], unit[number, _LATEST] = spans[row, END], row
     unit[number, _BACKLOG] -= table[row, CYCLES]
+
+
+@compiled
+def _end(source: int, table: I64, memory: I64, banked: dram.Banked, unit: I64, stage: I64, spans: I64) -> None:
+    """Ends a transfer in banked memory."""
+    number = source if source + 1 < len(banked.running) else len(unit) - 1
+    row = unit[number, _LATEST]
+    least = spans[row, START] + table[row, CYCLES]
+    spans[row, PHASE] = max(dram.ended(memory, banked, source), least + dram.way(memory))
+    spans[row, END] = spans[row, DONE] = max(spans[row, PHASE], least + table[row, WAITING])
+    unit[number, _FREE] = spans[row, END]
+    stage[_RUNNING] -= 1
 
 
 @compiled
@@ -392,7 +418,7 @@ def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I
 def _retire(stage: I64, retired: I64, spans: I64) -> None:
     """Moves past the oldest instructions whose completion is known."""
     done = stage[_RETIRED]
-    while done < len(spans) and spans[done, START] >= 0:
+    while done < len(spans) and spans[done, DONE] >= 0:
         retired[done + 1, 0], retired[done + 1, 1] = retired[done, 0], retired[done, 1]
         if spans[done, DONE] >= retired[done, 0]:
             retired[done + 1, 0], retired[done + 1, 1] = spans[done, DONE], done

@@ -46,22 +46,14 @@ class Requests:
     read_bytes: I64
     request_bytes: I64
     """N: what the memory moves for it, in whole requests."""
-    writes: I64
     assumed: npt.NDArray[np.bool_]
     """N: the addresses are drawn, not known."""
-
-    @property
-    def first(self) -> I64:
-        """N: DRAM address of each instruction's first run, -1 for those that have none."""
-        none = self.start[1:] == self.start[:-1]
-        padded = np.concatenate([self.address, [-1]])
-        return np.where(none, -1, padded[np.minimum(self.start[:-1], len(self.address))])
 
 
 def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, machine: Machine) -> Requests:
     """The requests of each GATHER and SCATTER of a program, its arguments lying at `addresses`."""
     rows = len(program)
-    moved, read, asked, writes = (np.zeros(rows, np.int64) for _ in range(4))
+    moved, read, asked = (np.zeros(rows, np.int64) for _ in range(3))
     assumed = np.zeros(rows, np.bool_)
     counts = np.zeros(rows, np.int64)
     places, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -76,14 +68,14 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
         touched = (address % machine.dram_request_bytes + size + machine.dram_request_bytes - 1) // (
             machine.dram_request_bytes
         )
-        reads, writes[row] = bool(memory.access & Access.READ), bool(memory.access & Access.WRITE)
-        ways = int(reads) + int(writes[row])
+        reads, writes = bool(memory.access & Access.READ), bool(memory.access & Access.WRITE)
+        ways = int(reads) + int(writes)
         counts[row], moved[row], read[row] = len(place), len(place) * size * ways, len(place) * size * reads
         asked[row] = int(touched.sum()) * machine.dram_request_bytes * ways
         places.append(address)
         sizes.append(np.full(len(place), size, np.int64))
     start = np.concatenate([[0], np.cumsum(counts)])
-    return Requests(start, np.concatenate(places), np.concatenate(sizes), moved, read, asked, writes, assumed)
+    return Requests(start, np.concatenate(places), np.concatenate(sizes), moved, read, asked, assumed)
 
 
 def elements(program: TileProgram) -> I64:

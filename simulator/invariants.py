@@ -15,7 +15,7 @@ from simulator.hazards import Conflict, Grade, conflicts
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.spans import Cause, HostCall
+from simulator.spans import CHANNEL_COUNTERS, Cause, HostCall
 from simulator.systolic import passes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def violations(trace: Trace) -> list[str]:
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
     - buffers that are in use at once lie apart, and all inside the scratchpad
-    - spans move the bytes their boxes hold
+    - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
@@ -41,7 +41,7 @@ def violations(trace: Trace) -> list[str]:
     """
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
-    found = [*_spans_violations(trace), *_unit_violations(trace), *_sum_violations(trace)]
+    found = [*_spans_violations(trace), *_unit_violations(trace), *_sum_violations(trace), *_channel_violations(trace)]
     known: dict[int, list[Conflict]] = {}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for index, launched in enumerate(trace.launches):
@@ -99,6 +99,22 @@ def _sum_violations(trace: Trace) -> Iterator[str]:
     total = sum(cycles for _, cycles in report.waterfall(trace))
     if total != trace.makespan:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
+
+
+def _channel_violations(trace: Trace) -> Iterator[str]:
+    if trace.machine.memory != "banked":
+        return
+    size, count = (
+        trace.machine.dram_request_bytes,
+        dict(zip(CHANNEL_COUNTERS, trace.channels.sum(0).tolist(), strict=True)),
+    )
+    served, asked = count["reads"] + count["writes"], trace.counters["dram_request_bytes"] // size
+    if served != asked:
+        yield f"the channels served {served} requests, asked were {asked}"
+    found = count["row_hits"] + count["row_misses"] + count["row_conflicts"]
+    for number, what in ((found, "came to a bank"), (int(trace.channel_bytes.sum()) // size, "moved data")):
+        if number + count["forwarded"] != served:
+            yield f"of {served} requests {number} {what} and {count['forwarded']} were answered from the write queue"
 
 
 def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:

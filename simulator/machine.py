@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from simulator.errors import MachineError
+from simulator.memory_file import Memory, load_memory
 
 Figure = int | float | str
 
@@ -26,7 +27,11 @@ _SHARED = "_all"
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
 """How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
 
-_CHOICES = {"matmul_precision": tuple(MATMUL_PASSES), "accumulator_residence": ("array", "scratchpad")}
+_CHOICES = {
+    "matmul_precision": tuple(MATMUL_PASSES),
+    "accumulator_residence": ("array", "scratchpad"),
+    "memory": ("simple", "banked"),
+}
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
@@ -77,7 +82,11 @@ class Machine:
     common_memory_bytes: int
     """Memory that all cores share, beyond the scratchpads; 0 is none."""
 
+    memory: str
+    """`simple`: a fixed latency and one bus. `banked`: channels, banks and rows of `dram_timing`; see banks.py."""
     dram_standard: str
+    dram_timing: str
+    """The memory whose banks these are, shipped or a file; clocked as `dram_bytes_per_second` says."""
     dram_channels: int
     dram_request_bytes: int
     """Smallest piece the memory delivers; a shorter run costs as much."""
@@ -114,6 +123,8 @@ class Machine:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
         if not self.dram_bytes_per_cycle:
             raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
+        if self.memory == "banked":
+            self.banked_memory()
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
 
@@ -145,6 +156,27 @@ class Machine:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
         memory = Fraction(str(self.dram_latency_ns)) * self.clock_khz / 10**6
         return self.interconnect_latency_cycles + math.ceil(memory)
+
+    @property
+    def dram_clock_ratio(self) -> Fraction:
+        """Cycles of the memory's clock in one of the machine's, with banked memory."""
+        return self.dram_bytes_per_cycle / (self.dram_channels * load_memory(self.dram_timing).bytes_per_cycle)
+
+    def banked_memory(self) -> Memory:
+        """One channel of the memory, at the clock that the machine's bandwidth means."""
+        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
+        if memory.request_bytes != self.dram_request_bytes:
+            raise MachineError(
+                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
+                f"dram_request_bytes = {self.dram_request_bytes}"
+            )
+        if memory.standard != self.dram_standard:
+            raise MachineError(
+                f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
+            )
+        if self.dram_channels & (self.dram_channels - 1):
+            raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+        return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
     @property
     def clock_khz(self) -> int:

@@ -12,6 +12,7 @@ import difflib
 import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -101,10 +102,9 @@ class Memory:
         return self.row_bytes // self.request_bytes
 
     @property
-    def bytes_per_second(self) -> Fraction:
+    def bytes_per_cycle(self) -> Fraction:
         """What one channel moves at most."""
-        data = Fraction(self.request_bytes * self.pseudo_channels, self.burst)
-        return min(data, Fraction(self.request_bytes)) * 10**12 / self.clock_ps
+        return min(Fraction(self.request_bytes * self.pseudo_channels, self.burst), Fraction(self.request_bytes))
 
     def at_clock(self, clock_ps: Fraction) -> Memory:
         """The same cells behind an interface of another clock."""
@@ -137,14 +137,21 @@ def memory_names() -> tuple[str, ...]:
 def load_memory(name: str) -> Memory:
     """A shipped memory by name, or one of a file by its path, which ends in `.toml`."""
     if name.endswith(".toml"):
-        path = Path(name)
-    elif name in memory_names():
-        path = _FOLDER / f"{name}.toml"
-    else:
+        return _from_file(Path(name))
+    if name not in memory_names():
         raise MachineError(
             f"there is no memory {name!r}{_did_you_mean(name, memory_names())}; shipped: {', '.join(memory_names())}; "
             f"a memory of your own is a file: 'mine.toml'"
         )
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Memory:
+    return _from_file(_FOLDER / f"{name}.toml")
+
+
+def _from_file(path: Path) -> Memory:
     try:
         return parse_memory(path.stem, path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
-from simulator.spans import CAUSES, HOST_UNIT, Cause
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, HOST_UNIT, Cause
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -115,6 +115,27 @@ def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
     for label, stop in parts:
         yield label, max(0, min(stop, until) - now)
         now = max(now, min(stop, until))
+
+
+def memory(trace: Trace) -> list[dict[str, int]]:
+    """See `Trace.memory`."""
+    rows = list[dict[str, int]]()
+    for channel, counts in enumerate(trace.channels.tolist()):
+        row: dict[str, int] = {"channel": channel}
+        row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
+        row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram_request_bytes
+        rows.append(row)
+    return rows
+
+
+def bandwidth(trace: Trace) -> list[dict[str, int]]:
+    """See `Trace.bandwidth`."""
+    times = trace.channel_times.tolist()
+    return [
+        {"channel": channel, "begin": begin, "end": end, "bytes": moved}
+        for channel, row in enumerate(trace.channel_bytes.tolist())
+        for begin, end, moved in zip(times, times[1:], row, strict=False)
+    ]
 
 
 def traffic(trace: Trace) -> list[dict[str, str | int]]:

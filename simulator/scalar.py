@@ -44,10 +44,6 @@ class Loops:
     read_bytes: I64
     request_bytes: I64
     """What the memory moves for them: a whole request each."""
-    address: I64
-    """DRAM address of its first access to DRAM, -1 for none."""
-    writes: I64
-    """1 when any of its accesses writes DRAM."""
     work: I64
     """Cycles it would take if every access were answered at once."""
     waiting: I64
@@ -59,7 +55,7 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine) -> L
     rows = len(program)
     if not np.any(program.opcode == Opcode.DIRECT):
         zero = np.zeros(rows, np.int64)
-        return Loops(zero, zero, zero, zero - 1, zero, zero, zero)
+        return Loops(zero, zero, zero, zero, zero)
     owner, here = _operands(program)
     count, size = program.shape[here].prod(1), program.element_bytes[here].astype(np.int64)
     in_dram, writes = program.space[here] == Space.DRAM, (program.access[here] & Access.WRITE) != 0
@@ -67,15 +63,11 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine) -> L
     address = base + program.offset[here] * size
     request = machine.dram_request_bytes
     touched = (address % request + size + request - 1) // request * request
-    first = np.full(rows, -1, np.int64)
-    first[owner[in_dram][::-1]] = address[in_dram][::-1]
     work, waiting = _cycles(program, machine)
     return Loops(
         bytes=_sums(rows, owner, np.where(in_dram, count * size, 0)),
         read_bytes=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
         request_bytes=_sums(rows, owner, np.where(in_dram, count * touched, 0)),
-        address=first,
-        writes=np.minimum(_sums(rows, owner, (in_dram & writes).astype(np.int64)), 1),
         work=work,
         waiting=waiting,
     )

@@ -92,3 +92,7 @@ HOST_UNIT = "host"
 TOTALS = ("dram_read_bytes", "dram_write_bytes", "dram_request_bytes", "copied_bytes", "macs", "alu", "special")
 """Bytes asked of the DRAM and what it moved in whole requests, bytes copied within the scratchpad,
 multiply-accumulates, element operations of the ALUs and of the special function units, vector and scalar."""
+
+CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
+"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
+reads answered from the write queue."""

@@ -86,6 +86,13 @@ class Trace:
     totals: I64
     """Of each launch: see `TOTALS`."""
 
+    channels: I64
+    """What each channel of a banked memory counted: `spans.CHANNEL_COUNTERS`. No rows with a simple memory."""
+    channel_bytes: I64
+    """Bytes each channel moved, by piece of time."""
+    channel_times: I64
+    """Where these pieces begin, and the last ends."""
+
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
 
@@ -147,6 +154,14 @@ class Trace:
         """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
         return report.waterfall(self)
 
+    def memory(self) -> list[dict[str, int]]:
+        """One row per channel of a banked memory: its requests, what they found, refreshes; bytes."""
+        return report.memory(self)
+
+    def bandwidth(self) -> list[dict[str, int]]:
+        """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
+        return report.bandwidth(self)
+
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""
         return report.traffic(self)
@@ -193,6 +208,7 @@ def assemble(
     spans: Sequence[I64],
     met: Sequence[I64],
     begins: Sequence[int],
+    channels: tuple[I64, I64, I64],
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
     rows = np.concatenate([np.zeros((0, SPAN_COLUMNS), np.int64), *spans])
@@ -225,6 +241,9 @@ def assemble(
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
         totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),
+        channels=channels[0],
+        channel_bytes=channels[1],
+        channel_times=channels[2],
         launches=tuple(launches),
     )
 

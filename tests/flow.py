@@ -15,9 +15,10 @@ from simulator.machine import Machine, load_machine
 from simulator.program import Opcode, Space, TileProgram
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.mlir.runtime import KernelCache, NativeProgram
+from workbench.ops.captured import CapturedProgram
 from workbench.ops.host import functions
 from workbench.ops.registry import DEFAULT
-from workbench.stages.capture import CapturedProgram, capture
+from workbench.stages.capture import capture
 from workbench.stages.lower import lower
 from workbench.stages.render import render
 from workbench.stages.schedule import schedule

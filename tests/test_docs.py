@@ -14,6 +14,7 @@ import workbench as wb
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view")]
+PAGES += [ROOT / "docs" / "differences.md"]
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "CONTRIBUTING.md"]
 
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
@@ -34,7 +35,13 @@ def examples() -> list[tuple[str, str, str]]:
 def test_every_example_is_found():
     counts = {page.stem: sum(name.startswith(page.stem) for name, _, _ in examples()) for page in PAGES}
     assert counts == {page.stem: page.read_text().count("```python") for page in PAGES}
-    assert counts == {"adding-an-op": 5, "adding-a-machine": 2, "adding-a-pass": 2, "adding-a-view": 2}
+    assert counts == {
+        "adding-an-op": 5,
+        "adding-a-machine": 3,
+        "adding-a-pass": 2,
+        "adding-a-view": 2,
+        "differences": 1,
+    }
 
 
 @pytest.mark.parametrize(("name", "source", "shown"), examples(), ids=[name for name, _, _ in examples()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -41,12 +42,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
     ),
     "embedding_one": (EMBEDDING, (floats(1, 1), ints(1, 1))),
     "embedding_number": (EMBEDDING, (floats(40, 33), ints(40))),
-    "index_select": (lambda x, i: x.index_select(0, i), (floats(41, 9), ints(41, 33))),
     "index_select_columns": (lambda x, i: x.index_select(1, i), (floats(6, 31), ints(31, 17))),
     "index_select_middle": (lambda x, i: x.index_select(1, i), (ints(99, 3, 17, 5), ints(17, 9))),
     "index_select_transposed": (lambda x, i: x.t().index_select(0, i) + 1, (floats(11, 13), ints(13, 33))),
     "index_select_last_bool": (lambda x, i: x.index_select(-1, i), (ints(2, 3, 5, dtype=torch.bool), ints(5, 9))),
-    "gather": (lambda x, i: x.gather(0, i), (floats(30, 12), ints(30, 13, 7))),
     "gather_i32": (lambda x, i: x.gather(1, i), (floats(20, 17), ints(17, 20, 3, dtype=torch.int32))),
     "gather_middle": (lambda x, i: torch.relu(x.gather(1, i)), (floats(3, 17, 5), ints(17, 2, 9, 5))),
     "gather_1d_bf16": (lambda x, i: x.gather(0, i), (floats(11, dtype=torch.bfloat16), ints(11, 20))),
@@ -168,3 +167,17 @@ print(j.simulated.cycles, again.cycles, int(again.record.assumed.sum()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(j.simulated.cycles)] * 2 + ["0"]
+
+
+def test_a_class_out_of_range_is_an_error_before_anything_runs():
+    def classes(x: torch.Tensor) -> torch.Tensor:
+        return F.one_hot(x.argmax(-1) + 1, 4) * 2
+
+    line = inspect.getsourcelines(classes)[1] + 1
+    told = rf"one_hot at .*test_indexed\.py:{line}: its classes \(add\) hold 4; expected 0 to 3"
+    journey = wb.trace(classes, torch.eye(4)[:3], machine="edge-8x8")
+    assert journey.check().ok
+    with pytest.raises(IndexOutOfRange, match=told):
+        journey.run(torch.eye(4)[1:])
+    with pytest.raises(IndexOutOfRange, match=r"its classes \(x\) hold -1; expected 0 to 3"):
+        wb.trace(lambda x: F.one_hot(x, 4), torch.tensor([0, -1]), machine="edge-8x8")

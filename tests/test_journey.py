@@ -212,6 +212,16 @@ def test_simulated_tables_add_up(product: wb.Journey):
     assert simulated.time_us == pytest.approx(cycles / 800)
 
 
+def test_banked_memory_tells_what_its_channels_did(product: wb.Journey):
+    banked = product.with_(machine=wb.machine("edge-8x8", memory="banked")).simulated
+    banked.trace.invariants()
+    (channel,) = banked.memory.to_dict("records")
+    assert channel["bytes"] == banked.trace.counters["dram_request_bytes"] == banked.bandwidth["bytes"].sum()
+    assert channel["row_hits"] + channel["row_misses"] + channel["row_conflicts"] == channel["bytes"] // 64
+    assert banked.bandwidth["bytes_per_cycle"].max() <= 64
+    assert len(product.simulated.memory) == len(product.simulated.bandwidth) == 0
+
+
 def test_the_pictures_idle_time_is_that_of_the_stalls(product: wb.Journey):
     from workbench.views.timeline import gantt_of
 

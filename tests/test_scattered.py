@@ -18,11 +18,6 @@ from workbench.errors import IndexOutOfRange
 from workbench.stages.simulate import simulate
 
 
-def distinct(rows: int, columns: int, high: int) -> Maker:
-    """Indices along dim 0 of which no two in a column are alike."""
-    return lambda: torch.stack([torch.randperm(high)[:rows] for _ in range(columns)], 1)
-
-
 def some(high: int, count: int) -> Maker:
     return lambda: torch.randperm(high)[:count]
 
@@ -48,10 +43,8 @@ CLASSES = (floats(9, 7), ints(7, 9))
 INTEGERS: Callable[..., Maker] = lambda *shape: ints(99, *shape, dtype=torch.int32)  # noqa: E731
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
-    "scatter": (lambda x, i, s: x.scatter(0, i, s), (floats(9, 7), distinct(5, 7, 9), floats(6, 8))),
     "scatter_value_i32": (lambda x, i: x.scatter(1, i, 2.5), (floats(9, 7), ints(7, 4, 3, dtype=torch.int32))),
     "scatter_inf": (lambda x, i: x.scatter(1, i, float("-inf")), (floats(5, 6, 4), ints(6, 5, 2, 4))),
-    "scatter_add": (lambda x, i, s: x.scatter_add(1, i, s), (floats(9, 7), ints(7, 4, 30), floats(4, 30))),
     "scatter_add_itself": (lambda x, i: x.scatter_add(0, i, x), (floats(9, 7), ints(9, 9, 7))),
     "scatter_add_i64": (lambda x, i, s: x.scatter_add(0, i, s), (ints(9, 9), ints(9, 40), ints(9, 40))),
     "scatter_with": (lambda x, i, s: x.scatter(0, i, s, reduce="multiply"), SCATTERED),

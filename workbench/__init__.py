@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from workbench.comparison import Comparison as Comparison
     from workbench.errors import WorkbenchError as WorkbenchError
     from workbench.journey import Journey as Journey
-    from workbench.journey import capture as capture
-    from workbench.journey import compare as compare
-    from workbench.journey import load as load
-    from workbench.journey import lower as lower
-    from workbench.journey import machine as machine
-    from workbench.journey import machines as machines
-    from workbench.journey import render as render
-    from workbench.journey import schedule as schedule
-    from workbench.journey import simulate as simulate
-    from workbench.journey import trace as trace
     from workbench.mlir.user_passes import mlir_pass as mlir_pass
+    from workbench.verbs import capture as capture
+    from workbench.verbs import compare as compare
+    from workbench.verbs import load as load
+    from workbench.verbs import lower as lower
+    from workbench.verbs import machine as machine
+    from workbench.verbs import machines as machines
+    from workbench.verbs import render as render
+    from workbench.verbs import schedule as schedule
+    from workbench.verbs import simulate as simulate
+    from workbench.verbs import trace as trace
     from workbench.views.origins import InstructionAt as InstructionAt
     from workbench.views.origins import MlirLine as MlirLine
     from workbench.views.origins import SpanAt as SpanAt
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "workbench.journey": (
-        "Journey",
+    "workbench.journey": ("Journey",),
+    "workbench.verbs": (
         "capture",
         "compare",
         "load",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from simulator import Machine
-    from workbench.stages.capture import CapturedProgram
+    from workbench.ops.captured import CapturedProgram
     from workbench.views.gantt import Gantt
     from workbench.views.kernels import Selected
     from workbench.views.selection import Selection
@@ -401,6 +401,16 @@ class Simulated(Handle[Trace]):
     def stalls(self) -> pd.DataFrame:
         """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
         return views.frame.frame(views.timeline.stalls(self.record))
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes."""
+        return views.frame.frame(views.timeline.memory(self.record))
+
+    @property
+    def bandwidth(self) -> pd.DataFrame:
+        """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
+        return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
     def waterfall(self) -> pd.DataFrame:

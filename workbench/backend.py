@@ -16,9 +16,11 @@ from typing import Any, Final, cast
 import torch
 
 from workbench.errors import HostRoute, not_yet
-from workbench.journey import CompileOptions, Journey, of_graph
+from workbench.journey import Journey
 from workbench.mlir.runtime import NativeProgram
 from workbench.ops import host
+from workbench.options import CompileOptions
+from workbench.verbs import of_graph
 
 Tensors = tuple[torch.Tensor, ...]
 

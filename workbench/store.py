@@ -15,7 +15,7 @@ import os
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.folder import user_cache
@@ -47,6 +47,10 @@ class Store:
     misses: int = 0
     writes: int = 0
     writable: bool = True
+    _unseen: int = field(default=0, init=False, repr=False)
+    """Bytes written since this process last looked through the folder, which takes longer than writing an entry."""
+    _allowed: int = field(default=0, init=False, repr=False)
+    """How many of them there may be before it looks again."""
 
     def get(self, key: str) -> bytes | None:
         """What `put` kept under `key`; None when nothing whole is there."""
@@ -64,7 +68,9 @@ class Store:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(key, data)
-            self._trim()
+            self._unseen += len(data)
+            if self._unseen > self._allowed:
+                self._trim()
         except OSError as error:
             self.writable = False
             warnings.warn(
@@ -115,14 +121,17 @@ class Store:
         self.writes += 1
 
     def _trim(self) -> None:
+        """Makes room, and some more, so that not every entry needs it; four processes may use it up at a time."""
         files = sorted(self._files(), key=lambda file: file[2])
         total = sum(size for _, size, _ in files)
+        kept = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // 16
         now = time.time()
         for path, size, used in files:
             abandoned = _is_temporary(path) and now - used > _ABANDONED_SECONDS
-            if total > self.limit_bytes or abandoned:
+            if total > kept or abandoned:
                 path.unlink(missing_ok=True)
                 total -= size
+        self._unseen, self._allowed = 0, (self.limit_bytes - total) // 4
 
     def _files(self) -> list[tuple[Path, int, float]]:
         """Path, size and time of last use of every file of the store."""

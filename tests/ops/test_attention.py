@@ -19,24 +19,15 @@ def qkv(*shapes: Shape, dtype: torch.dtype = torch.float32) -> tuple[torch.Tenso
     return tuple(torch.randn(shape, dtype=dtype) for shape in shapes)
 
 
-SHAPES: list[tuple[Shape, Shape, Shape]] = [
-    ((2, 3, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8)),
-    ((4, 9, 16), (4, 9, 16), (4, 9, 5)),
-    ((1, 1, 1, 8), (1, 1, 33, 8), (1, 1, 33, 8)),
-    ((2, 2, 33, 7), (2, 2, 1, 7), (2, 2, 1, 7)),
-    ((5, 8), (7, 8), (7, 8)),
-]
+SHAPES: tuple[Shape, Shape, Shape] = ((2, 3, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8))
 
 
-@pytest.mark.parametrize("shapes", SHAPES, ids=lambda shapes: str(shapes[0]))
-def test_shapes(shapes: tuple[Shape, Shape, Shape]):
-    agrees(F.scaled_dot_product_attention, *qkv(*shapes))
+def test_values_of_another_width():
+    agrees(F.scaled_dot_product_attention, *qkv((4, 9, 16), (4, 9, 16), (4, 9, 5)))
 
 
 def test_two_products_and_a_softmax_are_three_kernels():
-    made = agrees(
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES[0]), machine="tpu-v3"
-    )
+    made = agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES), machine="tpu-v3")
     assert [kernel.kind for kernel in made.lowered.record.kernels] == ["contraction", "reduction", "contraction"]
 
 
@@ -47,24 +38,18 @@ def test_two_products_and_a_softmax_are_three_kernels():
 def test_masks(mask_shape: Shape, kind: str):
     mask = torch.rand(mask_shape) > 0.3
     given = mask if kind == "bool" else torch.zeros(mask_shape).masked_fill(mask, -math.inf) + torch.randn(mask_shape)
-    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES[0]), given)
+    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), given)
 
 
 def test_a_row_that_attends_to_nothing_is_zero():
     mask = torch.rand(10, 12) > 0.5
     mask[3] = False
-    made = agrees(F.scaled_dot_product_attention, *qkv(*SHAPES[0]), mask)
-    assert (made.run(*qkv(*SHAPES[0]), mask)[:, :, 3] == 0).all()
+    made = agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), mask)
+    assert (made.run(*qkv(*SHAPES), mask)[:, :, 3] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_element_types(dtype: torch.dtype):
-    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *qkv(*SHAPES[0], dtype=dtype))
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 10, 8), (1, 2, 33, 4)], ids=str)
-def test_causal(shape: Shape):
-    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *qkv(shape, shape, shape))
+def test_in_64_bits():
+    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES, dtype=torch.float64))
 
 
 def test_query_heads_share_keys_and_values():
@@ -73,7 +58,7 @@ def test_query_heads_share_keys_and_values():
 
 
 def test_in_the_order_of_the_trace():
-    replays(F.scaled_dot_product_attention, *qkv(*SHAPES[0]), torch.rand(10, 12) > 0.3)
+    replays(F.scaled_dot_product_attention, *qkv(*SHAPES), torch.rand(10, 12) > 0.3)
 
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])

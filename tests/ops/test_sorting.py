@@ -51,14 +51,6 @@ def test_the_median_of_a_row_with_nan_is_nan():
     agrees(lambda x: tuple(x.median(1)), x)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.uint8, torch.bool], ids=str
-)
-def test_element_types(dtype: torch.dtype):
-    x = torch.randint(0 if dtype in (torch.uint8, torch.bool) else -120, 120, (5, 33)).to(dtype)
-    agrees(lambda x: [tuple(torch.sort(x, dim=1, stable=True, descending=way)) for way in (False, True)], x)
-
-
 @pytest.mark.parametrize(("length", "descending"), [(201, False), (128, True)])
 def test_long_rows_are_sorted_in_blocks_and_blocks_merged(length: int, descending: bool):
     x = torch.randn(2, length)

@@ -272,6 +272,8 @@ MACHINES = (
     load_machine("edge-8x8", dma_queues=1, queue_depth=1, issue_window=2),
     load_machine("edge-8x8", dma_queues=3, systolic_arrays=3, queue_depth=2, issue_window=5, dram_latency_ns=1000),
     load_machine("tpu-v2", issue_interval_cycles=3, launch_overhead_cycles=50, accumulator_residence="scratchpad"),
+    load_machine("edge-8x8", memory="banked"),
+    load_machine("tpu-v3", memory="banked", dram_channels=4, dma_queues=2, interconnect_latency_cycles=0),
 )
 
 

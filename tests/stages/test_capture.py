@@ -15,8 +15,9 @@ from torch import nn
 from tests.programs import PROGRAMS
 from workbench import errors
 from workbench.ir import AtenGraph
+from workbench.ops.captured import CapturedProgram
 from workbench.ops.execute import InputCountMismatch, execute
-from workbench.stages.capture import CapturedProgram, capture
+from workbench.stages.capture import capture
 
 MODES = ("dynamo", "export")
 

@@ -20,12 +20,9 @@ def test_a_model_on_the_meta_device_gives_the_same_timeline_as_the_one_with_weig
     program = PROGRAMS[name]
     model = program.build()
     assert isinstance(model, nn.Module)
-    real = wb.trace(model, *program.inputs(), capture=mode)
-    weightless = wb.trace(
-        program.build().to("meta"),
-        *(x.to("meta") for x in program.inputs()),
-        capture=mode,  # pyright: ignore
-    )
+    given = program.inputs()
+    meta = program.build().to("meta"), [x.to("meta") for x in given]
+    real, weightless = (wb.trace(each, *inputs, capture=mode) for each, inputs in ((model, given), meta))
     assert weightless.captured.record == real.captured.record
     assert weightless.simulated.trace.digest() == real.simulated.trace.digest()
 

@@ -38,7 +38,7 @@ class Element:
 
     def rounded(self, values: Array) -> Array:
         """Values as this type can hold them; bf16 keeps the upper half of a float, rounded to nearest even."""
-        held = np.ascontiguousarray(values, self.values) if self.name == "bf16" else np.asarray(values, self.values)
+        held = np.asarray(values, self.values)
         if self.name != "bf16":
             return held
         bits = held.view(np.uint32)

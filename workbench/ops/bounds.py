@@ -44,6 +44,15 @@ _BY_POSITION = {
 """A list `indices` has an index tensor, or nothing, for each of the first dims of `self`; they may be below zero."""
 
 
+def bounds_before(node: Node) -> tuple[Bound, ...]:
+    """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
+    if node.op != "aten.one_hot.default":
+        return ()
+    classes = plain_arguments(node)["num_classes"]
+    assert isinstance(classes, int)
+    return (_made(node, arguments(node)["self"], "classes", 0, classes),)
+
+
 def bounds_of(node: Node, types: Mapping[str, TensorType]) -> Iterator[Bound]:
     """What must hold of the indices that a node is given."""
     if node.op == "aten.embedding.default":

@@ -32,7 +32,7 @@ from workbench.ir import (
 )
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
-from workbench.ops.bounds import bounds_of, check_traced
+from workbench.ops.bounds import bounds_before, bounds_of, check_traced
 from workbench.ops.choices import choice_of
 from workbench.ops.creations import at_their_readers
 from workbench.ops.decompose import expand, reading
@@ -79,7 +79,7 @@ def lower(
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
-    kernels = _kernels(grouping, frozenset(item.node.name for item in work.items if item.route == "host"))
+    kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
@@ -307,9 +307,12 @@ class _Work:
         return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
 
 
-def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
+def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
     """One kernel a group, in an order in which each comes after those it reads; what is hosted is a step of its own."""
     kernels: list[Kernel] = []
+    hosted = {item.node.name for item in work.items if item.route == "host"}
+    parents = {item.node.name: item.parent for item in work.items}
+    captured = {node.name: node for node in work.graph.nodes}
     for index, members in enumerate(grouping.groups()):
         made = {value for node in members for value in node.results}
         inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
@@ -317,8 +320,10 @@ def _kernels(grouping: Grouping, hosted: frozenset[str]) -> tuple[Kernel, ...]:
         kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
         name = _kernel_name(index, members, hosted=kind == HOST)
         checked = members if kind != HOST else ()  # PyTorch checks what it computes
-        bounds = tuple(bound for node in checked for bound in bounds_of(node, grouping.types))
-        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, bounds))
+        bounds = [bound for node in checked for bound in bounds_of(node, grouping.types)]
+        for parent in dict.fromkeys(parents[node.name] for node in checked):
+            bounds += bounds_before(captured[parent])
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, tuple(bounds)))
     _check_order(kernels)
     return tuple(kernels)
 

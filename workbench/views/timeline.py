@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator import Cause, Trace
 from simulator.program import Opcode
-from simulator.spans import TOTALS
+from simulator.spans import CHANNEL_COUNTERS, TOTALS
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
@@ -141,6 +141,19 @@ def stalls(trace: Trace) -> Table:
     rows = trace.stalls()
     columns = tuple(dict.fromkeys(column for row in rows for column in row))
     return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
+
+
+def memory(trace: Trace) -> Table:
+    """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes."""
+    columns = ("channel", *CHANNEL_COUNTERS, "bytes")
+    return Table(columns, tuple(tuple(row[column] for column in columns) for row in trace.memory()))
+
+
+def bandwidth(trace: Trace) -> Table:
+    """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
+    columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
+    rows = (tuple(row.values()) for row in trace.bandwidth())
+    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows))
 
 
 def waterfall(trace: Trace) -> Table:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 
 from workbench.ir import Ref, TensorType
-from workbench.ops.formulas.builder import Builder, Formula, meta_tensor
+from workbench.ops.formulas.builder import Builder, Formula, cast, meta_tensor
 from workbench.ops.literals import to_dtype
 
 
@@ -27,10 +26,20 @@ def scatter_reduce(
     dtype = to_dtype(b.type(x).dtype)
     if reduce == "mean":
         return _mean(b, x, dim, index, src, include_self=include_self) if dtype.is_floating_point else None
+    if dtype == torch.bool:
+        return _of_truth(b, x, dim, index, src, reduce, include_self=include_self)
     if include_self:
         return None
     cleared = b("aten.scatter.value", x, dim, index, _neutral(reduce, dtype))
     return b("aten.scatter_reduce.two", cleared, dim, index, src, reduce)
+
+
+def _of_truth(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *, include_self: bool) -> Ref:
+    """A sum of bools is true when one of them is, a product when all are."""
+    one, other = cast(b, x, torch.int8), cast(b, src, torch.int8)
+    kind = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
+    made = b("aten.scatter_reduce.two", one, dim, index, other, kind, include_self=include_self)
+    return cast(b, made, torch.bool)
 
 
 def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: bool) -> Ref:
@@ -40,8 +49,7 @@ def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: b
         start, count = (b("aten.scatter.value", each, dim, index, 0) for each in (start, count))
     total = b("aten.scatter_reduce.two", start, dim, index, src, "sum")
     made = b("aten.div.Tensor", total, b("aten.scatter_reduce.two", count, dim, index, _ones(b, index), "sum"))
-    dtype = to_dtype(b.type(x).dtype)
-    return made if to_dtype(b.type(made).dtype) == dtype else b("aten._to_copy.default", made, dtype=dtype)
+    return cast(b, made, to_dtype(b.type(x).dtype))
 
 
 def _ones(b: Builder, like: Ref) -> Ref:
@@ -77,7 +85,7 @@ def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumu
     if any(kind.dtype in ("bool", "u8") for kind in kinds):
         whole = len(kinds) == 1 and kinds[0].shape == b.type(x).shape and b.type(values).numel == 1
         return b("aten.where.self", given[0], _one(b, values), x) if whole and not accumulate else None
-    shape = list(cast("torch.Tensor", sum(map(meta_tensor, kinds))).shape) or [1]
+    shape = list(sum(map(meta_tensor, kinds), torch.empty((), device="meta")).shape) or [1]
     wide: list[Ref | None] = [each if each is None else _expanded(b, each, shape) for each in indices]
     made = _expanded(b, values, chosen_shape(b.type(x), [each and b.type(each) for each in wide]))
     if made == values and wide == list(indices):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import torch
+
 from workbench.ir import Ref
-from workbench.ops.formulas.builder import Builder, Formula
+from workbench.ops.formulas.builder import Builder, Formula, cast
 from workbench.ops.formulas.layout import each, per_channel, with_batch
 from workbench.ops.formulas.transposed import transposed_convolution
+from workbench.torch_types import to_dtype
 
 Sizes = int | list[int]
+
+BYTES = (torch.int8, torch.uint8)
 
 
 def _convolution(dims: int) -> Formula:
@@ -15,6 +20,10 @@ def _convolution(dims: int) -> Formula:
         b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
         dilation: Sizes = 1, groups: int = 1,
     ) -> Ref:  # fmt: skip
+        own = to_dtype(b.type(x).dtype)
+        if own in BYTES:  # the importer ends the process on them, and the low 8 bits of wider sums are the right ones
+            wide = cast(b, x, torch.int16), cast(b, weight, torch.int16)
+            return cast(b, made(b, *wide, bias, stride, padding, dilation, groups), own)
         if b.rank(x) == dims + 1:  # one image without a batch dim
             rest = (weight, bias, stride, padding, dilation, groups)
             return with_batch(b, x, lambda images: made(b, images, *rest))
@@ -55,7 +64,7 @@ def convolution(
         return transposed_convolution(b, x, weight, bias, stride, padding, dilation, output_padding, groups)
     dims = b.rank(x) - 2
     moved = set(b.type(weight).shape[2:]) == {1} and set(padding) == {0} and set(stride) != {1}
-    if bias is None and not moved:
+    if bias is None and not moved and to_dtype(b.type(x).dtype) not in BYTES:
         return None
     return _convolution(dims)(b, x, weight, bias, stride, padding, dilation, groups)
 

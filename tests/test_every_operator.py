@@ -1,0 +1,118 @@
+"""Every operator of the table in every type that PyTorch takes it in: shapes that no tile divides, on two machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import workbench as wb
+from simulator.verifier import verify
+from tests.agreement import MACHINES
+from tests.flow import Flow
+from tests.operators import OPERATORS
+from tests.operators.entry import OTHERS, SINGLE, Case, Operator
+from tests.replaying import replayed
+from workbench.errors import HostRoute
+from workbench.ops.compare import TOLERANCES
+from workbench.torch_types import dtype_name
+
+Call = tuple[torch.dtype, Case]
+
+
+def problems(op: Operator, calls: Sequence[Call], machines: Sequence[str]) -> list[str]:
+    """What is wrong with these calls, traced as one program; by machine."""
+    given = [op.inputs(case, dtype) for dtype, case in calls]
+    counts = [len(tensors) for tensors in given]
+
+    def every(*inputs: torch.Tensor) -> list[Any]:
+        tensors = iter(inputs)
+        return [op.call(*(next(tensors) for _ in range(count))) for count in counts]
+
+    inputs = [tensor for tensors in given for tensor in tensors]
+    journey = wb.trace(every, *inputs, machine=machines[0])
+    hosted = sorted({item.node.op for item in journey.lowered.record.nodes if item.route == "host"})
+    if hosted:
+        return [f"on the host: {hosted}"]
+    found: list[str] = []
+    for machine in machines:
+        there = journey.with_(machine=machine)
+        check = there.check()
+        found += [] if check.ok else [f"{machine}: {check.text()}"]
+        found += [f"{machine}: in the order of the trace {said}" for said in in_trace_order(there, every, inputs)]
+    return found
+
+
+def in_trace_order(journey: wb.Journey, function: Any, inputs: Sequence[torch.Tensor]) -> list[str]:
+    """The trace keeps the simulator's rules; and which results its events, one after the other, compute otherwise."""
+    scheduled, trace = journey.scheduled.record, journey.simulated.trace
+    for kernel in scheduled.kernels:
+        verify(kernel.program)
+    trace.invariants()
+    program = journey.captured.program
+    made = Flow(function, program, journey.lowered.record, journey.rendered.record, journey.machine, scheduled)
+    found = replayed(made, trace, program.values(inputs))
+    native = pytree.tree_leaves(journey.run(*inputs))
+    return [
+        f"result {place}, {dtype_name(mine.dtype)} of {tuple(mine.shape)}, is another one"
+        for place, (mine, theirs) in enumerate(zip(found, native, strict=True))
+        if not alike(mine, theirs)
+    ]
+
+
+def alike(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
+    tolerance = TOLERANCES.get(dtype_name(theirs.dtype), 0.0)
+    return mine.shape == theirs.shape and torch.allclose(mine, theirs, tolerance, tolerance, equal_nan=True)
+
+
+def assert_right(name: str, calls: Sequence[Call], machines: Sequence[str]) -> None:
+    """All calls in one trace, which is quick; if it fails, each by itself, which says what fails."""
+    torch.manual_seed(0)
+    try:
+        found = problems(OPERATORS[name], calls, machines)
+    except Exception:
+        found = [""]
+    if not found:
+        return
+    said: list[str] = []
+    for dtype, case in calls:
+        try:
+            alone = problems(OPERATORS[name], [(dtype, case)], machines)
+        except Exception as error:
+            alone = [f"{type(error).__name__}: {error}"]
+        shapes = [tuple(tensor.shape) for tensor in OPERATORS[name].inputs(case, dtype)]
+        said += [f"{name}, {dtype_name(dtype)}, {shapes}: {problem}" for problem in alone]
+    raise AssertionError("\n".join(said or [f"{name}: wrong only in one program: {found}"]))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_plain_numbers_on_both_machines(name: str):
+    op = OPERATORS[name]
+    assert len(op.cases) >= 5
+    assert_right(name, [(dtype, case) for dtype in op.only or (SINGLE,) for case in op.cases], MACHINES)
+
+
+@pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if not op.only])
+def test_all_other_types_it_takes(name: str):
+    """Each on one machine, in turns."""
+    op = OPERATORS[name]
+    taken = [dtype for dtype in OTHERS if dtype not in op.hosted and op.takes(dtype)]
+    assert torch.bfloat16 in taken
+    first = list(OPERATORS).index(name)
+    for turn, machine in enumerate(MACHINES):
+        calls = [(dtype, case) for dtype in taken[(first + turn) % 2 :: 2] for case in op.cases[1:3]]
+        if calls:
+            assert_right(name, calls, (machine,))
+
+
+@pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if op.hosted])
+def test_types_left_to_the_host_are_computed_there(name: str):
+    op = OPERATORS[name]
+    for dtype in op.hosted:
+        inputs = op.inputs(op.cases[1], dtype)
+        with pytest.warns(HostRoute):
+            journey = wb.trace(op.call, *inputs)
+        assert journey.check().ok

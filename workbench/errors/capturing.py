@@ -1,0 +1,72 @@
+"""What can be wrong with a function, its inputs and its results when it is captured."""
+
+from __future__ import annotations
+
+from simulator.errors import WorkbenchError
+
+
+class UnsupportedContainer(WorkbenchError):
+    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+
+
+class InputMismatch(WorkbenchError):
+    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+
+
+class NoTensorWork(WorkbenchError):
+    """The function computes nothing with tensors, so there is nothing to compile."""
+
+
+class GraphBreak(WorkbenchError):
+    """The function cannot be captured as one graph, and not as several either."""
+
+    def __init__(self, name: str, reason: str, place: str = "") -> None:
+        where = f", at {place}" if place else ""
+        super().__init__(
+            f"{name} cannot be captured as one graph: {reason}{where}. With capture='dynamo' it becomes several, with "
+            f"Python between them, if it computes something that can be captured, on tensors that hold numbers. "
+            f"Otherwise keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+        )
+        self.reason, self.place = reason, place
+
+
+class CaptureFailed(WorkbenchError):
+    """The function raised while it was being captured."""
+
+
+class GradientsInside(WorkbenchError):
+    """The function takes gradients itself."""
+
+    def __init__(self, name: str, call: str, place: str) -> None:
+        where = f", at {place}" if place else ""
+        super().__init__(
+            f"{name} takes gradients inside ({call}{where}), and what is traced is a forward pass, in which nothing "
+            f"has any. Return what would be differentiated, and take gradients of PyTorch's own result outside; or "
+            f"write the derivative out as operations on tensors"
+        )
+
+
+class ReshapedInput(WorkbenchError):
+    """The function gives a tensor from outside another shape or other memory in place."""
+
+    @staticmethod
+    def by(name: str, call: str, place: str, what: str = "an input") -> ReshapedInput:
+        """By a call like `t_`, where it is known."""
+        by = f", by {call}" if call else ""
+        where = f" at {place}" if place else ""
+        return ReshapedInput(
+            f"{name} gives {what} another shape or other memory in place{by}{where}. The tensors of a graph keep their "
+            f"shape: use what returns a new one, as x.t() for x.t_()"
+        )
+
+
+class SharedElements(WorkbenchError):
+    """The function changes a tensor in place several elements of which are one place in memory."""
+
+
+class HiddenState(WorkbenchError):
+    """The function replaces tensors it holds, in a way a graph cannot record."""
+
+
+class MissingFake(WorkbenchError):
+    """An op cannot say the shape of its result without computing it."""

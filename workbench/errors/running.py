@@ -1,0 +1,104 @@
+"""What can go wrong where numbers are computed: natively, in the worker, in a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.ir import Bound
+
+
+class NativeArgumentError(WorkbenchError):
+    """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class NativeInputError(WorkbenchError):
+    """A traced function was run on inputs that are not like the traced ones."""
+
+
+class NoData(WorkbenchError):
+    """Numbers were asked of tensors on the meta device, which have none."""
+
+
+class IndexOutOfRange(WorkbenchError, IndexError):
+    """An index that a tensor holds lies outside of what it chooses from."""
+
+    def __init__(self, bound: Bound, index: int) -> None:
+        self.bound, self.index = bound, index
+        below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
+        super().__init__(
+            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected {bound.low} "
+            f"to {bound.high - 1}{below}. Give it indices in that range: a kernel is not launched with others"
+        )
+
+
+class ReplayError(WorkbenchError):
+    """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
+
+
+class KernelFault(WorkbenchError):
+    """A kernel did in a worker process what would have taken this one down. Its subclasses say what."""
+
+    happened = "went wrong"
+    advice = ""
+
+    def __init__(self, kernel: str, nodes: tuple[str, ...], stage: str, reason: str, said: str = "") -> None:
+        listed = "".join(f"\n  {node}" for node in nodes)
+        heard = "".join(f"\n    {line}" for line in said.splitlines()[:_HEARD_LINES])
+        super().__init__(
+            f"kernel {kernel} {self.happened} (stage: {stage}): {reason}. It was tried in a worker process; this"
+            f" process is unharmed. Its nodes:{listed}{f'{chr(10)}  It said:{heard}' if heard else ''}\n{self.advice}"
+        )
+        self.kernel, self.nodes, self.stage, self.reason, self.said = kernel, nodes, stage, reason, said
+
+
+_HEARD_LINES = 8
+"""The beginning says why; the stack dump after it is for those who build the library."""
+
+
+class KernelCrashed(KernelFault):
+    """Importing, scheduling, compiling or running a kernel ends the process that does it."""
+
+    happened = "ends the process that works on it"
+    advice = (
+        "If the kernel is yours (a builder, a template, a schedule), mend it; what is remembered of it is for this"
+        " text alone. For an op that is not yours, write a builder (`workbench new-op`), or compute it on the host:"
+        " leave it out of the traced function"
+    )
+
+
+class KernelHung(KernelFault):
+    """A kernel does not come back."""
+
+    happened = "does not come back"
+    advice = (
+        "If it only needs longer, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds; otherwise look for a loop that"
+        " has no end"
+    )
+
+
+class KernelOverran(KernelFault):
+    """A kernel writes to memory that is not its own."""
+
+    happened = "writes where it must not"
+    advice = (
+        "Offsets and sizes of every subview, load and store must stay within the extents, and no memref may be cast"
+        " to a larger one"
+    )
+
+
+class WorkerUnavailable(WorkbenchError):
+    """There is no process that could try what is not known to be safe."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the worker process, which tries kernels that are not known to be safe, is not available: {reason}. With"
+            " ATEN_WORKBENCH_WORKER=off they are compiled and run in this process at once, which a fault in one of"
+            " them would end"
+        )
+
+
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""

@@ -1,0 +1,79 @@
+"""What can be wrong with a template, said at its own lines."""
+
+from __future__ import annotations
+
+from simulator.errors import WorkbenchError
+
+
+class TemplateSyntaxError(WorkbenchError):
+    """A template's text cannot be rendered: it is no valid Jinja, or uses a name nobody gave."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place} cannot be rendered: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateOutputError(WorkbenchError):
+    """A template renders something that is no kernel for its node."""
+
+    def __init__(self, template: str, place: str, reason: str) -> None:
+        super().__init__(f"template {template} at {place}: {reason}")
+        self.template, self.place = template, place
+
+
+class TemplateMlirError(WorkbenchError):
+    """What a template renders is not valid MLIR, or leaves the scheduled form; every line is the template's own."""
+
+    def __init__(self, template: str, what: str, problems: tuple[tuple[str, str, str], ...]) -> None:
+        rows = [f"  {place}: {message}\n      {source}" for place, message, source in problems]
+        super().__init__(f"template {template} {what}:\n" + "\n".join(rows))
+        self.template, self.problems = template, problems
+
+
+class TemplateBoundsError(WorkbenchError):
+    """A template's kernel reaches outside a tensor or a scratchpad buffer."""
+
+    def __init__(self, template: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(
+            f"template {template} reaches outside its memory:\n"
+            + "\n".join(f"  {reason}" for reason in reasons)
+            + "\nOffsets and sizes of every subview, load and store must stay within the extents, those of the last,"
+            " ragged tile included"
+        )
+        self.template, self.reasons = template, reasons
+
+
+class TemplateOutputMissing(WorkbenchError):
+    """A template's kernel leaves part of an output unwritten."""
+
+    def __init__(self, template: str, place: str, output: str, written: int, elements: int) -> None:
+        done = "never writes" if written == 0 else f"writes only {written:,} of the {elements:,} elements of"
+        super().__init__(
+            f"template {template} at {place} {done} its output %{output}. Store every element of it: a linalg.copy from"
+            f" the scratchpad, or memref.store"
+        )
+        self.template, self.output, self.written, self.elements = template, output, written, elements
+
+
+class TemplateSignatureError(WorkbenchError):
+    """A template's function does not take the arguments that the kernel ABI gives it."""
+
+    def __init__(self, template: str, place: str, found: str, expected: str) -> None:
+        super().__init__(
+            f"template {template} at {place}: its function takes ({found}), but the kernel ABI gives it ({expected}):"
+            f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
+        )
+        self.template, self.found, self.expected = template, found, expected
+
+
+class TemplateHookUnused(WorkbenchError):
+    """A template registered as taking pointwise neighbours does not say where on its tiles they go."""
+
+    def __init__(self, template: str, place: str, tensor: str, output: str) -> None:
+        call = "{{ epilogue(tile, type) }}" if tensor == output else f"{{{{ prologue('{tensor}', tile, type) }}}}"
+        super().__init__(
+            f"template {template} at {place} is registered with kind='tile', so pointwise neighbours share its kernel,"
+            f" but its text never calls {call}. Call it after the tile of %{tensor} is"
+            f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
+        )
+        self.template, self.tensor = template, tensor

@@ -1,0 +1,89 @@
+"""A record, and what ties it to the live function: the tensors of a call, and what the call returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+
+from workbench import errors
+from workbench.ir import AtenGraph, Tree
+from workbench.ops import trees
+from workbench.ops.aliases import refuse_shared_memory, returned
+from workbench.ops.calls import call_form, flatten_inputs
+from workbench.ops.literals import to_type
+from workbench.ops.parts import Parts
+
+
+@dataclass(frozen=True)
+class CapturedProgram:
+    """A record, and what ties it to the live function it came from."""
+
+    graph: AtenGraph
+    breaks: tuple[str, ...]
+    _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
+    _classes: trees.Classes = field(repr=False)
+    parts: Parts | None = None
+    """The callable under Dynamo and its graphs, when it is broken up into several."""
+
+    def live(self) -> list[torch.Tensor]:
+        """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
+        return [read() for read in self._sources]
+
+    def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call and those that are held, in the order of `graph.inputs`.
+
+        Refuses a call unlike the captured one.
+        """
+        tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        if tree != self.graph.input_tree:
+            raise self._another_call(tree, inputs, kwargs or {})
+        for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
+            expected = self.graph.types[slot.value]
+            given = to_type(tensor)
+            if (given.shape, given.dtype) != (expected.shape, expected.dtype):
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
+                    f"Shapes and element types are part of the graph: trace again with the new ones."
+                )
+        values = [*(tensor for _, tensor in leaves), *self.live()]
+        if self.graph.mutations:
+            refuse_shared_memory(self.graph, values)
+        return values
+
+    def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
+        """Says which inputs there are to be, and what was given instead."""
+        taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
+        if not inputs and not kwargs:
+            count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
+            return errors.InputMismatch(
+                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), called as "
+                f"{call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check takes the "
+                f"traced ones by itself; a run may change its inputs in place."
+            )
+        return errors.InputMismatch(
+            f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
+            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). How many there are, and "
+            f"numbers and flags, are part of the graph: trace again to change them."
+        )
+
+    def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
+        """What the function would return, made of the graph's output leaves."""
+        return trees.rebuild(self.graph.tree, list(leaves), self._classes)
+
+    def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
+        """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
+        return self.rebuild(returned(self.graph, values, outputs))
+
+    def outputs(
+        self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The leaves of what is returned after `run` on `values`."""
+        return returned(self.graph, values, run(values))
+
+    def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The positional and keyword arguments of a call with these tensors."""
+        made = trees.rebuild(self.graph.input_tree, list(leaves), self._classes)
+        return cast("tuple[tuple[object, ...], dict[str, object]]", made)

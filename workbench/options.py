@@ -1,0 +1,48 @@
+"""What users give for options, checked: machines, mappings, and those of `torch.compile`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from simulator import Machine, load_machine
+from workbench.errors import BadOption
+
+if TYPE_CHECKING:
+    from workbench.mlir.user_mapping import UserMapping
+
+
+class CompileOptions(TypedDict, total=False):
+    """What `torch.compile(backend="npu", options=...)` takes: the options of `wb.trace` that mean something there."""
+
+    machine: str | Machine
+    on_missing: str
+    mapping: Mapping[str, UserMapping] | None
+    prefer: str | None
+
+
+def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, UserMapping] | None:
+    """The mapping, if it has the form of one; what it says is checked against each kernel when it is scheduled."""
+    form = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots}}"
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+        raise BadOption(f"mapping={given!r} is no mapping; expected {form}")
+    for kernel, wanted in given.items():
+        tile: object = wanted.get("tile", {}) if isinstance(wanted, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(tile, Mapping):
+            raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {form}")
+    return deepcopy(given)  # what the caller makes of it later is another question
+
+
+def machine_of(given: object) -> Machine:
+    if isinstance(given, Machine):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise BadOption(
+            f"machine={given!r} is no machine; expected a name of wb.machines(), a file like 'mine.toml' or a "
+            "wb.machine(...)"
+        )
+    return load_machine(cast("str | os.PathLike[str]", given))

@@ -1,0 +1,202 @@
+"""The verbs of `wb`: the whole journey from a function, from a file or from Dynamo's graph, and each stage alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from simulator import Machine, load_machine, machine_names
+from workbench import ir, ops, stages, views
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.comparison import Comparison
+from workbench.errors import BadOption, HostRoute, not_yet
+from workbench.ir import AtenGraph, KernelGraph
+from workbench.journey import Journey
+from workbench.options import CompileOptions, checked_mapping, machine_of
+from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.mlir.user_mapping import UserMapping
+    from workbench.ops.choices import UserFusion
+
+
+def trace(
+    fn_or_module: Callable[..., object],
+    /,
+    *inputs: object,
+    kwargs: Mapping[str, object] | None = None,
+    machine: str | Machine = "tpu-v3",
+    capture: str = "dynamo",
+    on_missing: str = "host",
+    mapping: Mapping[str, UserMapping] | None = None,
+    fusion: UserFusion = None,
+    prefer: str | None = None,
+    train: bool = False,
+) -> Journey:
+    """Captures one call of a function or module, and returns the journey from there to the timeline.
+
+    `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
+    shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
+    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
+    `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
+    warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
+    where an op has several.
+    """
+    if on_missing not in ("host", "error"):
+        raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
+    if train:
+        raise not_yet("train=True", "Forward passes without gradients work.")
+    given = MappingProxyType(dict(kwargs or {}))
+    request = Request(
+        fn_or_module,
+        inputs,
+        given,
+        machine_of(machine),
+        capture,
+        on_missing,
+        checked_mapping(mapping),
+        deepcopy(fusion),
+        prefer=prefer,
+    )
+    made = Stages.of(request)
+    _ = made.captured(), made.sources()
+    journey = Journey(request, made)
+    breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
+    for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
+        warnings.warn(told, HostRoute, stacklevel=2)
+    return journey
+
+
+def load(path: str | os.PathLike[str]) -> Journey:
+    """The journey that `j.save(path)` wrote. Neither PyTorch nor MLIR is needed to open, read and simulate it.
+
+    It can be looked at and selected in like any other. `wb.simulate(j.lowered, j.scheduled, machine=...)` simulates it
+    again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the function; `run`
+    and `check` need the function and are refused.
+    """
+    found = ir.archive.load(path)
+    asked, none = found.asked, MappingProxyType(dict[str, object]())
+    request = Request(
+        None,
+        (),
+        none,
+        found.machine,
+        asked.capture,
+        asked.on_missing,
+        prefer=asked.prefer,
+        registrations=None,
+        path=str(path),
+    )
+    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes)
+    mapping, fusion, schedule, passes = map(json.loads, texts)
+    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule, passes=passes)
+    return Journey(request, Stages.loaded(found))
+
+
+def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+    """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
+    for name in options:
+        if name not in CompileOptions.__annotations__:
+            known = ", ".join(CompileOptions.__annotations__)
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
+    request = Request(
+        GraphCall(module),
+        inputs,
+        MappingProxyType(dict[str, object]()),
+        machine_of(options.get("machine", "tpu-v3")),
+        on_missing=options.get("on_missing", "host"),
+        mapping=options.get("mapping"),
+        prefer=options.get("prefer"),
+    )
+    return Journey(request, Stages.of(request))
+
+
+def capture(
+    fn_or_module: Callable[..., object],
+    /,
+    *inputs: object,
+    kwargs: Mapping[str, object] | None = None,
+    capture: str = "dynamo",
+) -> Captured:
+    """The first stage alone."""
+    program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
+    return Captured(program.graph, program)
+
+
+def lower(
+    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: UserFusion = None, prefer: str | None = None
+) -> Lowered:
+    """The second stage alone."""
+    graph = captured.record if isinstance(captured, Captured) else captured
+    return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
+
+
+def render(lowered: Lowered | KernelGraph) -> Rendered:
+    """The third stage alone."""
+    return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
+
+
+def schedule(
+    lowered: Lowered,
+    rendered: Rendered,
+    *,
+    machine: str | Machine = "tpu-v3",
+    mapping: Mapping[str, UserMapping] | None = None,
+    scripts: Mapping[str, str] | None = None,
+) -> Scheduled:
+    """The fourth stage alone. `scripts` are transform scripts by kernel."""
+    none = MappingProxyType(dict[str, object]())
+    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts)
+    return scheduled_of(lowered.record, rendered.record, request)
+
+
+def simulate(lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3") -> Simulated:
+    """The fifth stage alone."""
+    return simulated_of(lowered.record, scheduled.record, machine_of(machine))
+
+
+def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:
+    """A shipped machine, or one of a TOML file, with some of its figures replaced.
+
+    `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`.
+    """
+    return load_machine(name, **overrides)
+
+
+def machines() -> tuple[str, ...]:
+    """Names of the shipped machines."""
+    return machine_names()
+
+
+def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
+    """Journeys side by side: cycles, time, bytes, kernels and stalls. The first is what ratios refer to.
+
+    They may be on different machines, or of different functions. `names` are theirs in the table; without them they
+    are told apart by their machines, where these differ, else by number.
+    """
+    if not journeys:
+        raise BadOption("wb.compare takes one journey or more: wb.compare(j, j.with_(machine='edge-8x8'))")
+    if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
+        raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
+    for journey in journeys:
+        if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+            raise BadOption(f"wb.compare was given {journey!r}; it takes journeys, as wb.trace makes them")
+    called = tuple(names) if names is not None else _names(journeys)
+    return Comparison(views.compare.Compared(called, tuple(journey.simulated.record for journey in journeys)))
+
+
+def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
+    machines = [journey.machine.name for journey in journeys]
+    functions = [journey.captured.record.name for journey in journeys]
+    for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
+        if len(set(names)) == len(names):
+            return tuple(names)
+    return tuple(f"j{number}" for number in range(1, len(journeys) + 1))
