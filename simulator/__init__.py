@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator.engine import simulate
     from simulator.errors import (
+        Deadlock,
         DoesNotFit,
         FileFormatError,
         InvariantViolation,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cause",
+    "Deadlock",
     "DependenceTracker",
     "DoesNotFit",
     "FileFormatError",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOME = {
     "simulate": "engine",
+    "Deadlock": "errors",
     "DoesNotFit": "errors",
     "FileFormatError": "errors",
     "InvariantViolation": "errors",

@@ -30,6 +30,20 @@ class LaunchError(SimulatorError):
     """A launch does not fit its program: wrong number of addresses, or it waits for a launch that comes later."""
 
 
+class Deadlock(SimulatorError):
+    """Instructions of a program wait for one another for ever."""
+
+    def __init__(self, kernel: str, instructions: tuple[int, ...], waits: Sequence[str], *, circle: bool) -> None:
+        self.kernel = kernel
+        self.instructions = instructions
+        """Those that wait, each for the next; of a circle the last one for the first."""
+        self.circle = circle
+        """Whether they wait for one another, rather than for something that is not in the program."""
+        what = "its instructions wait for one another" if circle else "what an instruction waits for never happens"
+        advice = "Let every core that meets come to each barrier, in the same order."
+        super().__init__(f"{kernel!r} never ends: {what}.\n{listed(waits)}\n{advice}")
+
+
 class NoFolder(SimulatorError):
     """A file is to be written into a folder that is not there."""
 
