@@ -25,10 +25,10 @@ _OPEN, _ACTS, _GATES = 4, 5, 9
 # Figures
 (
     PSEUDOS, _BANKS, _GROUP_SHIFT, _PSEUDO_SHIFT, _GROUPS_AT, _PSEUDOS_AT, _CHANNEL_AT, _BANK_AT, _BANK_MASK, _ROW_AT,
-    BUSES, _ACT_CYCLES, _ACT_RD, _ACT_WR, _ACT_PRE, _ACT_ACT, _ACT_ACT_GROUP, _ACT_ACT_PSEUDO, _FOUR_ACTS,
+    ALIKE, BUSES, _ACT_CYCLES, _ACT_RD, _ACT_WR, _ACT_PRE, _ACT_ACT, _ACT_ACT_GROUP, _ACT_ACT_PSEUDO, _FOUR_ACTS,
     _PRE_ACT, _RD_PRE, _WR_PRE, _COLUMN_GROUP, _COLUMN, _RD_WR, _WR_RD_GROUP, _WR_RD, READ_DATA,
     _REFRESH, REFRESH_INTERVAL, FIGURES,
-) = range(31)  # fmt: skip
+) = range(32)  # fmt: skip
 
 
 def figures_of(memory: Memory) -> I64:
@@ -48,6 +48,7 @@ def figures_of(memory: Memory) -> I64:
         _BANK_AT: bank_at,
         _BANK_MASK: memory.pseudo_channels * banks - 1,
         _ROW_AT: bank_at + (memory.pseudo_channels * banks).bit_length() - 1,
+        ALIKE: ~(2 * memory.columns - 2),
         BUSES: memory.command_buses,
         _ACT_CYCLES: memory.activate_cycles,
         _ACT_RD: memory.activate_to_read,

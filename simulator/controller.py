@@ -22,6 +22,7 @@ import numpy as np
 
 from simulator.banks import (
     ACT,
+    ALIKE,
     BUSES,
     FIGURES,
     PRE,
@@ -260,8 +261,13 @@ def _choose(
     single = figures[BUSES] == 1
     for turn in range(1 if clock[_REFRESHING] > 0 else 2):
         which = clock[_DRAINS] if turn == 1 else _OPENING
+        before = -1
         for place in range(clock[_COUNT + which]):
             request = queue[which, place, _REQUEST]
+            alike = request & figures[ALIKE]
+            if alike == before:
+                continue  # what is true of the request before is true of this one
+            before = alike
             command = next_command(figures, gates, request)
             if (row >= 0) if command < RD else (column >= 0 or rows_only):
                 continue

@@ -33,6 +33,7 @@ CONVOLUTIONS: dict[str, Case] = {
     "conv2d_same": _case(nn.Conv2d, 6, 7, 5, padding="same"),
     "conv2d_valid": _case(nn.Conv2d, 6, 7, 5, padding="valid"),
     "conv2d_depthwise_twice": _case(nn.Conv2d, 6, 12, 3, groups=6),
+    "conv2d_groups_to_one_column": _case(nn.Conv2d, 5, 10, 3, stride=2, padding=1, groups=5, shape=(7, 5, 9, 2)),
     "conv2d_one_channel": _case(nn.Conv2d, 1, 6, 5, padding=2, shape=(1, 1, 12, 12)),
     "conv2d_no_batch": _case(nn.Conv2d, 6, 5, 3, shape=(6, 9, 8)),
     "conv3d": _case(nn.Conv3d, 4, 6, 3, padding=1, shape=_3D),

@@ -164,7 +164,7 @@ def test_every_figure_has_a_source_or_is_assumed(name: str) -> None:
         ("burst = 4\n", "", "lacks burst"),
         ("burst = 4", "burst = 0", "expected a whole number, at least 1"),
         ('"RoBaRaCoCh"', '"RoBaRaCo"', "expected each of Ch, Ra, Ba, Ro, Co once"),
-        ('channel_hash = "none"', 'channel_hash = "fold"', "expected one of"),
+        ('channel_hash = "xor"', 'channel_hash = "fold"', "expected one of"),
         ("drain_to = 0.2", "drain_to = 0.9", "drain_to is not less than drain_from"),
         ("drain_to = 0.2", "drain_to = 2.0", "expected a part"),
         ('"read_to_write_gap",', "", "read_to_write_gap needs a source"),

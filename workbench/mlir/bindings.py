@@ -109,6 +109,18 @@ def subview_groups(op: ir.Operation) -> tuple[list[Index], list[Index], list[Ind
     )
 
 
+def kept_axes(op: ir.Operation) -> list[int]:
+    """Axes of a subview that its result keeps: unit extents may be dropped."""
+    shape, sizes = shape_of(op.results[0]), integers(op, "static_sizes")
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        left, wanted = len(sizes) - axis, len(shape) - len(kept)
+        if wanted and (left == wanted or size != 1 or shape[len(kept)] == 1):
+            kept.append(axis)
+    assert len(kept) == len(shape), "a subview drops unit extents only"
+    return kept
+
+
 def copy(source: Value, target: Value) -> None:
     """A `linalg.copy` at the insertion point: one movement."""
     build: Any = linalg.copy

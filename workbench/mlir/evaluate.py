@@ -26,10 +26,9 @@ from workbench.mlir.bindings import (
     Value,
     element_bytes,
     integer,
-    integers,
+    kept_axes,
     maker,
     segments,
-    shape_of,
     space_of,
     subview_groups,
 )
@@ -297,7 +296,7 @@ class Evaluator:
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         offsets, sizes, steps = ([self.read(each) for each in group] for group in subview_groups(op))
-        kept = _kept_axes(op)
+        kept = kept_axes(op)
 
         def run(state: State) -> None:
             base = state.boxes[source]
@@ -385,15 +384,3 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     for axis in reversed(range(len(shape) - 1)):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
     return tuple(strides)
-
-
-def _kept_axes(op: ir.Operation) -> list[int]:
-    """Axes of a subview that its result keeps: unit extents may be dropped."""
-    shape, sizes = shape_of(op.results[0]), integers(op, "static_sizes")
-    kept: list[int] = []
-    for axis, size in enumerate(sizes):
-        left, wanted = len(sizes) - axis, len(shape) - len(kept)
-        if wanted and (left == wanted or size != 1 or shape[len(kept)] == 1):
-            kept.append(axis)
-    assert len(kept) == len(shape), "a subview drops unit extents only"
-    return kept

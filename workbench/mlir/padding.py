@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from workbench.mlir.bindings import Index, Value, copy, integers, maker, subview_groups
+from workbench.mlir.bindings import Index, Value, copy, integers, kept_axes, maker, subview_groups
 from workbench.mlir.dialect import PAD_INSIDE, PAD_LOW, PAD_VALUE
 from workbench.mlir.index import greatest, least, weighted
 from workbench.mlir.memrefs import mixed_shape, recast, subview
@@ -35,13 +35,28 @@ def padded_view(source: Value, low: Sequence[int], high: Sequence[int], number: 
     return view
 
 
+def with_all_axes(value: Value) -> tuple[Value, list[int]]:
+    """A region of a padded view with all axes of the view, and those that the region does without.
+
+    What lies along such an axis is one element, which may be of the padding like any other.
+    """
+    padded = _padded(value)
+    if padded is None or len(padded.axes) == len(padded.starts):
+        return value, []
+    sizes: list[Index] = [1] * len(padded.starts)
+    for axis, size in zip(padded.axes, mixed_shape(value), strict=True):
+        sizes[axis] = size
+    dropped = [axis for axis in range(len(sizes)) if axis not in padded.axes]
+    return subview(padded.view.results[0], padded.starts, sizes), dropped
+
+
 def load(value: Value, tile: Value) -> None:
     """Copies a region of DRAM into a tile, at the insertion point; what lies beyond its memref is filled."""
     padded = _padded(value)
     if padded is None:
         copy(value, tile)
         return
-    view, starts = padded
+    view, starts = padded.view, padded.starts
     kind = ir.MemRefType(view.results[0].type)
     strides, offset = kind.get_strides_and_offset()
     low, extents = integers(view, PAD_LOW), integers(view, PAD_INSIDE)
@@ -68,8 +83,17 @@ def _fill(number: Value, target: Value) -> None:
     build(number, outs=[target])
 
 
-def _padded(value: Value) -> tuple[ir.Operation, list[Index]] | None:
-    """The padded view that a region lies in, and where it starts in it; None for any other region."""
+@dataclass(frozen=True, slots=True)
+class _Padded:
+    """A region of a padded view: where it starts along each axis of the view, and which axes are still its own."""
+
+    view: ir.Operation
+    starts: list[Index]
+    axes: list[int]
+
+
+def _padded(value: Value) -> _Padded | None:
+    """The padded view that a region lies in; None for any other region."""
     chain: list[ir.Operation] = []
     op = maker(value)
     while op is not None and op.name == "memref.subview":
@@ -78,11 +102,14 @@ def _padded(value: Value) -> tuple[ir.Operation, list[Index]] | None:
     if op is None or PAD_LOW not in op.attributes:
         return None
     starts: list[Index] = [0] * len(integers(op, PAD_LOW))
+    axes = list(range(len(starts)))
     for step in reversed(chain):
         offsets, sizes, strides = subview_groups(step)
         assert strides == [1] * len(sizes), "tiles of a padded tensor are boxes of it"
-        starts = [weighted((start, 1), (offset, 1)) for start, offset in zip(starts, offsets, strict=True)]
-    return op, starts
+        for axis, offset in zip(axes, offsets, strict=True):
+            starts[axis] = weighted((starts[axis], 1), (offset, 1))
+        axes = [axes[place] for place in kept_axes(step)]
+    return _Padded(op, starts, axes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed import accesses_in
 from workbench.mlir.loops import role_of
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
-from workbench.mlir.padding import load
+from workbench.mlir.padding import load, with_all_axes
 from workbench.mlir.payload import linalg_ops
 
 
@@ -82,9 +82,7 @@ class _Promoter:
             if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
                 source, target = op.operands[0], op.operands[1]
                 with ir.InsertionPoint(op), op.location:
-                    tile = self.buffer(source, op.operation.block, self.buffers)
-                    load(source, tile)
-                    copy(tile, target)
+                    copy(self.loaded(source, op.operation.block), target)
                 op.erase()
 
     def promote_intermediates(self, module: ir.Module) -> None:
@@ -121,9 +119,7 @@ class _Promoter:
             block, where = block_of(made_by), ir.InsertionPoint.after(made_by)
         place = ir.Location.fused([op.location for op, _ in region.users])
         with where, place:
-            tile = self.buffer(value, block, self.buffers)
-            if _reads(*region.users[0]):
-                load(value, tile)
+            tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
         if any(_writes(op, position) for op, position in region.users):
             last = _ancestor_in(region.users[-1][0], block)
             with ir.InsertionPoint.after(last), place:
@@ -136,6 +132,13 @@ class _Promoter:
         while block not in self.first:
             block = block_of(owner_of(block))
         return block
+
+    def loaded(self, value: Value, block: ir.Block) -> Value:
+        """A tile with what a region of DRAM holds, loaded at the insertion point."""
+        whole, dropped = with_all_axes(value)
+        tile = self.buffer(whole, block, self.buffers)
+        load(whole, tile)
+        return subview(tile, [0] * len(mixed_shape(whole)), mixed_shape(whole), dropped) if dropped else tile
 
     def buffer(self, like: Value, block: ir.Block, slots: int) -> Value:
         """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the top of its home."""
