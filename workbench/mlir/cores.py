@@ -71,11 +71,16 @@ def _pieces(extent: int, wanted: int) -> int:
     return -(-extent // -(-extent // wanted))
 
 
-def said(payload: Payload, cores: Mapping[str, int]) -> str:
-    """In words, what became of the machine's cores."""
-    if not cores:
-        return "on one core: " + ("more would not be faster" if splittable(payload) else "no dim of it is parallel")
-    return " and ".join(f"{dim} over {count} cores" for dim, count in cores.items())
+def said(payload: Payload, cores: Mapping[str, int], most: int) -> str:
+    """In words, what becomes of the machine's cores."""
+    if not splittable(payload):
+        return "on one core, since no dim of it is parallel"
+    where = " and ".join(f"{dim} over {count}" for dim, count in cores.items()) + " cores" if cores else "on one core"
+    count = used(payload, cores)
+    if count == most:
+        return where
+    few = all(used(payload, way) <= count for way in splits(payload, most))
+    return f"{where} of {most}, since " + ("it has no more parts" if few else "more would not be faster")
 
 
 def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], cores: int) -> dict[str, int]:

@@ -115,7 +115,7 @@ def _on_cores(payload: Payload, machine: Machine, buffers: int, cores: dict[str,
         cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
     if machine.cores == 1:
         return cycles, mapping
-    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {said(payload, cores)}")
+    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {said(payload, cores, machine.cores)}")
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:
@@ -196,6 +196,11 @@ class _Cost:
     def cycles(self) -> float:
         return max(self.memory, self.arrays, self.vector) + self.edges
 
+    @property
+    def shared_cycles(self) -> float:
+        """With the edges of one core behind what others do: the memory's time holds all of them already."""
+        return max(self.memory, max(self.arrays, self.vector) + self.edges)
+
 
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[float, Mapping]:
     """What a core does of a contraction that runs on so many, and the cycles it takes."""
@@ -219,7 +224,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
     reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles:.0f} cycles)"
-    return bound.cycles, Mapping(tile, order, demand.buffers, {}, reason)
+    return bound.shared_cycles, Mapping(tile, order, demand.buffers, {}, reason)
 
 
 def _orders(payload: Payload) -> list[tuple[str, ...]]:
