@@ -24,10 +24,12 @@ def address_map(memory: Memory, channels: int) -> I64:
     """The bits of each field: (shift, width) by field, and whether the channel is hashed."""
     if channels & (channels - 1):
         raise MachineError(f"memory {memory.name!r}: {channels} channels: banks need a power of two")
+    apart = "Bg" in memory.address
     counts = {
         "Ch": ((CHANNEL, channels),),
         "Ra": ((PSEUDO, memory.pseudo_channels),),
-        "Ba": ((GROUP, memory.bank_groups), (BANK, memory.banks)),
+        "Bg": ((GROUP, memory.bank_groups),),
+        "Ba": ((BANK, memory.banks),) if apart else ((GROUP, memory.bank_groups), (BANK, memory.banks)),
         "Co": ((COLUMN, memory.columns),),
         "Ro": ((ROW, memory.rows),),
     }

@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
-from simulator.memory_file import Memory, load_memory
+from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
 
 Figure = int | float | str
 
@@ -90,6 +90,8 @@ class Machine:
     dram_channels: int
     dram_request_bytes: int
     """Smallest piece the memory delivers; a shorter run costs as much."""
+    dram_address: str
+    """Where an address lies in banked memory, from the highest bits on: see `memory_file.FIELDS`."""
     dram_bytes_per_second: int
     dram_latency_ns: float
     interconnect_latency_cycles: int
@@ -174,8 +176,13 @@ class Machine:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
             )
+        if not is_mapping(self.dram_address):
+            raise MachineError(
+                f"{where}: dram_address = {self.dram_address!r}: expected each of {', '.join(FIELDS)} once"
+            )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+        memory = dataclasses.replace(memory, address=self.dram_address)
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
     @property

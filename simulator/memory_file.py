@@ -23,8 +23,8 @@ _FOLDER = Path(__file__).parent / "memories"
 BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
 """Figures that are cycles of the interface, whatever the clock."""
 
-FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Ba": "bank", "Ro": "row", "Co": "column"}
-"""Fields of an address as mappings name them. A bank's group is the low part of `Ba`."""
+FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
+"""Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
 
 _POWERS_OF_TWO = ("request_bytes", "pseudo_channels", "bank_groups", "banks", "rows", "row_bytes")
 
@@ -181,6 +181,12 @@ def parse_memory(name: str, text: str) -> Memory:
     return Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
 
 
+def is_mapping(address: str) -> bool:
+    """Whether a text names each field of an address once, `Bg` or not."""
+    parts = {address[at : at + 2] for at in range(0, len(address), 2)}
+    return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
+
+
 def _check(name: str, table: dict[str, object]) -> None:
     for field in dataclasses.fields(Memory):
         if field.name not in table:
@@ -199,8 +205,7 @@ def _check(name: str, table: dict[str, object]) -> None:
     if cast(int, table["row_bytes"]) < cast(int, table["request_bytes"]):
         raise MachineError(f"memory {name!r}: a row of {table['row_bytes']} bytes holds no request")
     address = str(table["address"])
-    parts = [address[at : at + 2] for at in range(0, len(address), 2)]
-    if sorted(parts) != sorted(FIELDS):
+    if not is_mapping(address):
         raise MachineError(f"memory {name!r}: address = {address!r}: expected each of {', '.join(FIELDS)} once")
     for key, allowed in (("channel_hash", ("none", "xor")), ("command_buses", (1, 2))):
         if table[key] not in allowed:

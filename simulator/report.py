@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
-    units = len(trace.unit_names)
+    units, meets = len(trace.unit_names), Opcode.BARRIER in trace.kind
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
     now = 0
@@ -39,7 +39,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
         causes: dict[str, str | int] = {
-            cause.label: int(idle[unit, cause]) for cause in Cause if cause != Cause.BARRIER or trace.machine.cores > 1
+            cause.label: int(idle[unit, cause]) for cause in Cause if cause != Cause.BARRIER or meets
         }
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])

@@ -121,3 +121,11 @@ def test_what_cannot_be_simulated_is_named(
     table.write_text("pattern\nseq_read\n")
     assert run(monkeypatch, "--table", str(table)) == 2
     assert "no column `timing`" in capsys.readouterr().err
+
+
+def test_the_slope_is_the_power_of_the_time() -> None:
+    import dram_speed
+
+    assert dram_speed.slope({10: 1.0, 100: 2.0, 1000: 20.0}) == pytest.approx(1)
+    assert dram_speed.slope({100: 2.0, 1000: 200.0}) == pytest.approx(2)
+    assert dram_speed.stream_seconds("axpy_2r1w", 300) > 0

@@ -64,18 +64,18 @@ def test_a_queue_takes_its_time_even_if_the_memory_is_faster() -> None:
 
 def test_one_bank_is_slower_than_two() -> None:
     """Rows of one bank take turns; rows of two are open side by side."""
-    row_of_all_banks = 8192 * 16
+    bank, row = 1 << 15, 1 << 17  # RoBaCoBgRaCh: 64-byte requests, 4 groups, 128 columns, 4 banks
 
     def two(apart: int) -> int:
         made = Made()
         made.argument("x", (1 << 20,))
         made.buffer("t", 16, 8)
         for slot in range(8):
-            made.load(made.dram("x", (16,), slot % 2 * apart // 4 + slot * 16), made.pad("t", (16,), slot))
+            made.load(made.dram("x", (16,), slot % 2 * apart // 4 + slot * 64), made.pad("t", (16,), slot))
         return run(made.build(), load_machine("edge-8x8", memory="banked", dma_queues=1)).makespan
 
     change = (22 + 22) // 2  # PRE to ACT to RD, in the machine's cycles
-    assert two(row_of_all_banks) >= two(8192) + 6 * change
+    assert two(row) >= two(bank) + 6 * change
 
 
 def test_more_channels_move_more() -> None:
@@ -211,6 +211,7 @@ def test_direct_accesses_are_requests_each() -> None:
         ({"dram_timing": "HBM2_2000Mbps"}, "a request of HBM2_2000Mbps is 32 bytes, not the dram_request_bytes = 64"),
         ({"dram_standard": "DDR5"}, "DDR4_3200AA is DDR4, not dram_standard = 'DDR5'"),
         ({"dram_channels": 3}, "dram_channels = 3: expected a power of two"),
+        ({"dram_address": "RoBaCoBgCh"}, "dram_address = 'RoBaCoBgCh': expected each of Ch, Ra, Bg, Ba, Ro, Co once"),
         ({"memory": "fast"}, "expected one of simple, banked"),
     ],
 )

@@ -122,14 +122,21 @@ def test_two_buses_give_two_commands_a_cycle() -> None:
     )
 
 
-@pytest.mark.parametrize(("channels", "hashed"), [(1, "none"), (4, "none"), (4, "xor"), (8, "xor")])
-def test_every_request_has_its_own_place(channels: int, hashed: str) -> None:
-    memory = replace(HBM2, rows=4, channel_hash=hashed)
+@pytest.mark.parametrize("address", ["RoBaRaCoCh", "RoBaCoBgRaCh", "BaChRoCoRa"])
+@pytest.mark.parametrize(("channels", "hashed"), [(1, "none"), (4, "none"), (8, "xor")])
+def test_every_request_has_its_own_place(channels: int, hashed: str, address: str) -> None:
+    memory = replace(HBM2, rows=4, channel_hash=hashed, address=address)
     count = channels * 2 * 16 * 4 * 32
     bits = address_map(memory, channels)
     places = {(channel_of(bits, 32 * at), coordinate_of(bits, 32 * at)) for at in range(count)}
     assert len(places) == count
     assert {channel for channel, _ in places} == set(range(channels))
+
+
+def test_neighbours_in_other_groups_fill_the_bus() -> None:
+    """A group takes a request every fourth cycle, two pseudo-channels of four groups one in each."""
+    apart, addresses = replace(HBM2, address="RoBaCoBgRaCh"), [number * 32 for number in range(3000)]
+    assert stream(apart, *addresses).cycles < 3100 < 0.6 * stream(HBM2, *addresses).cycles
 
 
 def test_a_hash_spreads_what_strides_over_the_channels() -> None:
@@ -163,7 +170,7 @@ def test_every_figure_has_a_source_or_is_assumed(name: str) -> None:
         ("burst = 4", "burts = 4", "unknown figure 'burts'; did you mean 'burst'"),
         ("burst = 4\n", "", "lacks burst"),
         ("burst = 4", "burst = 0", "expected a whole number, at least 1"),
-        ('"RoBaRaCoCh"', '"RoBaRaCo"', "expected each of Ch, Ra, Ba, Ro, Co once"),
+        ('"RoBaRaCoCh"', '"RoBaRaCo"', "expected each of Ch, Ra, Bg, Ba, Ro, Co once"),
         ('channel_hash = "xor"', 'channel_hash = "fold"', "expected one of"),
         ("drain_to = 0.2", "drain_to = 0.9", "drain_to is not less than drain_from"),
         ("drain_to = 0.2", "drain_to = 2.0", "expected a part"),
