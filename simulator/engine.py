@@ -355,7 +355,7 @@ def _issue_time(
     index, base = stage[_NEXT], stage[_BASE]
     if index >= stage[_LENGTH]:
         return _NEVER
-    row = order[base + index]
+    row = int(order[base + index])
     time = begin if index == 0 else stage[_TIME] + figures[_INTERVAL]
     needed = _needed(table, figures, row, index)
     if needed > 0:
@@ -397,7 +397,8 @@ def _issue(
 ) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
     index, base = stage[_NEXT], stage[_BASE]
-    row, needed = order[base + index], _needed(table, figures, order[base + index], index)
+    row = int(order[base + index])
+    needed = _needed(table, figures, row, index)
     met[0, row, _AT_LAUNCH] = begin
     if index > 0:
         before = order[base + index - 1]

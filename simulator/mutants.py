@@ -7,8 +7,6 @@ is looked for among all remaining edges.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,9 +159,10 @@ def _paths(program: TileProgram) -> _Paths:
         if opcode == Opcode.BARRIER:
             done[core] = sum(1 << row for row in range(index + 1) if program.core[row] == core) | done.get(core, 0)
             if index == met[index][-1]:
-                together = [int(program.core[row]) for row in met[index]]
+                together, everything = [int(program.core[row]) for row in met[index]], 0
                 for other in together:
-                    done[other] = functools.reduce(operator.or_, (done[each] for each in together))
+                    everything |= done[other]
+                done |= dict.fromkeys(together, everything)
         paths.complete[index] = done.get(core, 0) & ~(1 << index)
         for source, kind in edges:
             following = paths.follow[source] | 1 << source

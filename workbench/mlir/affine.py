@@ -95,7 +95,7 @@ def range_of(value: Value) -> Range:
     if op is None:
         loop = owner_of(block_owning(value))
         if loop.name == "scf.forall":
-            low, high, _ = forall_bounds(loop)[list(block_owning(value).arguments).index(value)]
+            low, high, _ = forall_bounds(loop)[ir.BlockArgument(value).arg_number]
         else:
             low, high, _ = loop_bounds(loop)
         return Range(low, high - 1)

@@ -302,7 +302,8 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         payload = ready.payload(split=False)
         if not heuristic.rows_fit(payload, machine, buffers):
             payload = ready.payload(split=True)
-        split = checked_cores(kernel, payload, wanted["cores"], machine.cores) if "cores" in (wanted or {}) else None
+        asked = wanted.get("cores") if wanted else None
+        split = None if asked is None else checked_cores(kernel, payload, asked, machine.cores)
         mapping = heuristic.choose(payload, machine, buffers, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
