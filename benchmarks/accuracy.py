@@ -113,6 +113,21 @@ def simulate(rows: list[Row], machine: Machine) -> dict[str, int]:
     return found
 
 
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options that choose the machine's figures; they end up in `figures`."""
+    parser.set_defaults(figures={})
+    parser.add_argument("--memory", choices=("simple", "banked"), default="simple", help="the model of the DRAM")
+    parser.add_argument("--set", action=SetFigure, metavar="FIGURE=VALUE", help="a figure of the machine; repeatable")
+
+
+class SetFigure(argparse.Action):
+    """Collects `FIGURE=VALUE`."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
+        key, _, value = str(values).partition("=")
+        namespace.figures = {**namespace.figures, key: figure(value)}
+
+
 def figure(text: str) -> int | float | str:
     """A figure of the machine as TOML would read it."""
     for kind in (int, float):
@@ -126,13 +141,11 @@ def figure(text: str) -> int | float | str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Simulated beside measured cycles of a TPU v3.")
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
-    parser.add_argument("--memory", default="simple", choices=("simple", "banked"))
-    parser.add_argument("--set", action="append", default=[], metavar="FIGURE=VALUE", help="of the machine; repeatable")
+    options(parser)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
-        overrides = {key: figure(value) for key, _, value in (each.partition("=") for each in given.set)}
-        machine = wb.machine(MACHINE, memory=given.memory, **overrides)
+        machine = wb.machine(MACHINE, memory=given.memory, **given.figures)
         rows = read_table(given.table)
         simulated = simulate(rows, machine)
     except (OSError, ValueError, WorkbenchError) as error:

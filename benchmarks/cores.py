@@ -3,7 +3,7 @@
     python benchmarks/cores.py [--size 2048] [--cores 1 2 4] [--machine tpu-v3] [--memory simple|banked] [--json]
 
 A matrix product of `--size` cubed, spread by the mapping that the workbench chooses. All cores share the memory: where
-the speed-up falls behind the number of cores, the last columns say why, as shares of the cycles along the critical path.
+the speed-up falls behind the number of cores, the last columns say why, as shares of cycles along the critical path.
 `bus` is the share of all cycles in which the memory's bus is busy; at 100% no number of cores makes it faster.
 """
 

@@ -1,4 +1,4 @@
-"""Streams of memory requests by name, as benchmarks/data/README.md describes them. Any sizes will do.
+"""Streams of memory requests by name. Any sizes will do.
 
 seq_read, seq_write              one request after another
 copy_1r1w, axpy_2r1w             R read and W write streams in turn, each with its part of the span

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MachineError,
         NotYetSupported,
         ProgramError,
+        SimulationStopped,
         SimulatorError,
     )
     from simulator.hazards import DependenceTracker
@@ -42,6 +43,7 @@ __all__ = [
     "MachineError",
     "NotYetSupported",
     "ProgramError",
+    "SimulationStopped",
     "SimulatorError",
     "TileProgram",
     "Trace",
@@ -61,6 +63,7 @@ _HOME = {
     "MachineError": "errors",
     "NotYetSupported": "errors",
     "ProgramError": "errors",
+    "SimulationStopped": "errors",
     "SimulatorError": "errors",
     "DependenceTracker": "hazards",
     "Machine": "machine",

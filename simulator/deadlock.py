@@ -1,64 +1,55 @@
-"""Why a program never ends: which instruction waits for which, followed until the way leads in a circle."""
+"""What is wrong when nothing can start and nothing can issue: who waits for whom, from the state the engine stopped in.
+
+A program of one core whose dependences all go backward never gets there, and no other passes `verify_tables`. Cores
+that meet can: at a barrier to which one of them never comes, or only after what another does behind it.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from simulator.barriers import meeting_of
+from simulator.barriers import meeting_of, meetings
+from simulator.circles import circle, told
 from simulator.costs import CLASS, Work
 from simulator.errors import Deadlock
 from simulator.program import I64, Opcode, TileProgram
-from simulator.spans import DONE, ISSUE, START
+from simulator.spans import DONE, ISSUE
 
 
-def deadlock(program: TileProgram, asked: Work, spans: I64) -> Deadlock:
-    """The error that tells it, given what was issued, started and done when no event was possible any more."""
-    rows, told = list[int](), list[str]()
-    row: int | None = int(np.flatnonzero(spans[:, START] < 0)[0])
-    while row is not None and row not in rows:
-        rows.append(row)
-        row, what = _awaited(program, asked, spans, row)
-        told.append(f"{_label(program, rows[-1])} waits for {what}")
-    first = 0 if row is None else rows.index(row)
-    return Deadlock(program.kernel, tuple(rows[first:]), told[first:], circle=row is not None)
+def deadlock(
+    program: TileProgram, asked: Work, spans: I64, queues: Sequence[Sequence[int]], window: int, cycle: int
+) -> Deadlock:
+    """The error for a launch that stands still, its instructions in `queues`, the first of each queue first."""
+    rows = len(spans)
+    met = meeting_of(program)
+    ahead = {row: queue[place] for queue in queues for place, row in enumerate(queue[1:])}
+    waiting = [row for row in range(rows) if spans[row, DONE] < 0]
 
+    def dependences(row: int) -> list[int]:
+        sources = asked.dependence[asked.dependence_start[row] : asked.dependence_start[row + 1]].tolist()
+        column = ISSUE if row in met else DONE
+        return [source for source in sources if spans[source, column] < 0]
 
-def _awaited(program: TileProgram, asked: Work, spans: I64, row: int) -> tuple[int | None, str]:
-    """What an instruction that has not started waits for, and how that is said; None for what does not exist."""
-    core = int(program.core[row])
-    own = np.flatnonzero(program.core[:row] == core)
-    if spans[row, ISSUE] < 0:
-        if len(own) and spans[own[-1], ISSUE] < 0:
-            return _one(program, int(own[-1]), "to be issued before it")
-        late = own[spans[own, DONE] < 0]
-        if program.opcode[row] == Opcode.BARRIER or (len(own) and program.opcode[own[-1]] == Opcode.BARRIER):
-            return _one(program, int(late[0]), "to be complete")
-        ahead = late[spans[late, START] < 0]
-        same = ahead[asked.table[ahead, CLASS] == asked.table[row, CLASS]]
-        return _one(program, int((same if len(same) else late)[0]), "to make room")
-    if program.opcode[row] == Opcode.BARRIER:
-        return _missing(program, spans, row)
-    for edge in range(int(program.dependence_start[row]), int(program.dependence_start[row + 1])):
-        if spans[program.dependence[edge], DONE] < 0:
-            return _one(program, int(program.dependence[edge]), "to be complete")
-    queued = own[(spans[own, START] < 0) & (asked.table[own, CLASS] == asked.table[row, CLASS])]
-    return _one(program, int(queued[0]), "to leave its queue")
+    def awaited(row: int) -> list[int]:
+        if spans[row, ISSUE] >= 0:
+            return dependences(row) + ([ahead[row]] if row in ahead else [])
+        own = [each for each in range(row) if program.core[each] == program.core[row]]
+        late = [each for each in own if spans[each, DONE] < 0]
+        if own and spans[own[-1], ISSUE] < 0:
+            return [own[-1]]  # issue is in order
+        if late and (row in met or late[0] in met or len(own) - own.index(late[0]) >= window):
+            return [late[0]]
+        full = (queue[0] for queue in queues if queue and asked.table[queue[0], CLASS] == asked.table[row, CLASS])
+        return [head for head in full if program.core[head] == program.core[row]]
 
+    def named(row: int) -> str:
+        on = f" on core {program.core[row]}" if program.core.any() else ""
+        return f"{row} {Opcode(program.opcode[row]).name}{on}"
 
-def _missing(program: TileProgram, spans: I64, row: int) -> tuple[int | None, str]:
-    """What a BARRIER to which its own core has come waits for."""
-    meeting = meeting_of(program)[row]
-    for other in meeting:
-        if spans[other, ISSUE] < 0:
-            return _one(program, other, "to be reached")
-    cores = sorted(program.core[meeting].tolist())
-    return None, f"{program.extent[row, 0]} cores, but only {', '.join(map(str, cores))} ever come to this barrier"
-
-
-def _one(program: TileProgram, row: int, what: str) -> tuple[int, str]:
-    return row, f"{_label(program, row)} {what}"
-
-
-def _label(program: TileProgram, row: int) -> str:
-    opcode, op = Opcode(program.opcode[row]).name, program.ops[int(program.op[row])]
-    return f"instruction {row} ({opcode} on core {program.core[row]}, line {op.line})"
+    absent = [
+        f"only core {' and '.join(map(str, program.core[meeting]))} of {size} ever comes to the barrier {meeting[0]}"
+        for meeting in meetings(program)
+        if len(meeting) < (size := int(program.extent[meeting[0], 0]))
+    ]
+    names = [] if absent else list(map(named, circle(waiting[0], awaited)))
+    return Deadlock(program.kernel, cycle, len(waiting), rows, told(names), "; ".join(absent))

@@ -8,6 +8,11 @@ same requests.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
     copy within scratchpad    ceil(bytes / queue rate)
+
+A queue is as wide as all lanes of the scratchpad together, and what is contiguous in DRAM lies along them (see
+vector.py). So a row that fills only some lanes takes as long as one that fills all:
+
+    bytes / queue rate        with the contiguous axis counted in whole rows of lanes
 """
 
 from __future__ import annotations
@@ -47,6 +52,7 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
+    padded = np.where(moves, _rows_of_lanes(program, side, machine) * machine.vector_lanes * size, 0)
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
     shape, strides = program.shape[side], program.strides[side]
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
@@ -58,8 +64,15 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     return Transfers(
         bytes=moved,
         request_bytes=np.where(in_dram, runs * touched, 0),
-        cycles=-(-moved // machine.dma_bytes_per_cycle),
+        cycles=-(-padded // machine.dma_bytes_per_cycle),
     )
+
+
+def _rows_of_lanes(program: TileProgram, operand: I64, machine: Machine) -> I64:
+    """Rows over all lanes that a box takes, its contiguous axis along them."""
+    shape, strides = program.shape[operand], program.strides[operand]
+    along = np.where(np.abs(strides) == 1, shape, 1).max(1)
+    return -(-along // machine.vector_lanes) * (shape.prod(1) // np.maximum(along, 1))
 
 
 def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:

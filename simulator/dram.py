@@ -50,6 +50,10 @@ from simulator.requests import request_counts, requests_of
 from simulator.spans import CHANNEL_COUNTERS
 from simulator.walks import Walks, no_walks
 
+STRETCH = 1 << 12
+"""Cycles after which `advance` comes back: a request a cycle in each of some tens of channels is some 10 ms."""
+ON_THE_WAY = -2
+
 SIMPLE, BANKED = 0, 1
 _MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6
 _BUS_FREE, _REACHED, _QUIET, _STATE = 0, 1, 2, 3
@@ -154,7 +158,10 @@ def begin_transfer(memory: I64, state: I64, of: Banked, source: int, row: int, s
 
 @compiled
 def advance(memory: I64, state: I64, of: Banked, until: int) -> int:
-    """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did."""
+    """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
+
+    After a stretch of many cycles it is `ON_THE_WAY`, and wants to be called again.
+    """
     limit = NEVER if until >= NEVER else _to_memory(memory, until)
     while True:
         if limit < state[_QUIET] or state[_QUIET] == NEVER:
@@ -175,9 +182,18 @@ def advance(memory: I64, state: I64, of: Banked, until: int) -> int:
         if limit < quiet or limit <= state[_REACHED]:
             return -1
         way = memory[_WAY] * memory[_BYTE] // memory[_CYCLE]  # what its end lets begin arrives so much later
-        state[_REACHED] = min(quiet + way, limit)
+        reached = min(quiet + way, limit)
+        state[_REACHED] = min(reached, state[_REACHED] + STRETCH)
         for channel in range(len(of.channels.parts)):
             advance_channel(of.channels, channel, state[_REACHED])
+        if state[_REACHED] < reached:
+            return ON_THE_WAY
+
+
+@compiled
+def reached(state: I64) -> int:
+    """The cycle of the memory's clock up to which time has passed."""
+    return state[_REACHED]
 
 
 @compiled

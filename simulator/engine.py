@@ -48,6 +48,7 @@ from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.placement import check_fit
 from simulator.program import I64, TileProgram
+from simulator.repeats import Repeats
 from simulator.spans import (
     BLOCKER,
     CAUSE,
@@ -66,6 +67,7 @@ from simulator.spans import (
 )
 from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import LARGEST, verify_tables
+from simulator.watch import EVENTS, Progress, Watch
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
@@ -84,15 +86,28 @@ _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2,
 # State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
-# What all cores share: who was last on the bus, and how many transfers run in banked memory
-_BUS_USER, _RUNNING, _SHARED = 0, 1, 2
+# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has started
+_BUS_USER, _RUNNING, _BEGIN, _STARTED = 0, 1, 2, 3
+
+# How the loop comes back
+_OVER, _PAUSED, _STUCK = 0, 1, 2
 
 
-def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace:
+def simulate(
+    launches: Sequence[Launched | HostCall],
+    machine: Machine,
+    *,
+    seconds: float | None = None,
+    repeats: bool = True,
+    progress: Progress | None = None,
+) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
+    `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
+    what one before it did is not simulated again (see repeats.py); the trace is the same.
+
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
-    simulate, `ProgramError` or `LaunchError` for what makes no sense.
+    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
@@ -101,31 +116,40 @@ def simulate(launches: Sequence[Launched | HostCall], machine: Machine) -> Trace
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
     works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
+    watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
+    ran = Repeats(machine, repeats)
     now = 0
     for index, launched in enumerate(launches):
+        watch.launch, watch.kernel = index, launched.kernel
+        watch.look(0, now)
         _check_order(index, launched)
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
-            now = int(rows[-1, DONE])
-            works.append(asked)
-            spans.append(rows)
-            met.append(times)
-            continue
-        if id(launched.program) not in checked:
-            _check_program(launched.program, machine)
-            checked.add(id(launched.program))
-        _check_launch(index, launched)
-        asked = work(launched.program, launched.addresses, machine, launched.indices)
-        now += machine.launch_overhead_cycles
-        begins.append(now)
-        banked = dram.launched(banked, machine, asked)
-        rows, times = _run(launched.program, asked, figures, memory, state, banked, now)
+        else:
+            if id(launched.program) not in checked:
+                _check_program(launched.program, machine)
+                checked.add(id(launched.program))
+            _check_launch(index, launched)
+            now += machine.launch_overhead_cycles
+            begins.append(now)
+            found = ran.find(launched, now)
+            if found is None:
+                asked = work(launched.program, launched.addresses, machine, launched.indices)
+                banked = dram.launched(banked, machine, asked)
+                found = asked, *_run(launched.program, asked, figures, memory, state, banked, now, watch)
+                ran.keep(launched, now, found)
+            asked, rows, times = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
+        watch.before += len(rows)
         works.append(asked)
         spans.append(rows)
         met.append(times)
     return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now))
+
+
+def _length(launched: Launched | HostCall) -> int:
+    return host.HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
 
 
 def _check_program(program: TileProgram, machine: Machine) -> None:
@@ -154,7 +178,14 @@ def _check_order(index: int, launched: Launched | HostCall) -> None:
 
 
 def _run(
-    program: TileProgram, asked: Work, figures: I64, memory: I64, state: I64, banked: dram.Banked | None, begin: int
+    program: TileProgram,
+    asked: Work,
+    figures: I64,
+    memory: I64,
+    state: I64,
+    banked: dram.Banked | None,
+    begin: int,
+    watch: Watch,
 ) -> tuple[I64, I64]:
     """Spans of one launch, and when each of their constraints was met."""
     rows = len(asked.table)
@@ -170,29 +201,40 @@ def _run(
     stage[:, (_NEXT, _BLOCKED, _RETIRED)], stage[:, _TIME] = 0, begin
     stage[:, _LENGTH] = np.bincount(program.core, minlength=cores)
     stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
-    shared = np.array([-1, 0], np.int64)
+    place = np.zeros(rows, np.int64)  # of an instruction in its core's order
+    place[order] = np.arange(rows) - stage[program.core[order], _BASE]
+    shared = np.array([-1, 0, begin, 0], np.int64)
     retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
-    over = _loop(
-        asked.table,
-        asked.dependence_start,
-        asked.dependence,
-        asked.dependence_kind,
-        figures,
-        memory,
-        state,
-        banked,
-        unit,
-        queue,
-        order,
-        stage,
-        shared,
-        retired,
-        spans,
-        met,
-        begin,
-    )
-    if not over:
-        raise deadlock(program, asked, spans)
+    came = _PAUSED
+    while came == _PAUSED:
+        came = _loop(
+            asked.table,
+            asked.dependence_start,
+            asked.dependence,
+            asked.dependence_kind,
+            figures,
+            memory,
+            state,
+            banked,
+            unit,
+            queue,
+            order,
+            place,
+            stage,
+            shared,
+            retired,
+            spans,
+            met,
+            EVENTS,
+        )
+        if came == _PAUSED:
+            watch.look(int(shared[_STARTED]), int(stage[:, _TIME].max()))
+    if came == _STUCK:
+        queues = [
+            [int(queue[of, (row[_HEAD] + at) % len(queue[of])]) for at in range(row[_COUNT])]
+            for of, row in enumerate(unit)
+        ]
+        raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
     return spans, met[0]
 
 
@@ -209,24 +251,24 @@ def _loop(
     unit: I64,
     queue: I64,
     order: I64,
+    place: I64,
     stage: I64,
     shared: I64,
     retired: I64,
     spans: I64,
     met: I64,
-    begin: int,
-) -> bool:
+    events: int,
+) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
 
-    False if none is possible any more although there are instructions that have not started.
+    Returns `_OVER` then, `_PAUSED` after so many events (a cycle of a banked memory counts as one), and `_STUCK` if no
+    event is possible.
     """
-    units = len(unit) // len(stage)
-    place = np.zeros(len(table), np.int64)
-    for core in range(len(stage)):
-        for index in range(stage[core, _LENGTH]):
-            place[order[stage[core, _BASE] + index]] = index
-    started = 0
-    while started < len(table) or shared[_RUNNING] > 0:
+    begin, units = shared[_BEGIN], len(unit) // len(stage)
+    while shared[_STARTED] < len(table) or shared[_RUNNING] > 0:
+        if events == 0:
+            return _PAUSED
+        events -= 1
         at, best, chosen = _NEVER, -1, -1
         for number in range(len(unit)):
             if unit[number, _COUNT] == 0 or unit[number, _FREE] == _NEVER:
@@ -247,7 +289,11 @@ def _loop(
             if time < issue:
                 issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
+            before = dram.reached(state)
             source = dram.advance(memory, state, banked, min(issue, at)) if shared[_RUNNING] > 0 else -1
+            events = max(0, events - (dram.reached(state) - before))
+            if source == dram.ON_THE_WAY:
+                continue
             if source >= 0:
                 number = _unit_of(source, figures)
                 _end(number, source, table, memory, banked, unit, shared, spans)
@@ -255,8 +301,8 @@ def _loop(
                 continue
         if issuing >= 0 and issue <= at:
             _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, begin)
-        elif chosen < 0:
-            return False
+        elif best < 0:
+            return _STUCK
         else:
             own = stage[chosen // units]
             _start(
@@ -281,8 +327,8 @@ def _loop(
             unit[chosen, _COUNT] -= 1
             unit[chosen, _READY] = -1
             own[_FREED], own[_FREED_BY] = at, best
-            started += 1
-    return True
+            shared[_STARTED] += 1
+    return _OVER
 
 
 @compiled

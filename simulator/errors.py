@@ -30,20 +30,6 @@ class LaunchError(SimulatorError):
     """A launch does not fit its program: wrong number of addresses, or it waits for a launch that comes later."""
 
 
-class Deadlock(SimulatorError):
-    """Instructions of a program wait for one another for ever."""
-
-    def __init__(self, kernel: str, instructions: tuple[int, ...], waits: Sequence[str], *, circle: bool) -> None:
-        self.kernel = kernel
-        self.instructions = instructions
-        """Those that wait, each for the next; of a circle the last one for the first."""
-        self.circle = circle
-        """Whether they wait for one another, rather than for something that is not in the program."""
-        what = "its instructions wait for one another" if circle else "what an instruction waits for never happens"
-        advice = "Let every core that meets come to each barrier, in the same order."
-        super().__init__(f"{kernel!r} never ends: {what}.\n{listed(waits)}\n{advice}")
-
-
 class NoFolder(SimulatorError):
     """A file is to be written into a folder that is not there."""
 
@@ -96,6 +82,40 @@ class InvariantViolation(SimulatorError):
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
         super().__init__("the trace breaks its invariants:\n" + listed(self.violations))
+
+
+class Deadlock(SimulatorError):
+    """Nothing can start and nothing can be issued, and the program is not over."""
+
+    def __init__(self, kernel: str, cycle: int, waiting: int, instructions: int, circle: str, absent: str = "") -> None:
+        self.kernel = kernel
+        self.cycle = cycle
+        self.waiting = waiting
+        self.circle = circle
+        """Who waits for whom, from an instruction back to itself; empty if no circle was found."""
+        super().__init__(
+            f"{kernel!r} stands still at cycle {cycle:,} with {waiting:,} of {instructions:,} instructions to go: "
+            + (
+                f"a circle in which all wait for ever: {circle}"
+                if circle
+                else absent or "what they wait for never comes"
+            )
+            + ". Look at what makes the program: simulator.verify says what is wrong with it."
+        )
+
+
+class SimulationStopped(SimulatorError):
+    """The time that was given was over before the simulation was. Nothing of it is kept."""
+
+    def __init__(self, seconds: float, kernel: str, launch: tuple[int, int], done: tuple[int, int], cycle: int) -> None:
+        self.seconds = seconds
+        self.cycle = cycle
+        self.instructions, self.of = done
+        super().__init__(
+            f"the simulation was stopped after the {seconds:g} seconds it was given: {done[0]:,} of {done[1]:,} "
+            f"instructions had started, in launch {launch[0] + 1:,} of {launch[1]:,} ({kernel!r}) at cycle {cycle:,}. "
+            "Give it more seconds, or fewer instructions: larger tiles in the mapping, or smaller inputs."
+        )
 
 
 def listed(violations: Sequence[str], most: int = 10) -> str:

@@ -158,8 +158,10 @@ class OpInfo:
     """VECTOR: operations per iteration point, by `OpClass`."""
     computed_bytes: int = 0
     """VECTOR: the widest number that is computed with, where that is wider than all operands."""
-    transposes: bool = False
-    """VECTOR: the dim over the lanes of an operand is not the one over the lanes of the result."""
+    walks: tuple[int, ...] = ()
+    """VECTOR: for each operand the dims of the extent that walk it, bit d for dim d."""
+    contiguous: tuple[int, ...] = ()
+    """VECTOR: for each operand the dim of the axis that lies along the lanes, -1 for none. Both empty: not known."""
     indexed: Indexed | None = None
     """GATHER, SCATTER: what their indices mean."""
 

@@ -18,6 +18,11 @@ a batch; with the left operand stationary it streams n columns through ceil(k/R)
 in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
 A precision that needs several products goes through all tiles that often, but with factors of 16 bits or fewer once:
 one product has all their digits.
+
+An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches where there
+are some, else tiles of columns, which need other weights anyway; else rows, for which every array preloads the same
+weights, so that it only pays for products with more rows than a preload takes cycles. Sums along k are never shared:
+they would meet in two accumulators.
 """
 
 from __future__ import annotations
@@ -45,6 +50,29 @@ class MatmulCost:
     """The part of `stream` in which the last tile is in use: then the next instruction may preload."""
     drain: I64
     """From the last row's entry until its last result, beyond the cycle of its entry."""
+
+
+def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int, ...]]:
+    """How the arrays divide a product with the right operand stationary: which of (batch, m, n), and each one's part.
+
+    One part, of the whole batch, where sharing would gain nothing.
+    """
+    arrays, columns = machine.systolic_arrays, machine.systolic_columns
+    if arrays > 1 and batch > 1:
+        return 0, _parts(batch, arrays, 1)
+    if arrays > 1 and n > columns:
+        return 2, _parts(n, arrays, columns)
+    if arrays > 1 and m >= arrays * machine.systolic_rows:
+        return 1, _parts(m, arrays, 1)
+    return 0, (batch,)
+
+
+def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
+    """At most `count` parts of an extent, in whole units but for the last, as equal as can be."""
+    units = -(-extent // unit)
+    count = min(count, units)
+    ends = [min(extent, -(-units * (part + 1) // count) * unit) for part in range(count)]
+    return tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
 
 
 def passes(program: TileProgram, machine: Machine) -> I64:

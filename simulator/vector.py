@@ -13,18 +13,29 @@ are packed into the elements of a lane; with L lanes of w elements and `rest` th
 A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
 
     within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
-    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results
+    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results, for each
+                      L of its elements: partial results are added up behind the tree, not lane by lane before it
 
-A pass that turns lanes into elements (`OpInfo.transposes`) takes the transposer for each of its vectors.
+Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
+to each. A program says which dim of a pass that is for each operand, and which dims walk it at all (`OpInfo.contiguous`
+and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own lanes do:
+
+    turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
+    spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
+                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it and every L lanes
+
+The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.machine import Machine
-from simulator.program import I64, MAX_RANK, OpClass, TileProgram
+from simulator.program import I64, MAX_RANK, Access, OpClass, Opcode, TileProgram
 
 Flags = npt.NDArray[np.bool_]
 
@@ -37,19 +48,32 @@ def vectors(program: TileProgram, machine: Machine) -> I64:
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
-    counts, transposes = _bodies(program)
+    counts = _bodies(program)
     alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
     special = counts[:, OpClass.SPECIAL]
     count = vectors(program, machine)
     chain = alu * machine.alu_latency_cycles + special * machine.special_latency_cycles
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
-    turned = np.where(transposes, count * machine.transpose_cycles_per_vector, 0)
-    return np.maximum(body, count) + _trees(program, machine) + turned
+    return np.maximum(body, count) + _trees(program, machine) + _moved_over(program, machine)
+
+
+def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
+    """The program with the lane dim for each vector pass that takes the fewest cycles, the outermost of equals."""
+    chosen = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.rank > 0))
+    if not len(chosen):
+        return program
+    cycles = np.full((MAX_RANK, len(program)), np.iinfo(np.int64).max)
+    for dim in range(int(program.rank[chosen].max())):
+        tried = replace(program, lane=np.full(len(program), dim, np.int8))
+        cycles[dim] = np.where(program.rank > dim, vector_cycles(tried, machine), cycles[dim])
+    lane = program.lane.copy()
+    lane[chosen] = cycles.argmin(0)[chosen]
+    return replace(program, lane=lane)
 
 
 def operations(program: TileProgram) -> I64:
     """Element operations of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
-    counts, _ = _bodies(program)
+    counts = _bodies(program)
     points = program.extent.prod(1)
     alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
     return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)
@@ -67,7 +91,7 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
     within = groups * _log2(folded) * machine.alu_latency_cycles
     step = machine.cross_lane_step_cycles + machine.alu_latency_cycles
-    across = -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
+    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
     return within + np.where(lane_reduced, across, 0)
 
 
@@ -91,10 +115,42 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     return np.maximum(1, machine.vector_bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
 
 
-def _bodies(program: TileProgram) -> tuple[I64, Flags]:
-    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
-    transposes = np.array([op.transposes for op in program.ops], np.bool_)
-    return counts[program.op], transposes[program.op]
+def _bodies(program: TileProgram) -> I64:
+    return np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+
+
+def _moved_over(program: TileProgram, machine: Machine) -> I64:
+    """Cycles for operands that do not lie along the pass's lanes: turned, or spread over all of them."""
+    out = np.zeros(len(program), np.int64)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    place = np.arange(len(owner)) - program.operand_start[owner]
+    walks, contiguous = _layouts(program, owner, place)
+    lane = program.lane[owner].astype(np.int64)
+    across = np.where(lane >= 0, program.extent[owner, np.maximum(lane, 0)], 1)
+    elements = program.shape.prod(1)
+    walked = ((walks >> np.maximum(lane, 0)) & 1) != 0
+    elsewhere = (contiguous >= 0) & (contiguous != lane) & (across > 1)
+    elsewhere &= program.extent[owner, np.maximum(contiguous, 0)] > 1
+    per_lane = _lane_elements(program, machine)[owner]
+    groups = -(-across // machine.vector_lanes)
+    turned = groups * -(-(elements // across) // per_lane)
+    steps = _log2(np.minimum(across, machine.vector_lanes)) * machine.cross_lane_step_cycles
+    read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
+    cycles = np.where(elsewhere & walked, turned * machine.transpose_cycles_per_vector, 0)
+    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0)
+    np.add.at(out, owner, cycles)
+    return out
+
+
+def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:
+    """For each operand the dims that walk it, as bits, and the dim along the lanes, -1 for none."""
+    widest = int(place.max(initial=-1)) + 1
+    known = np.full((2, len(program.ops), widest), -1, np.int64)
+    for number, op in enumerate(program.ops):
+        known[0, number, : len(op.walks)] = op.walks
+        known[1, number, : len(op.contiguous)] = op.contiguous
+    of = program.op[owner]
+    return known[0, of, place], known[1, of, place]
 
 
 def _log2(values: I64) -> I64:

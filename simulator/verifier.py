@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import barriers
+from simulator.circles import circle, told
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR, conflicts, unordered
 from simulator.placement import clashes
@@ -200,7 +201,7 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     for index in wrong[:MOST]:
         yield (
             f"{_label(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
-            f"which is not earlier in the program{_circle(program, int(owner[index]), int(program.dependence[index]))}"
+            f"which is not earlier in the program{_circle(program, int(owner[index]))}"
         )
     if len(wrong):
         return
@@ -212,24 +213,14 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
         yield f"{_label(program, int(later[index]))} cannot accumulate onto {_label(program, int(earlier[index]))}"
 
 
-def _circle(program: TileProgram, first: int, awaited: int) -> str:
-    """How an instruction that `first` waits for waits for `first` in turn, if it does."""
-    came_from: dict[int, int] = {awaited: first}
-    todo = [awaited]
-    while todo and first not in came_from:
-        row = todo.pop()
-        for source in program.dependence[program.dependence_start[row] : program.dependence_start[row + 1]].tolist():
-            if source not in came_from:
-                came_from[source] = row
-                todo.append(source)
-    if first not in came_from:
+def _circle(program: TileProgram, first: int) -> str:
+    """How an instruction that waits for a later one waits for itself, if it does."""
+    starts, sources = program.dependence_start, program.dependence
+    found = circle(first, lambda row: sources[starts[row] : starts[row + 1]].tolist())
+    if not found:
         return ": it could never start"
-    way = [first]
-    while way[-1] != first or len(way) == 1:
-        way.append(came_from[way[-1]])
-    names = [f"{row} {Opcode(program.opcode[row]).name}" for row in reversed(way)]
-    shown = names if len(names) <= MOST else [*names[: MOST // 2], "...", *names[-MOST // 2 :]]
-    return ": a circle in which all wait for ever: " + " waits for ".join(shown)
+    names = [f"{row} {Opcode(program.opcode[row]).name}" for row in found]
+    return f": a circle in which all wait for ever: {told(names)}"
 
 
 def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bool_]:

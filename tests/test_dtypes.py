@@ -289,3 +289,16 @@ def test_root_mean_square_of_halves_is_kept_from_zero_by_the_wide_types_epsilon(
     journey = wb.trace(lambda x: F.rms_norm(x, (1,)), x, machine="edge-8x8", on_missing="error")
     assert torch.equal(journey.run(x), F.rms_norm(x, (1,)))
     assert torch.equal(journey.run(x), torch.tensor([[1.0], [-1.0]], dtype=dtype))
+
+
+def test_comparisons_of_bf16_are_right_where_their_answers_become_other_numbers():
+    """Of all kinds, NaN and infinities among the numbers: x86's code generator cannot be left alone with them."""
+    values = torch.tensor([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf"), -float("inf"), 3e38, 1e-40])
+    x, y = values.bfloat16().repeat(9, 2), values.bfloat16()[:, None]
+    comparisons = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(op(x, y).to(torch.int16) + 1 for op in comparisons)
+
+    for ours, theirs in zip(wb.trace(f, x, y).run(x, y), f(x, y), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import workbench as wb
+from simulator import SimulationStopped
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, InputMismatch, NotYet
 from workbench.views.timeline import EVENT_COLUMNS
@@ -149,6 +150,18 @@ def test_another_machine_or_mapping_shares_what_it_does_not_touch():
     assert tiled.with_(machine="edge-8x8").scheduled.kernels[0].mapping.tile["d0"] == 10
     assert tiled.with_(mapping=None).scheduled.kernels[0].mapping == journey.scheduled.kernels[0].mapping
     assert tiled.check().ok
+
+
+def test_a_simulation_that_is_stopped_leaves_nothing_and_can_be_given_more_time():
+    journey = softmax_journey(simulate_seconds=1e-9)
+    with pytest.raises(SimulationStopped, match="after the 1e-09 seconds it was given: 0 of"):
+        _ = journey.simulated
+    assert "simulate" not in journey.seconds
+    longer = journey.with_(simulate_seconds=None)
+    assert longer.scheduled is journey.scheduled
+    assert longer.simulated.cycles == softmax_journey().simulated.cycles
+    with pytest.raises(SimulationStopped):
+        wb.simulate(journey.lowered, journey.scheduled, seconds=1e-9)
 
 
 def test_a_journey_cannot_be_changed():
@@ -311,6 +324,7 @@ def test_machines_by_name_and_with_other_figures():
         (lambda: wb.trace(torch.relu, torch.randn(3), machine="tpu-v33"), "did you mean 'tpu-v3'"),
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "mapping=3 is no mapping"),
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "expected {kernel_name or '*'"),
+        (lambda: softmax_journey(simulate_seconds=0), "0 is no time limit; expected seconds, a number above 0"),
         (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given 3"),
         (lambda: softmax_journey().save("/no/such/folder/journey"), "there is no folder /no/such/folder"),
         (lambda: softmax_journey().to_html("/no/such/folder/page.html"), "there is no folder /no/such/folder"),

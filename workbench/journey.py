@@ -20,7 +20,7 @@ from workbench import __version__, ir, ops, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
 from workbench.computing import Computing
-from workbench.options import checked_mapping, machine_of
+from workbench.options import checked_mapping, checked_seconds, machine_of
 from workbench.pipeline import Request, Stages
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ class Journey:
         fusion: UserFusion | _Keep = KEEP,
         schedule: Mapping[str, str] | _Keep | None = KEEP,
         passes: UserPasses | _Keep | None = KEEP,
+        simulate_seconds: float | _Keep | None = KEEP,
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
@@ -131,7 +132,8 @@ class Journey:
         (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an edited
         `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number of buffers stays.
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
-        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions.
+        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
+        what the simulation may take at most.
         """
         asked = self._request
         request = replace(
@@ -141,11 +143,16 @@ class Journey:
             schedule=asked.schedule if isinstance(schedule, _Keep) else deepcopy(schedule),
             passes=asked.passes if isinstance(passes, _Keep) else deepcopy(passes),
             fusion=asked.fusion if isinstance(fusion, _Keep) else deepcopy(fusion),
+            simulate_seconds=asked.simulate_seconds
+            if isinstance(simulate_seconds, _Keep)
+            else checked_seconds(simulate_seconds),
         )
         if request.fusion != asked.fusion:
             return Journey(request, self._stages.relowered(request))
         if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):
             return Journey(request, self._stages.rescheduled(request))
+        if request.simulate_seconds != asked.simulate_seconds:
+            return Journey(request, self._stages.resimulated(request))
         return self
 
     def select(self, x: object) -> Selection:

@@ -37,6 +37,13 @@ def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, Use
     return deepcopy(given)  # what the caller makes of it later is another question
 
 
+def checked_seconds(given: object) -> float | None:
+    """A time limit, if it is one."""
+    if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given > 0):
+        return given
+    raise BadOption(f"{given!r} is no time limit; expected seconds, a number above 0, or None for as long as it takes")
+
+
 def machine_of(given: object) -> Machine:
     if isinstance(given, Machine):
         return given

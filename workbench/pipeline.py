@@ -82,6 +82,7 @@ class Request:
     passes: UserPasses | None = None
     """Pipelines of the user's own, by the step that each runs after."""
     prefer: str | None = None
+    simulate_seconds: float | None = None
     registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
     what is registered when a stage runs: what was registered once is code, which a file does not hold."""
@@ -115,6 +116,11 @@ class Stages:
         """The same capture, lowering and rendering, whether made already or not; the rest anew."""
         return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
 
+    def resimulated(self, request: Request) -> Stages:
+        """The same up to scheduling, whether made already or not."""
+        earlier = (self.captured, self.lowered, self.rendered, self.kernels, self.sources)
+        return Stages._scheduled(request, *earlier, self.scheduled)
+
     def relowered(self, request: Request) -> Stages:
         """The same capture; the rest anew."""
         return Stages._lowered(request, self.captured, self.kernels, self.sources)
@@ -135,9 +141,13 @@ class Stages:
         rendered: Once[Rendered],
         kernels: Once[KernelCache],
         sources: Once[dict[str, str]],
+        scheduled: Once[Scheduled] | None = None,
     ) -> Stages:
-        scheduled = Once("schedule", lambda: scheduled_of(lowered().record, rendered().record, request))
-        simulated = Once("simulate", lambda: simulated_of(lowered().record, scheduled().record, request.machine))
+        scheduled = scheduled or Once("schedule", lambda: scheduled_of(lowered().record, rendered().record, request))
+        simulated = Once(
+            "simulate",
+            lambda: simulated_of(lowered().record, scheduled().record, request.machine, request.simulate_seconds),
+        )
         return Stages(
             captured,
             lowered,
@@ -245,8 +255,10 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
     return Scheduled(made, rendered)
 
 
-def simulated_of(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Simulated:
-    return Simulated(stages.simulate.simulate(scheduled, machine), scheduled, lowered)
+def simulated_of(
+    lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None
+) -> Simulated:
+    return Simulated(stages.simulate.simulate(scheduled, machine, seconds), scheduled, lowered)
 
 
 def _origins(

@@ -4,6 +4,8 @@
         for kernel in counted(kernels):     # the stage, if it has something to count
             ...
 
+A stage whose work counts by itself says how far it is with `reached`, and `saying` names what it is at for a while.
+
 Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
 that it moves also where the work itself is one long call.
 """
@@ -58,6 +60,27 @@ def counted(items: Sequence[T]) -> Iterator[T]:
     for item in items:
         yield item
         progress.done += 1
+
+
+def reached(done: int, total: int) -> None:
+    """Says how far the work has come, on the line that is being shown, if there is one."""
+    progress = _CURRENT.get()
+    if progress is not None:
+        progress.done, progress.total = done, total
+
+
+@contextmanager
+def saying(what: str) -> Generator[None, None, None]:
+    """What the line that is being shown says instead, while the block runs."""
+    progress = _CURRENT.get()
+    if progress is None:
+        yield
+        return
+    before, progress.what = progress.what, what
+    try:
+        yield
+    finally:
+        progress.what = before
 
 
 def _is_watched(stream: TextIO) -> bool:

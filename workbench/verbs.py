@@ -18,7 +18,7 @@ from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, not_yet
 from workbench.ir import AtenGraph, KernelGraph
 from workbench.journey import Journey
-from workbench.options import CompileOptions, checked_mapping, machine_of
+from workbench.options import CompileOptions, checked_mapping, checked_seconds, machine_of
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def trace(
     mapping: Mapping[str, UserMapping] | None = None,
     fusion: UserFusion = None,
     prefer: str | None = None,
+    simulate_seconds: float | None = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -48,7 +49,7 @@ def trace(
     `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
-    where an op has several.
+    where an op has several. `simulate_seconds` is what the simulation may take at most.
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -65,6 +66,7 @@ def trace(
         checked_mapping(mapping),
         deepcopy(fusion),
         prefer=prefer,
+        simulate_seconds=checked_seconds(simulate_seconds),
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -158,9 +160,11 @@ def schedule(
     return scheduled_of(lowered.record, rendered.record, request)
 
 
-def simulate(lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3") -> Simulated:
-    """The fifth stage alone."""
-    return simulated_of(lowered.record, scheduled.record, machine_of(machine))
+def simulate(
+    lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
+) -> Simulated:
+    """The fifth stage alone, in at most so many seconds."""
+    return simulated_of(lowered.record, scheduled.record, machine_of(machine), checked_seconds(seconds))
 
 
 def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:

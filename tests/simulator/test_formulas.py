@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate, vector
+from simulator import Launched, Machine, Trace, dma, load_machine, simulate, vector
 from simulator.program import I64, Access, Opcode, TileProgram
-from simulator.systolic import idle_cycles, matmul_cost, passes
+from simulator.systolic import idle_cycles, matmul_cost, passes, shares
 from tests.simulator.build import Made
 
-TPU, EDGE = load_machine("tpu-v3"), load_machine("edge-8x8")
+TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0), load_machine("edge-8x8")
 
 
 def run(program: TileProgram, machine: Machine) -> Trace:
@@ -53,7 +53,7 @@ def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
 
 
 def test_a_precision_of_three_products_streams_three_times() -> None:
-    machine = load_machine("tpu-v3", matmul_precision="bf16_3x")
+    machine = TPU.with_(matmul_precision="bf16_3x")
     assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
 
 
@@ -146,8 +146,8 @@ def one_pass(
         ((128, 80), (4, 0, 0, 0), 4 + 20 - 2),
         ((129, 8), (4, 0, 0, 0), 4 + 4 - 2),  # the 129th lane takes a second vector
         ((128, 8), (0, 1, 0, 0), 10),  # one exp
-        ((128, 80), (0, 1, 0, 0), 100),
-        ((128, 80), (3, 2, 0, 0), 23 + 200 - 20),  # the ALUs work beside the special functions
+        ((128, 80), (0, 1, 0, 0), 10 + 9),  # one of ten goes in each cycle
+        ((128, 80), (3, 2, 0, 0), 23 + 20 - 2),  # the ALUs work beside the special functions
         ((128, 80), (0, 0, 1, 3), 4 + 20 - 2),  # conversions and moves go through the ALUs
         ((), (2, 0, 0, 0), 2),
     ],
@@ -163,8 +163,70 @@ def test_reductions_end_in_trees() -> None:
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
     # 128 lanes meet in 7 steps, for 64 results in 8 vectors
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 8 * 7 * step
+    # twice as many elements along the lanes go across them twice
+    twice = run(one_pass((256, 64), (1, 0, 0, 0)), TPU).makespan
+    assert run(one_pass((256, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == twice + 2 * 8 * 7 * step
     # both: 3 folds, then 7 steps for the one result
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * step
+
+
+def test_a_special_function_unit_may_take_several_cycles_a_vector() -> None:
+    assert run(one_pass((128, 80), (0, 1, 0, 0)), TPU.with_(special_interval_cycles=10)).makespan == 100
+
+
+def a_pass_of_tiles(walks: tuple[int, ...], contiguous: tuple[int, ...], reads: tuple[int, ...]) -> TileProgram:
+    """A pass over 256 x 64 that reads one tile and writes another; `lane` is dim 0."""
+    made = Made()
+    made.buffer("x", math.prod(reads))
+    made.buffer("y", 256 * 64)
+    made.vector([made.pad("x", reads)], made.pad("y", (256, 64)), extent=(256, 64))
+    program = made.build()
+    return replace(program, ops=(replace(program.ops[0], walks=walks, contiguous=contiguous),))
+
+
+def test_what_lies_across_the_lanes_is_turned() -> None:
+    plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
+    assert run(a_pass_of_tiles((0b11, 0b11), (0, 0), (256, 64)), TPU).makespan == plain
+    vectors = 2 * 64 // 8
+    one = run(a_pass_of_tiles((0b11, 0b11), (1, 0), (256, 64)), TPU).makespan
+    assert one == plain + vectors * TPU.transpose_cycles_per_vector
+    both = run(a_pass_of_tiles((0b11, 0b11), (1, 1), (256, 64)), TPU).makespan
+    assert both == plain + 2 * vectors * TPU.transpose_cycles_per_vector
+
+
+def test_what_all_lanes_share_is_spread_over_them() -> None:
+    plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
+    # 64 numbers in 8 vectors, each over twice 128 lanes in 7 steps
+    spread = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), TPU).makespan
+    assert spread == plain + 2 * 8 * 7 * TPU.cross_lane_step_cycles
+    # what lies along the lanes and is the same for all else is where it is needed
+    assert run(a_pass_of_tiles((0b01, 0b11), (0, 0), (256,)), TPU).makespan == plain
+
+
+def test_the_lanes_go_along_what_is_cheapest() -> None:
+    def lane(walks: tuple[int, ...], contiguous: tuple[int, ...], **figures: int) -> int:
+        machine = load_machine("tpu-v3", **figures)
+        return vector.best_lanes(a_pass_of_tiles(walks, contiguous, (256, 64)), machine).lane.tolist()[0]
+
+    assert lane((0b11, 0b11), (1, 1)) == 1, "half the lanes stay empty, but nothing is turned"
+    assert lane((0b11, 0b11), (1, 1), transpose_cycles_per_vector=0) == 0, "all lanes are filled"
+    assert lane((), ()) == 0
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "group", "parts"),
+    [
+        (12, 512, 512, 0, (6, 6)),
+        (3, 1, 1, 0, (2, 1)),
+        (1, 512, 512, 2, (256, 256)),
+        (1, 8, 300, 2, (256, 44)),  # tiles of 128 columns: two and a ragged one
+        (1, 512, 128, 1, (256, 256)),
+        (1, 255, 128, 0, (1,)),  # each half would take as long to preload as to stream
+    ],
+)
+def test_arrays_share_a_product(batch: int, m: int, n: int, group: int, parts: tuple[int, ...]) -> None:
+    assert shares(batch, m, n, TPU) == (group, parts)
+    assert shares(batch, m, n, EDGE) == (0, (batch,)), "one array has nobody to share with"
 
 
 def one_load(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, offset: int = 0) -> TileProgram:
@@ -214,6 +276,15 @@ def test_copies_share_the_bandwidth_without_loss(machine: Machine) -> None:
         made.load(made.dram("x", (elements,), slot * elements), made.pad("t", (elements,), slot))
     sent = math.ceil(count * elements * 4 / machine.dram_bytes_per_cycle)
     assert run(made.build(), machine).makespan == sent + machine.dram_latency_cycles
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "rows"),
+    [((64, 128), (4096, 1), 64), ((64, 64), (4096, 1), 64), ((64, 130), (4096, 1), 128), ((64, 3), (1, 64), 3)],
+)
+def test_a_queue_moves_whole_rows_of_lanes(shape: tuple[int, ...], strides: tuple[int, ...], rows: int) -> None:
+    program = one_load(shape, strides)
+    assert dma.transfers(program, (0,), TPU).cycles.tolist() == [rows * 512 // TPU.dma_bytes_per_cycle]
 
 
 def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:

@@ -15,7 +15,7 @@ from simulator.trace import Trace
 from simulator.verifier import verify
 from tests.simulator.build import elementwise
 
-MACHINE = load_machine("tpu-v3")
+MACHINE = load_machine("tpu-v3", launch_overhead_cycles=0)
 
 
 def copying() -> Launched:
@@ -61,7 +61,12 @@ def test_a_trace_without_such_steps_has_no_such_unit():
 
 def test_a_faster_link_than_the_machines_is_a_violation():
     trace = simulate([HostCall("h", 16_000_000, 8_000_000, 50_000_000)], MACHINE)
-    quick = load_machine("tpu-v3", host_link_bytes_per_second=8_000_000_000, host_flops_per_second=1_000_000_000)
+    quick = load_machine(
+        "tpu-v3",
+        launch_overhead_cycles=0,
+        host_link_bytes_per_second=8_000_000_000,
+        host_flops_per_second=1_000_000_000,
+    )
     with pytest.raises(InvariantViolation, match=r"over the host link in .*less than") as caught:
         dataclasses.replace(trace, machine=quick).invariants()
     assert "operations on the host in" in str(caught.value)

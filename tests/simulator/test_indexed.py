@@ -137,7 +137,10 @@ def test_meanings_that_do_not_fit_are_told(change: dict[str, Indexed | None], sa
 
 
 def _fields(info: OpInfo) -> dict[str, object]:
-    return {name: getattr(info, name) for name in ("name", "line", "loops", "class_counts", "transposes", "indexed")}
+    return {
+        name: getattr(info, name)
+        for name in ("name", "line", "loops", "class_counts", "walks", "contiguous", "indexed")
+    }
 
 
 def test_a_program_with_a_gather_is_the_same_after_a_file(tmp_path):

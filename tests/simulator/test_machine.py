@@ -126,3 +126,9 @@ def test_mistakes_in_a_file_are_named(name: str, text: str | None, words: str, t
         (tmp_path / name).write_text(text)
     with pytest.raises(MachineError, match=words):
         load_machine(tmp_path / name)
+
+
+def test_few_figures_are_fitted_and_say_by_what() -> None:
+    for name in machine_names():
+        fitted = [text for _, text in load_machine(name).sources if "fitted" in text]
+        assert len(fitted) <= 6 and all(text.startswith("fitted: benchmarks/fit.py") for text in fitted)

@@ -58,10 +58,10 @@ def test_a_copy_goes_as_fast_as_its_latencies_overlap(count: int, outstanding: i
 
 
 def test_with_enough_outstanding_the_unit_sends_one_access_a_cycle() -> None:
-    machine = load_machine("tpu-v3", scalar_outstanding=1000)
+    machine = load_machine("tpu-v3", launch_overhead_cycles=0, scalar_outstanding=1000)
     expected = 2 * machine.dram_latency_cycles + 2 * 768 - 2
     assert run(one_loop(lambda made: copy(made, 768)), machine).makespan == expected
-    faster = load_machine("tpu-v3", scalar_outstanding=1000, scalar_accesses_per_cycle=2)
+    faster = load_machine("tpu-v3", launch_overhead_cycles=0, scalar_outstanding=1000, scalar_accesses_per_cycle=2)
     assert run(one_loop(lambda made: copy(made, 768)), faster).makespan == 2 * machine.dram_latency_cycles + 768 - 1
 
 

@@ -2,7 +2,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Reading the tile program off the scheduled form.
 
-Every linalg op of every iteration becomes one instruction, and so does every innermost loop of unstaged accesses.
+Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
+and every innermost loop of unstaged accesses is one.
 What an instruction costs and waits for follows from its operands and its body alone; no name of an ATen op is
 looked at.
 """
@@ -31,6 +32,7 @@ from simulator.program import (
     Space,
     TileProgram,
 )
+from simulator.vector import best_lanes
 from workbench.errors import not_yet
 from workbench.mlir import direct
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
@@ -38,8 +40,10 @@ from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD
 from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
 from workbench.mlir.indexed import IndexedOp, shift
-from workbench.mlir.instructions import Description, class_counts, describe, lane_of, widest_number
+from workbench.mlir.instructions import Description, class_counts, describe, widest_number
+from workbench.mlir.layout import Layouts
 from workbench.mlir.origins import origins_of
+from workbench.mlir.sharing import shared
 from workbench.mlir.sizing import check_count, slot_bytes
 
 
@@ -85,6 +89,7 @@ class _Extractor(Evaluator):
         self.machine, self.anchor = machine, anchor
         self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
+        self.layouts = Layouts()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
         self.bytes_used: dict[int, int] = {}
         self.together = machine.cores
@@ -104,7 +109,10 @@ class _Extractor(Evaluator):
         for step in steps:
             step(state)
         self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
-        return placed(self.builder.build(), self.machine.scratchpad_bytes)
+        for number, contiguous in self.layouts.contiguous().items():
+            if self.builder.ops[number].walks:
+                self.builder.ops[number] = replace(self.builder.ops[number], contiguous=contiguous)
+        return best_lanes(placed(self.builder.build(), self.machine.scratchpad_bytes), self.machine)
 
     def core_of(self, number: int) -> int:
         return number % self.machine.cores
@@ -140,7 +148,7 @@ class _Extractor(Evaluator):
         if not description.origins:
             description = replace(description, origins=self._origins(op))
         places = [self.box_of[value] for value in description.memrefs]
-        number = self._op_info(op, description.class_counts, description.indexed)
+        number = self._op_info(op, description.class_counts, description)
         accesses = description.accesses
         chosen = self._chosen(description.indexed) if description.indexed else None
 
@@ -218,11 +226,15 @@ class _Extractor(Evaluator):
 
         return run
 
-    def _op_info(self, op: ir.Operation, counts: tuple[int, ...], indexed: IndexedOp | None = None) -> int:
-        meaning = indexed.indexed if indexed else None
+    def _op_info(self, op: ir.Operation, counts: tuple[int, ...], description: Description | None = None) -> int:
         bodies = [block.operations for region in op.regions for block in region.blocks]
         widest = max((widest_number(body) for body in bodies), default=0)
-        self.builder.ops.append(OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest, indexed=meaning))
+        info = OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest)
+        if description is not None:
+            info = replace(info, indexed=description.indexed.indexed if description.indexed else None)
+            if len(description.sources) <= MAX_RANK:  # of more, dims of one point are left out, and numbers change
+                info = replace(info, walks=description.walks)
+        self.builder.ops.append(info)
         return len(self.builder.ops) - 1
 
     def _origins(self, op: ir.Operation) -> tuple[int, ...]:
@@ -254,6 +266,10 @@ class _Extractor(Evaluator):
             extent, reduction = _within_rank(extent, reduction)
         opcode, iteration = description.opcode(operands), tuple(state.counters)
         vector = opcode == Opcode.VECTOR
+        if opcode in (Opcode.LOAD, Opcode.STORE):
+            self.layouts.moved(*boxes)
+        elif opcode in (Opcode.VECTOR, Opcode.MATMUL):
+            self.layouts.used(number, description, boxes)
         if description.zeroes:
             self._flush(operands)
             self.zeroed[_place(operands[0])] = _Zeroed(description, number, iteration, operands[0], extent)
@@ -264,25 +280,22 @@ class _Extractor(Evaluator):
             accumulates, origins = False, tuple(sorted({*origins, *zeroed.description.origins}))
             operands = (*operands[:-1], replace(operands[-1], access=Access.WRITE))
         self._flush(operands)
-        self._add(
-            Instruction(
-                opcode=opcode,
-                op=number,
-                iteration=iteration,
-                operands=operands,
-                extent=extent,
-                reduction=reduction if vector else 0,
-                lane=self._lane(extent, reduction, operands, number) if vector else -1,
-                accumulates=accumulates,
-                origins=origins,
-            ),
-            state.core,
+        instruction = Instruction(
+            opcode=opcode,
+            op=number,
+            iteration=iteration,
+            operands=operands,
+            extent=extent,
+            reduction=reduction if vector else 0,
+            accumulates=accumulates,
+            origins=origins,
         )
-
-    def _lane(self, extent: tuple[int, ...], reduction: int, operands: Sequence[Operand], op: int) -> int:
-        """The dim of a vector pass that is spread over the lanes."""
-        widest = max(self.builder.ops[op].computed_bytes, *(operand.element_bytes for operand in operands))
-        return lane_of(extent, reduction, self.machine, widest)
+        if opcode != Opcode.MATMUL:
+            self._add(instruction, state.core)
+            return
+        for part, size in shared(description, boxes, extent, self.machine):
+            cut = tuple(box.operand(whole.access) for box, whole in zip(part, operands, strict=True))
+            self._add(replace(instruction, operands=cut, extent=size), state.core)
 
     def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
         """The pending fill that this accumulator starts from."""
@@ -295,7 +308,6 @@ class _Extractor(Evaluator):
         for operand in operands:
             zeroed = self.zeroed.pop(_place(operand), None)
             if zeroed is not None:
-                lane = self._lane(zeroed.extent, 0, (zeroed.operand,), zeroed.op)
                 self._add(
                     Instruction(
                         Opcode.VECTOR,
@@ -303,7 +315,6 @@ class _Extractor(Evaluator):
                         zeroed.iteration,
                         (zeroed.operand,),
                         zeroed.extent,
-                        lane=lane,
                         origins=zeroed.description.origins,
                     ),
                     self.builder.buffers[operand.target].core,

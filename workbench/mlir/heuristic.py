@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 from simulator.machine import Machine
 from simulator.program import MAX_RANK
-from simulator.systolic import SINGLE_PASS_BYTES
+from simulator.systolic import SINGLE_PASS_BYTES, shares
 from workbench.ir import Mapping
 from workbench.mlir.cores import said, share, splits, used
 from workbench.mlir.payload import Payload, PayloadOp
 
-STEPS = 8
-"""Tiles aimed at: the first load and the last store are then an eighth of the transfer time each."""
+STEPS = 16
+"""Tiles aimed at: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
 
 SLOTS = 2
 """Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
@@ -134,7 +134,7 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
 
 
 def _vector_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[dict[str, int], str]:
-    """Grows a tile from the innermost dim outwards, to an eighth of the work or what fits.
+    """Grows a tile from the innermost dim outwards, to a sixteenth of the work or what fits.
 
     Reduced dims are whole when a row fits; otherwise they are walked in tiles, once per reduction.
     """
@@ -144,7 +144,8 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[di
     for dim in _growth_order(payload, machine, whole):
         extent = payload.dims[dim]
         room = max(1, goal // max(1, math.prod(tile.values()) // tile[dim]))
-        tile[dim] = _largest(extent, min(extent, _round_to(room, machine.vector_lanes, extent)), tile, dim, demand)
+        whole_vectors = _round_to(room, _packed(dim, tile, payload, machine), extent)
+        tile[dim] = _largest(extent, min(extent, whole_vectors), tile, dim, demand)
     reason = "rows stay whole; " if whole and payload.reduced else ""
     if payload.reduced and not whole:
         reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
@@ -153,7 +154,7 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[di
 
 
 def _elements_per_step(payload: Payload, machine: Machine) -> int:
-    """Points a tile should hold: an eighth of all, but no fewer than a load that hides the memory's latency."""
+    """Points a tile should hold: a sixteenth of all, but no fewer than a load that hides the memory's latency."""
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     latency_bytes = machine.dram_latency_cycles * machine.dram_bytes_per_cycle
     points = math.prod(payload.dims.values())
@@ -163,12 +164,22 @@ def _elements_per_step(payload: Payload, machine: Machine) -> int:
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
     fixed = {*outermost(payload), *(payload.reduced if whole else ())}
-    free = [dim for dim in payload.dims if dim not in fixed]
+    free = [dim for dim in payload.in_memory if dim not in fixed]
     if whole or not payload.reduced:
         return free[::-1]
     return [dim for dim in free[::-1] if dim not in payload.reduced] + [
         dim for dim in free[::-1] if dim in payload.reduced
     ]
+
+
+def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
+    """What a tile should be a multiple of along a dim: the lanes for the innermost, then the elements of a lane."""
+    *outer, innermost = payload.in_memory
+    if dim == innermost:
+        return machine.vector_lanes
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    inside = math.prod(tile[each] for each in outer if each != dim)
+    return -(-machine.lane_elements(size) // inside)
 
 
 def _round_to(size: int, multiple: int, extent: int) -> int:
@@ -298,14 +309,16 @@ def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], step
     def kind(letters: str) -> list[str]:
         return [dim for dim, each in payload.kinds.items() if each in letters]
 
-    rows = math.prod(tile[dim] for dim in kind("m"))
-    columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "nk")
+    batch, rows, columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "bmnk")
+    group, parts = shares(batch, rows, columns, machine)
+    batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
     passes = math.ceil(columns / machine.systolic_columns) * math.ceil(depth / machine.systolic_rows)
-    passes *= math.prod(tile[dim] for dim in kind("bw"))
+    passes *= batch * math.prod(tile[dim] for dim in kind("w"))
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     fill = machine.systolic_rows + machine.systolic_columns
     streamed = passes * max(rows, machine.systolic_rows) * _products(payload, machine)
-    return (math.prod(steps.values()) * streamed + chains * fill) / min(machine.systolic_arrays, chains)
+    free = max(1, machine.systolic_arrays // len(parts))  # other chains take the arrays that this one leaves
+    return (math.prod(steps.values()) * streamed + chains * fill) / min(free, chains)
 
 
 def _products(payload: Payload, machine: Machine) -> int:

@@ -7,15 +7,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch_mlir import ir
 
-from simulator.machine import Machine
 from simulator.program import Access, OpClass, Opcode, Operand, Space
 from workbench.mlir.bindings import Value, maker, number_bytes, segments
 from workbench.mlir.indexed import IndexedOp, read_indexed
 from workbench.mlir.loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.origins import origins_of
+
+Axes: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Axes of operands, as (operand, axis)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,24 @@ class Description:
     origins: tuple[int, ...]
     zeroes: bool
     """It fills its box with zero."""
+    walked: tuple[Axes, ...]
+    """For each loop every axis that it walks."""
+    products: tuple[tuple[int, ...], ...] = ()
+    """A contraction's loops over batch, m, n and k."""
     indexed: IndexedOp | None = None
     """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Iteration space of the instruction whose operands have these extents."""
         return tuple(math.prod(shapes[operand][axis] for operand, axis in places) for places in self.sources)
+
+    @property
+    def walks(self) -> tuple[int, ...]:
+        """For each memref the loops that walk it, bit d for loop d."""
+        return tuple(
+            sum(1 << loop for loop, axes in enumerate(self.walked) if number in dict(axes))
+            for number in range(len(self.memrefs))
+        )
 
     def opcode(self, operands: Sequence[Operand]) -> Opcode:
         if self.role == "contraction":
@@ -59,16 +74,17 @@ def describe(op: ir.Operation) -> Description:
     role, kinds, inputs = role_of(op), iterators(op), segments(op)[0]
     memrefs: list[Value] = []
     accesses: list[Access] = []
-    walked: dict[int, tuple[int, int]] = {}
+    walked: dict[int, list[tuple[int, int]]] = {}
     for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True)):
         if not isinstance(value.type, ir.MemRefType):
             continue
         for axis, loop in enumerate(axis_loops(indexing)):
             if loop is not None:
-                walked.setdefault(loop, (len(memrefs), axis))
+                walked.setdefault(loop, []).append((len(memrefs), axis))
         memrefs.append(value)
         accesses.append(_access(op, position) if position >= inputs else Access.READ)
-    groups = product_loops(op).values() if role == "contraction" else ([loop] for loop in range(len(kinds)))
+    products = list(product_loops(op).values()) if role == "contraction" else []
+    groups = products or [[loop] for loop in range(len(kinds))]
     indexed = read_indexed(op)
     if indexed is not None:
         memrefs.append(indexed.memref)
@@ -81,9 +97,11 @@ def describe(op: ir.Operation) -> Description:
         if role not in ("contraction", "copy") and indexed is None
         else (0,) * len(OpClass),
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
-        tuple(tuple(walked[loop] for loop in group) for group in groups),
+        tuple(tuple(walked[loop][0] for loop in group) for group in groups),
         origins_of(op),
         op.name == "linalg.fill" and _is_zero(op.operands[0]),
+        tuple(tuple(walked.get(loop, ())) for loop in range(len(kinds))),
+        tuple(map(tuple, products)),
         indexed,
     )
 
@@ -149,29 +167,3 @@ def widest_number(body: Iterable[ir.OpView]) -> int:
 def _only_indices(op: ir.Operation) -> bool:
     """Address arithmetic, which runs beside the data."""
     return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))
-
-
-def lane_of(extent: tuple[int, ...], reduction: int, machine: Machine, widest: int) -> int:
-    """The dim spread over the lanes: the one that takes the fewest vectors, the outermost of equals.
-
-    `widest` is the size of the widest number in bytes: it says how many are packed into a lane.
-
-    A reduced dim on the lanes pays for a tree across them. -1 for a space without dims.
-    """
-    packed, step = machine.lane_elements(widest), 1 + machine.cross_lane_step_cycles
-
-    def vectors(dim: int) -> int:
-        return _vectors(extent, reduction, dim, machine.vector_lanes, packed, step)
-
-    return min(range(len(extent)), key=vectors, default=-1)
-
-
-def _vectors(extent: tuple[int, ...], reduction: int, lane: int, lanes: int, packed: int, step: int) -> int:
-    """Vectors of a pass with this lane dim, and steps of the trees across lanes."""
-    rest = math.prod(size for dim, size in enumerate(extent) if dim != lane)
-    vectors = -(-extent[lane] // lanes) * -(-rest // packed)
-    if not reduction >> lane & 1:
-        return vectors
-    results = math.prod(size for dim, size in enumerate(extent) if not reduction >> dim & 1)
-    steps = (min(extent[lane], lanes) - 1).bit_length() * step
-    return vectors + -(-results // packed) * steps

@@ -27,7 +27,7 @@ from workbench.errors import NativeArgumentError, PassError, Problem
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.contractions import speed_up_reductions
 from workbench.mlir.machine_code import Linked, link, object_of
-from workbench.mlir.rounding import narrow_in_steps
+from workbench.mlir.rounding import compare_widened, narrow_in_steps
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import memory_space, verify_scheduled
 
@@ -186,6 +186,7 @@ def _compile(module: ir.Module, name: str) -> NativeKernel:
     run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
     speed_up_reductions(module)
     run_passes(module, _LOWER)
+    compare_widened(module)
     try:
         engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, shape_of
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.context import operations
 from workbench.mlir.loops import (
     axis_loops,
@@ -80,6 +80,8 @@ class Payload:
     """Dims that some op reduces."""
     kinds: dict[str, str]
     """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
+    in_memory: tuple[str, ...]
+    """All dims, those along which neighbours lie closest in DRAM last."""
 
     @property
     def last(self) -> PayloadOp:
@@ -158,7 +160,35 @@ def analyse(module: ir.Module) -> Payload:
     described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
     dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
     reduced = tuple(dim for dim in dims if any(dim in op.reduced for op in described))
-    return Payload(described, dims, reduced, _kinds(ops, described))
+    return Payload(described, dims, reduced, _kinds(ops, described), _in_memory(ops, described, dims))
+
+
+def _in_memory(ops: list[ir.Operation], described: tuple[PayloadOp, ...], dims: Mapping[str, int]) -> tuple[str, ...]:
+    """The dims in the order of the DRAM tensor that has most of them; those it lacks first."""
+    found: list[str] = []
+    for op, description in zip(ops, described, strict=True):
+        for value, access in zip([value for value, _ in _operands(op)], description.accesses, strict=True):
+            memref = _memref_of(op.results[0] if access.is_output and len(op.results) else value)
+            if memref is None or len(access.dims) <= len(found):
+                continue
+            strides, _ = memref.get_strides_and_offset()
+            axes = sorted(zip(strides, access.axes, strict=True), key=lambda each: -abs(each[0]))
+            found = [dim for _, terms in axes for dim, _ in terms]
+    return (*(dim for dim in dims if dim not in found), *dict.fromkeys(found))
+
+
+def _memref_of(value: Value) -> ir.MemRefType | None:
+    """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
+    if isinstance(value.type, ir.MemRefType):
+        return ir.MemRefType(value.type)
+    op = maker(value)
+    if op is not None and op.name == "bufferization.to_tensor":
+        return ir.MemRefType(op.operands[0].type)
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name == "bufferization.materialize_in_destination":
+            return ir.MemRefType(user.operands[1].type) if isinstance(user.operands[1].type, ir.MemRefType) else None
+    return None
 
 
 def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[str, str]:
