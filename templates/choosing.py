@@ -45,6 +45,7 @@ def choice(condition: str, then: str, otherwise: str) -> Callable[[NodeBuilder],
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
     for overload, builder in (
+        ("aten.where.self", choice("condition", "self", "other")),
         ("aten.where.ScalarSelf", choice("condition", "self", "other")),
         ("aten.where.ScalarOther", choice("condition", "self", "other")),
         ("aten.where.Scalar", choice("condition", "self", "other")),

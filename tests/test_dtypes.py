@@ -190,6 +190,14 @@ def test_operands_of_two_types_promote_as_in_pytorch():
         assert_alike(f"{left}, {right}", program.run(*fresh), op(*fresh))
 
 
+@pytest.mark.parametrize("right", ["bool", "u8", "f16"])
+def test_a_choice_between_two_types_is_made_by_a_kernel(right: str):
+    x, y = values(torch.int8, 0), values(DTYPES[right], 1)
+    j = wb.trace(lambda x, y: torch.where(x > 0, x, y), x, y)
+    assert set(j.lowered.table.route) <= {"automatic", "builder"}
+    assert j.check().ok
+
+
 def test_a_tensor_without_dims_gives_way_to_the_other_ones_type():
     x, whole, real = torch.arange(-4, 4, dtype=torch.int8), torch.tensor(300), torch.tensor(0.3, dtype=torch.float64)
 
