@@ -94,11 +94,15 @@ def scheduled_table(program: ScheduledProgram) -> Table:
 
 
 def buffers_table(program: TileProgram) -> Table:
-    """One row a scratchpad buffer."""
-    rows = tuple(
+    """One row a scratchpad buffer, and its core if there are several."""
+    rows: list[tuple[Cell, ...]] = [
         (buffer.name, buffer.offset, buffer.slots, buffer.slot_bytes, buffer.bytes) for buffer in program.buffers
-    )
-    return Table(("buffer", "offset", "slots", "slot_bytes", "bytes"), rows)
+    ]
+    columns = ("buffer", "offset", "slots", "slot_bytes", "bytes")
+    if program.core.any():
+        rows = [(*row, buffer.core) for row, buffer in zip(rows, program.buffers, strict=True)]
+        columns = (*columns, "core")
+    return Table(columns, tuple(rows))
 
 
 def passes_table(kernel: ScheduledKernel) -> Table:
