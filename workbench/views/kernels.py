@@ -13,7 +13,7 @@ from simulator.indexed import elements
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
-from workbench.views.table import Table
+from workbench.views.table import Cell, Table
 
 Selected: TypeAlias = Callable[[str], tuple[int, ...]]
 """The selected lines of a kernel's text, by the kernel's name."""
