@@ -31,7 +31,7 @@ class LaunchError(SimulatorError):
 
 
 class NoFolder(SimulatorError):
-    """A file is to be written into a folder that is not there."""
+    """A file is to be written into a folder that is not there, or in the place of one."""
 
 
 class FileFormatError(SimulatorError):

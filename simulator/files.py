@@ -52,6 +52,8 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if not target.parent.is_dir():
         raise NoFolder(f"{target} cannot be written: there is no folder {target.parent}. Make it first")
+    if target.is_dir():
+        raise NoFolder(f"{target} cannot be written: it is a folder. Name a file in it")
     return target
 
 

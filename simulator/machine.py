@@ -356,5 +356,6 @@ def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
 
 
 def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    spelt = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(given.lower(), spelt, n=1)
+    return f"; did you mean {spelt[close[0]]!r}?" if close else ""

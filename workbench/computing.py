@@ -149,14 +149,16 @@ class Computing:
         program, graph = self._program("check"), self.stages.captured().record
         paths = [slot.path for slot in graph.inputs]
 
-        def called(call: Callable[[list[torch.Tensor]], object]) -> list[tuple[str, torch.Tensor, TensorType]]:
+        def called(
+            call: Callable[[list[torch.Tensor], list[torch.Tensor]], object],
+        ) -> list[tuple[str, torch.Tensor, TensorType]]:
             given, held = ops.memory.copies(user), program.live()
             with ops.memory.put_back(held):
-                result = call(given)
+                result = call(given, held)
                 return ops.parts.leaves(result, list(zip(paths, [*given, *held], strict=True)))
 
-        mine = called(lambda given: self._run_parts(stage, *program.arguments(given)))
-        theirs = called(lambda given: ops.reference.computed(self._eager, graph, given))
+        mine = called(lambda given, _: self._run_parts(stage, *program.arguments(given)))
+        theirs = called(lambda given, held: ops.reference.computed(self._eager, graph, given, held))
         return [
             ops.compare.Pair(name, got, expected, kind)
             for (name, got, kind), (_, expected, _) in zip(mine, theirs, strict=True)

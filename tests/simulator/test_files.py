@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simulator import Launched, TileProgram, Trace, load_machine, simulate
-from simulator.errors import FileFormatError, SimulatorError
+from simulator.errors import FileFormatError, NoFolder, SimulatorError
 from tests.simulator.build import elementwise, matmul_chain
 
 
@@ -55,9 +55,14 @@ def test_a_failed_write_leaves_the_old_file(program_file: Path, monkeypatch: pyt
     assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
 
 
+def test_a_folder_is_not_replaced_by_a_file(program_file: Path) -> None:
+    with pytest.raises(NoFolder, match="it is a folder"):
+        elementwise().save(program_file.parent)
+
+
 def test_another_version_is_refused(program_file: Path) -> None:
     change_header(program_file, lambda header: header.update(version=99))
-    with pytest.raises(FileFormatError, match=r"expected aten-workbench/tile-program version 2, found .* version 99"):
+    with pytest.raises(FileFormatError, match=r"expected aten-workbench/tile-program version \d+, found .* version 99"):
         TileProgram.load(program_file)
 
 

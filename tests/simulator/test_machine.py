@@ -67,6 +67,8 @@ def test_impossible_figures_are_refused(override: dict[str, float], message: str
 def test_an_unknown_machine_suggests_a_known_one() -> None:
     with pytest.raises(MachineError, match=r"no machine 'tpu3'; did you mean 'tpu-v3'\?"):
         load_machine("tpu3")
+    with pytest.raises(MachineError, match=r"no machine 'TPU-V3'; did you mean 'tpu-v3'\?"):
+        load_machine("TPU-V3")
 
 
 def test_slots_are_padded_to_whole_vectors_over_all_lanes() -> None:

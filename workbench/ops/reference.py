@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -25,13 +25,13 @@ def reference(
 ) -> Executed:
     """Calls the function on copies of `user`, and puts back what it changes of `held`, the tensors it holds itself.
 
-    With 16-bit floats anywhere in the graph every op computes in float32, so that the reference does not carry the
+    With 16-bit floats anywhere in the graph all of it computes in float32, so that the reference does not carry the
     rounding that is to be judged.
     """
     copies = [tensor.detach().clone() for tensor in user]
     slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
     before = {change.target: slots[change.target].detach().clone() for change in graph.mutations}
-    returned = computed(call, graph, copies)
+    returned = computed(call, graph, copies, held)
     with torch.no_grad():
         outputs = [leaf.detach().clone() for _, leaf in trees.flatten(returned)[1]]
         after = {name: slots[name].detach().clone() for name in before}
@@ -41,16 +41,38 @@ def reference(
 
 
 def computed(
-    call: Callable[[Sequence[torch.Tensor]], object], graph: AtenGraph, leaves: Sequence[torch.Tensor]
+    call: Callable[[Sequence[torch.Tensor]], object],
+    graph: AtenGraph,
+    leaves: Sequence[torch.Tensor],
+    held: Sequence[torch.Tensor],
 ) -> object:
-    """What the function returns, every op in float32 if there are 16-bit floats."""
+    """What the function returns; it and the tensors it holds are float32 meanwhile if there are 16-bit floats."""
     has_half = any(kind.dtype in ("f16", "bf16") for kind in graph.types.values())
-    with torch.no_grad(), _InSingle() if has_half else nullcontext():
+    with torch.no_grad(), _wide([*leaves, *held] if has_half else []), _InSingle() if has_half else nullcontext():
         return call(leaves)
 
 
+@contextmanager
+def _wide(tensors: Sequence[torch.Tensor]) -> Generator[None]:
+    """The same tensors with float32 numbers in place of 16-bit ones.
+
+    Functions of PyTorch compare the types of their operands before any of their ops can be seen, so results in float32
+    must not meet parameters in 16 bits. What is written into the tensors meanwhile is rounded into them at the end.
+    """
+    own = {id(tensor): (tensor, tensor.data) for tensor in tensors if tensor.dtype in _HALF}
+    try:
+        for tensor, numbers in own.values():
+            tensor.data = numbers.to(torch.float32)
+        yield
+    finally:
+        for tensor, numbers in own.values():
+            wide, tensor.data = tensor.data, numbers
+            if wide.shape == numbers.shape and not torch.equal(wide, numbers.to(torch.float32)):
+                tensor.copy_(wide)
+
+
 class _InSingle(TorchDispatchMode):
-    """Raises the 16-bit float operands of every op to float32, but for ops that write into one of them."""
+    """Raises the 16-bit floats that an op takes or asks for to float32, but for ops that write into one of them."""
 
     def __torch_dispatch__(
         self,

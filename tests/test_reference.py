@@ -1,0 +1,51 @@
+"""The reference of a check with 16-bit floats: PyTorch itself, in float32, and nothing of the user's stays changed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+
+
+class Counting(nn.Module):
+    """A cell behind another layer, a buffer that is added to, and an input that is changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.cell = nn.Linear(5, 7), nn.GRU(7, 3)
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.cell(self.first(x))[0]
+        self.seen.add_(y.sum((0, 1)))
+        x.mul_(2)
+        return y
+
+
+MODULES = {
+    "bias behind a step": (lambda: nn.Sequential(nn.ReLU(), nn.Conv2d(3, 4, 3)), (1, 3, 9, 9)),
+    "norm before a bias": (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3)).eval(), (1, 3, 7, 5)),
+    "cell behind a layer": (Counting, (3, 2, 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", MODULES)
+def test_functions_that_look_at_the_types_of_their_operands_are_checked(name: str, dtype: torch.dtype):
+    make, shape = MODULES[name]
+    module, x = make().to(dtype), torch.randn(shape).to(dtype)
+    given, held = x.clone(), {key: value.clone() for key, value in module.state_dict().items()}
+    assert wb.trace(module, x).check().ok
+    assert x.dtype == dtype and torch.equal(x, given)
+    for key, value in module.state_dict().items():
+        assert value.dtype == held[key].dtype and torch.equal(value, held[key]), key
+
+
+def test_what_is_wrong_with_a_half_is_still_found():
+    """The reference is in float32, the numbers are not: sums that are rounded to halves at each step are told."""
+    x = torch.full((1, 5000), 0.1, dtype=torch.float16)
+    j = wb.trace(lambda x: torch.cumsum(x, 1)[:, -1], x)
+    assert not j.check(rtol=1e-6, atol=0).ok
+    assert j.check(rtol=1e-6, atol=0).outputs["max_abs"].item() < 1
