@@ -244,7 +244,8 @@ def test_the_pictures_idle_time_is_that_of_the_stalls(product: wb.Journey):
         part = view.of_lane(index)
         waits = (view.start - view.wait_start)[part]
         for cause, label in enumerate(view.causes):
-            assert waits[view.cause[part] == cause].sum() == stalls.loc[lane.name, label], (lane.name, label)
+            told = stalls.loc[lane.name].get(label, 0)  # one core waits at no barrier, and the table has no such column
+            assert waits[view.cause[part] == cause].sum() == told, (lane.name, label)
 
 
 def test_artefacts_print_well_three_ways(product: wb.Journey):
