@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import dma, indexed, scalar, systolic, vector, walks
 from simulator.barriers import meeting_of
@@ -37,6 +39,16 @@ MEET = len(DependenceKind)
 NOT_KNOWN: indexed.Indices = MappingProxyType({})
 
 
+class Told(NamedTuple):
+    """What of a launch's work its trace tells; the rest of it is large, and not kept."""
+
+    moved: I64
+    read: int
+    written: int
+    requested: int
+    assumed: npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one launch asks of the machine."""
@@ -55,6 +67,10 @@ class Work:
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
     """What each instruction asks of a memory that takes requests one by one; of no instruction for a simple one."""
+
+    def told(self) -> Told:
+        requested = int(self.table[:, REQUESTED].sum())
+        return Told(self.moved, int(self.read.sum()), int(self.written.sum()), requested, self.requests.assumed)
 
 
 def work(

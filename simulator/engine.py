@@ -39,6 +39,7 @@ from simulator.costs import (
     PRELOAD,
     REQUESTED,
     WAITING,
+    Told,
     Work,
     work,
 )
@@ -114,7 +115,7 @@ def simulate(
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
-    works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
+    works, spans, met, begins = list[Told](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
     ran = Repeats(machine, repeats)
@@ -135,9 +136,11 @@ def simulate(
             begins.append(now)
             found = ran.find(launched, now)
             if found is None:
-                asked = work(launched.program, launched.addresses, machine, launched.indices)
-                banked = dram.launched(banked, machine, asked)
-                found = asked, *_run(launched.program, asked, figures, memory, state, banked, now, watch)
+                whole = work(launched.program, launched.addresses, machine, launched.indices)
+                banked = dram.launched(banked, machine, whole)
+                rows, times = _run(launched.program, whole, figures, memory, state, banked, now, watch)
+                found = whole.told(), rows, times
+                del whole  # which is as large as its program
                 ran.keep(launched, now, found)
             asked, rows, times = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
@@ -235,7 +238,8 @@ def _run(
             for of, row in enumerate(unit)
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    return spans, met[0].copy()  # so that by whom is let go: of long programs it is much
+    met.resize((1, rows, CAUSES), refcheck=False)  # by whom is let go, in place: of long programs it is much
+    return spans, met[0]
 
 
 @compiled

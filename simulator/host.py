@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from simulator.costs import Work, work
+from simulator.costs import Told, work
 from simulator.machine import Machine
 from simulator.program import I64
 from simulator.spans import (
@@ -46,7 +46,7 @@ def cycles(call: HostCall, machine: Machine) -> tuple[int, int, int]:
     return there, math.ceil(Fraction(call.flops * hertz, machine.host_flops_per_second)), back
 
 
-def run(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Work, I64, I64]:
+def run(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Told, I64, I64]:
     """What a call asks, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
     asked = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
     spans = np.full((HOST_STEPS, SPAN_COLUMNS), -1, np.int64)
@@ -63,4 +63,4 @@ def run(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Work, 
         spans[step, CAUSE] = Cause.DATA if step else Cause.LAUNCH
         now += taken
         spans[step, [PHASE, END, DONE]] = now
-    return asked, spans, met
+    return asked.told(), spans, met

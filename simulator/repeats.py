@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.costs import Work
+from simulator.costs import Told
 from simulator.machine import Machine
 from simulator.program import I64
 from simulator.spans import DONE, END, ISSUE, PHASE, START, Launched
 
-Ran = tuple[Work, I64, I64]
+Ran = tuple[Told, I64, I64]
 """What a launch asked, its spans, and when their constraints were met."""
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
 

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import invariants, report, scalar, trace_file, vector
-from simulator.costs import REQUESTED
 from simulator.errors import InvariantViolation
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -45,7 +44,7 @@ from simulator.spans import (
 )
 
 if TYPE_CHECKING:
-    from simulator.costs import Work
+    from simulator.costs import Told
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +203,7 @@ _CAUSE_LABELS = [cause.label for cause in Cause]
 def assemble(
     launches: Sequence[Launched | HostCall],
     machine: Machine,
-    works: Sequence[Work],
+    works: Sequence[Told],
     spans: Sequence[I64],
     met: Sequence[I64],
     begins: Sequence[int],
@@ -236,7 +235,7 @@ def assemble(
         blocker=rows[:, BLOCKER].astype(np.int32),
         issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
-        assumed=_joined([asked.requests.assumed for asked in works], np.bool_),
+        assumed=_joined([asked.assumed for asked in works], np.bool_),
         met=_joined(met, np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
@@ -265,14 +264,14 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: 
     return np.concatenate([np.zeros((0, *width), dtype), *parts]).astype(dtype, copy=False)
 
 
-def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:
+def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
     moved, opcode = asked.moved, program.opcode
     macs = program.extent[opcode == Opcode.MATMUL].prod(1).sum()
     done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0) + scalar.operations(program).sum(0)
     return (
-        int(asked.read.sum()),
-        int(asked.written.sum()),
-        int(asked.table[:, REQUESTED].sum()),
+        asked.read,
+        asked.written,
+        asked.requested,
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),
         int(done[0]),
