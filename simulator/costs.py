@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from simulator import dma, indexed, scalar, systolic, vector, walks
-from simulator.errors import NotYetSupported
+from simulator.barriers import meeting_of
 from simulator.machine import Machine
 from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
 
@@ -26,8 +26,13 @@ CHAIN = 6
 """The matmul it accumulates onto without a drain between, -1 for none."""
 WAITING = 7
 """Cycles more that a loop of accesses takes because answers take time."""
-COLUMNS = 8
+CORE = 8
+MEETS = 9
+"""1 for a BARRIER."""
+COLUMNS = 10
 
+MEET = len(DependenceKind)
+"""Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
 
 NOT_KNOWN: indexed.Indices = MappingProxyType({})
 
@@ -56,7 +61,6 @@ def work(
     program: TileProgram, addresses: Sequence[int], machine: Machine, indices: indexed.Indices = NOT_KNOWN
 ) -> Work:
     """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them."""
-    check_supported(program, machine)
     table = np.zeros((len(program), COLUMNS), np.int64)
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
@@ -75,11 +79,11 @@ def work(
     walked = walks.walks(program, addresses, chosen) if machine.memory == "banked" else walks.no_walks()
     table[:, CHAIN] = _chains(program, machine)
     table[:, WAITING] = direct.waiting
+    table[:, CORE], table[:, MEETS] = program.core, program.opcode == Opcode.BARRIER
+    table[:, CYCLES] += table[:, MEETS] * machine.interconnect_latency_cycles
     return Work(
         table,
-        program.dependence_start.astype(np.int64),
-        program.dependence.astype(np.int64),
-        program.dependence_kind.astype(np.int64),
+        *_waits(program),
         copies.bytes + direct.bytes + chosen.bytes,
         np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes + chosen.read_bytes),
         np.where(program.opcode == Opcode.STORE, copies.bytes, 0)
@@ -90,13 +94,24 @@ def work(
     )
 
 
-def check_supported(program: TileProgram, machine: Machine) -> None:
-    """Raises `NotYetSupported` for what the schema can say and this version cannot simulate."""
-    where = f"kernel {program.kernel!r} on {machine.name!r}"
-    if machine.cores > 1 or np.any(program.core > 0):
-        raise NotYetSupported("more than one core", where)
-    if np.any(program.opcode == Opcode.BARRIER):
-        raise NotYetSupported("the opcode BARRIER", where)
+def _waits(program: TileProgram) -> tuple[I64, I64, I64]:
+    """What each instruction waits for, as CSR: its dependences, and of a BARRIER the others of its meeting.
+
+    One to which too few cores come waits for itself, and so for ever.
+    """
+    starts, sources = program.dependence_start.astype(np.int64), program.dependence.astype(np.int64)
+    kinds, added = program.dependence_kind.astype(np.int64), list[tuple[int, int, int]]()
+    for row, meeting in sorted(meeting_of(program).items()):
+        added += [(row, other, MEET) for other in meeting if other != row]
+        if len(meeting) < program.extent[row, 0]:
+            added.append((row, row, int(DependenceKind.READ_AFTER_WRITE)))
+    if not added:
+        return starts, sources, kinds
+    rows, others, reasons = np.array(added, np.int64).T
+    owner = np.concatenate([np.repeat(np.arange(len(program)), np.diff(starts)), rows])
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(len(program) + 1)).astype(np.int64)
+    return starts, np.concatenate([sources, others])[order], np.concatenate([kinds, reasons])[order]
 
 
 def _chains(program: TileProgram, machine: Machine) -> I64:

@@ -55,7 +55,7 @@ STRETCH = 1 << 12
 ON_THE_WAY = -2
 
 SIMPLE, BANKED = 0, 1
-_MODEL, _LATENCY, _CYCLE, _BYTE, _SOURCES, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6, 7
+_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6
 _BUS_FREE, _REACHED, _QUIET, _STATE = 0, 1, 2, 3
 
 
@@ -78,7 +78,7 @@ def parameters(machine: Machine) -> I64:
         ratio = machine.dram_clock_ratio
         made[:] = (
             *(BANKED, 0, ratio.denominator, ratio.numerator),
-            *(sources(machine), machine.dram_request_bytes, machine.interconnect_latency_cycles),
+            *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
         )
     else:
         rate = machine.dram_bytes_per_cycle
@@ -87,8 +87,8 @@ def parameters(machine: Machine) -> I64:
 
 
 def sources(machine: Machine) -> int:
-    """Who asks a banked memory: each DMA queue, and the scalar unit."""
-    return machine.dma_queues + 1
+    """Who asks a banked memory: each DMA queue and the scalar unit, of each core."""
+    return machine.cores * (machine.dma_queues + 1)
 
 
 def idle_state() -> I64:
@@ -147,9 +147,8 @@ def way(memory: I64) -> int:
 
 
 @compiled
-def begin_transfer(memory: I64, state: I64, of: Banked, unit: int, row: int, start: int) -> None:
-    """Begins a transfer of a unit at a granted cycle."""
-    source = min(unit, memory[_SOURCES] - 1)
+def begin_transfer(memory: I64, state: I64, of: Banked, source: int, row: int, start: int) -> None:
+    """Begins a transfer of a source at a granted cycle."""
     count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
     begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
     most = ask(of.channels, of.bits, source, begin, of.asked[:count])

@@ -1,16 +1,21 @@
 """The event loop: programs x machine -> trace, in integer cycles, without ticking.
 
-Instructions leave the program in order, one every `issue_interval_cycles`, into a queue in front of one unit: a copy
-into the DMA queue with the least before it, a matmul to the array that accumulates its chain, or else to the array that
-would be free first, a vector pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all
-queues it could take are full, and while an instruction `issue_window` places before is not complete. The head of a
-queue starts when its unit is free, its dependences are met and, for what goes to DRAM, the memory grants it; a matmul's
-preload may begin while its array still streams.
+Every core runs its own instructions. They leave the program in order, one every `issue_interval_cycles`, into a queue
+in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
+its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
+scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
+is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM,
+the memory, which all cores share, grants it; a matmul's preload may begin while its array still streams.
+
+A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
+issued; nothing after it is issued until it is complete.
 
 Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
-earliest that is possible (an end first, then an issue, then the oldest instruction). An instruction's whole future is
-known when it starts, but that of a transfer in banked memory: until it has ended, nothing that waits for it has a time.
-So a start is possible once the future of everything it waits for is known, and events come in order of time.
+earliest that is possible (an end first, then an issue, then what comes first in its core's order, so that cores take
+turns at the memory). An instruction's whole future is known when it starts, but that of a transfer in banked memory:
+until it has ended, nothing that waits for it has a time. So a start is possible once the future of everything it waits
+for is known, and events come in order of time. If none is possible although something has not started, instructions
+wait for one another for ever: `deadlock` tells which.
 
 Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended.
 """
@@ -25,9 +30,12 @@ from simulator import dram, host
 from simulator.costs import (
     CHAIN,
     CLASS,
+    CORE,
     CYCLES,
     DRAIN,
     LAST,
+    MEET,
+    MEETS,
     PRELOAD,
     REQUESTED,
     WAITING,
@@ -35,7 +43,7 @@ from simulator.costs import (
     work,
 )
 from simulator.deadlock import deadlock
-from simulator.errors import LaunchError
+from simulator.errors import LaunchError, ProgramError
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.placement import check_fit
@@ -64,19 +72,22 @@ from simulator.watch import EVENTS, Progress, Watch
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
 _AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
-_CAUSE_OF_KIND = (10, 6, 7, 9, 8)
+_AT_BARRIER = 11
+_CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
 _NEVER = 1 << 62
 
 # Figures of the machine, as the event loop reads them
-_QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _FIGURES = 0, 1, 2, 3, 4, 5
+_QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _FIGURES = 0, 1, 2, 3, 4, 5, 6
 
 # State of one unit
 _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
-# State of the issue stage, and of the launch
-_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BUS_USER, _RUNNING = 0, 1, 2, 3, 4, 5, 6, 7
-_BEGIN, _STARTED, _ISSUE_STATE = 8, 9, 10
+# State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first
+_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has started
+_BUS_USER, _RUNNING, _BEGIN, _STARTED = 0, 1, 2, 3
 
 # How the loop comes back
 _OVER, _PAUSED, _STUCK = 0, 1, 2
@@ -101,7 +112,7 @@ def simulate(
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
-    figures[_INTERVAL] = machine.issue_interval_cycles
+    figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
     works, spans, met, begins = list[Work](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
@@ -144,6 +155,9 @@ def _length(launched: Launched | HostCall) -> int:
 def _check_program(program: TileProgram, machine: Machine) -> None:
     verify_tables(program)
     check_fit(program, machine.scratchpad_bytes)
+    if program.core.max(initial=0) >= machine.cores:
+        where = f"{machine.name!r} has {machine.cores}"
+        raise ProgramError(program.kernel, [f"instructions of core {program.core.max()}: {where}"])
 
 
 def _check_launch(index: int, launched: Launched) -> None:
@@ -177,14 +191,20 @@ def _run(
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
     met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
-    units = int(figures[_QUEUES] + figures[_ARRAYS]) + 2
+    cores = int(figures[_CORES])
+    units = cores * (int(figures[_QUEUES] + figures[_ARRAYS]) + 2)
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
-    stage = np.full(_ISSUE_STATE, -1, np.int64)
-    stage[_NEXT], stage[_BLOCKED], stage[_RETIRED], stage[_RUNNING], stage[_STARTED] = 0, 0, 0, 0, 0
-    stage[_TIME] = stage[_BEGIN] = begin
-    retired = np.zeros((rows + 1, 2), np.int64)  # when the first n instructions are complete, and the last of them
+    order = np.argsort(program.core, kind="stable")  # core by core
+    stage = np.full((cores, _ISSUE_STATE), -1, np.int64)
+    stage[:, (_NEXT, _BLOCKED, _RETIRED)], stage[:, _TIME] = 0, begin
+    stage[:, _LENGTH] = np.bincount(program.core, minlength=cores)
+    stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
+    place = np.zeros(rows, np.int64)  # of an instruction in its core's order
+    place[order] = np.arange(rows) - stage[program.core[order], _BASE]
+    shared = np.array([-1, 0, begin, 0], np.int64)
+    retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
     came = _PAUSED
     while came == _PAUSED:
         came = _loop(
@@ -198,14 +218,17 @@ def _run(
             banked,
             unit,
             queue,
+            order,
+            place,
             stage,
+            shared,
             retired,
             spans,
             met,
             EVENTS,
         )
         if came == _PAUSED:
-            watch.look(int(stage[_STARTED]), int(stage[_TIME]))
+            watch.look(int(shared[_STARTED]), int(stage[:, _TIME].max()))
     if came == _STUCK:
         queues = [
             [int(queue[of, (row[_HEAD] + at) % len(queue[of])]) for at in range(row[_COUNT])]
@@ -227,7 +250,10 @@ def _loop(
     banked: dram.Banked | None,
     unit: I64,
     queue: I64,
+    order: I64,
+    place: I64,
     stage: I64,
+    shared: I64,
     retired: I64,
     spans: I64,
     met: I64,
@@ -238,8 +264,8 @@ def _loop(
     Returns `_OVER` then, `_PAUSED` after so many events (a cycle of a banked memory counts as one), and `_STUCK` if no
     event is possible.
     """
-    begin = stage[_BEGIN]
-    while stage[_STARTED] < len(table) or stage[_RUNNING] > 0:
+    begin, units = shared[_BEGIN], len(unit) // len(stage)
+    while shared[_STARTED] < len(table) or shared[_RUNNING] > 0:
         if events == 0:
             return _PAUSED
         events -= 1
@@ -255,31 +281,53 @@ def _loop(
                 continue
             if table[head, REQUESTED] > 0:
                 time = dram.grant(memory, state, time)
-            if time < at or (time == at and head < best):
+            if time < at or (time == at and best >= 0 and place[head] < place[best]):
                 at, best, chosen = time, head, number
-        issue = _issue_time(table, figures, unit, stage, retired, spans, begin)
+        issue, issuing = _NEVER, -1
+        for core in range(len(stage)):
+            time = _issue_time(table, figures, unit, order, stage[core], retired, spans, begin)
+            if time < issue:
+                issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
             before = dram.reached(state)
-            source = dram.advance(memory, state, banked, min(issue, at)) if stage[_RUNNING] > 0 else -1
+            source = dram.advance(memory, state, banked, min(issue, at)) if shared[_RUNNING] > 0 else -1
             events = max(0, events - (dram.reached(state) - before))
             if source == dram.ON_THE_WAY:
                 continue
             if source >= 0:
-                _end(source, table, memory, banked, unit, stage, spans)
-                _retire(stage, retired, spans)
+                number = _unit_of(source, figures)
+                _end(number, source, table, memory, banked, unit, shared, spans)
+                _retire(order, stage[number // units], retired, spans)
                 continue
-        if issue <= at and issue < _NEVER:
-            _issue(issue, table, figures, unit, queue, stage, retired, spans, met, begin)
+        if issuing >= 0 and issue <= at:
+            _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, begin)
         elif best < 0:
             return _STUCK
         else:
-            _start(best, chosen, at, table, wait_start, wait, wait_kind, memory, state, banked, unit, stage, spans, met)
-            _retire(stage, retired, spans)
+            own = stage[chosen // units]
+            _start(
+                best,
+                chosen,
+                at,
+                table,
+                wait_start,
+                wait,
+                wait_kind,
+                figures,
+                memory,
+                state,
+                banked,
+                unit,
+                shared,
+                spans,
+                met,
+            )
+            _retire(order, own, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
             unit[chosen, _COUNT] -= 1
             unit[chosen, _READY] = -1
-            stage[_FREED], stage[_FREED_BY] = at, best
-            stage[_STARTED] += 1
+            own[_FREED], own[_FREED_BY] = at, best
+            shared[_STARTED] += 1
     return _OVER
 
 
@@ -300,7 +348,7 @@ def _ready(
     time = max(spans[head, ISSUE], unit[number, _SHADOW] if systolic else unit[number, _FREE])
     for edge in range(wait_start[head], wait_start[head + 1]):
         source = wait[edge]
-        if spans[source, DONE] < 0:
+        if spans[source, ISSUE if wait_kind[edge] == MEET else DONE] < 0:
             return -1
         if wait_kind[edge] != _ACCUMULATE_KIND or table[head, CHAIN] != source:  # a chain's array is its order
             time = max(time, _met_at(edge, head, table, wait, wait_kind, spans))
@@ -311,6 +359,8 @@ def _ready(
 def _met_at(edge: int, row: int, table: I64, wait: I64, wait_kind: I64, spans: I64) -> int:
     """When a dependence on an instruction whose end is known is met: at its end if it need not be complete."""
     source, kind = wait[edge], wait_kind[edge]
+    if kind == MEET:
+        return spans[source, ISSUE]
     if kind == _AFTER_READ_KIND or (kind == _ACCUMULATE_KIND and table[row, CHAIN] == source):
         return spans[source, END]
     return spans[source, DONE]
@@ -320,11 +370,12 @@ def _met_at(edge: int, row: int, table: I64, wait: I64, wait_kind: I64, spans: I
 def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: int) -> int:
     """The unit whose queue an instruction goes into, -1 while there is no room."""
     queues, arrays, depth = figures[_QUEUES], figures[_ARRAYS], figures[_DEPTH]
-    first, last = queues + arrays, queues + arrays + 1
+    base = table[row, CORE] * (queues + arrays + 2)
+    first, last = base + queues + arrays, base + queues + arrays + 1
     if table[row, CLASS] == _DMA:
-        first, last = 0, queues
+        first, last = base, base + queues
     elif table[row, CLASS] == _SYSTOLIC:
-        first, last = queues, queues + arrays
+        first, last = base + queues, base + queues + arrays
         if table[row, CHAIN] >= 0:
             first = spans[table[row, CHAIN], UNIT]
             last = first + 1
@@ -343,17 +394,25 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
 
 
 @compiled
-def _issue_time(table: I64, figures: I64, unit: I64, stage: I64, retired: I64, spans: I64, begin: int) -> int:
-    """When the next instruction could be issued, `_NEVER` while something else must happen first."""
-    row = stage[_NEXT]
-    if row >= len(table):
+def _issue_time(
+    table: I64, figures: I64, unit: I64, order: I64, stage: I64, retired: I64, spans: I64, begin: int
+) -> int:
+    """When a core's next instruction could be issued, `_NEVER` while something else must happen first."""
+    index, base = stage[_NEXT], stage[_BASE]
+    if index >= stage[_LENGTH]:
         return _NEVER
-    time = begin if row == 0 else stage[_TIME] + figures[_INTERVAL]
-    if row >= figures[_WINDOW]:
-        oldest = row - figures[_WINDOW] + 1
-        if stage[_RETIRED] < oldest:
+    row = int(order[base + index])
+    time = begin if index == 0 else stage[_TIME] + figures[_INTERVAL]
+    needed = _needed(table, figures, row, index)
+    if needed > 0:
+        if stage[_RETIRED] < needed:
             return _NEVER
-        time = max(time, retired[oldest, 0])
+        time = max(time, retired[base + needed - 1, 0])
+    if index > 0 and table[order[base + index - 1], MEETS] == 1:
+        met = order[base + index - 1]
+        if spans[met, DONE] < 0:
+            return _NEVER
+        time = max(time, spans[met, DONE])
     if _queue_for(table, figures, unit, row, spans, time) < 0:
         stage[_BLOCKED] = 1
         return _NEVER
@@ -363,32 +422,47 @@ def _issue_time(table: I64, figures: I64, unit: I64, stage: I64, retired: I64, s
 
 
 @compiled
+def _needed(table: I64, figures: I64, row: int, index: int) -> int:
+    """How many of its core's instructions must be complete before one is issued: of a BARRIER all before it."""
+    return index if table[row, MEETS] == 1 else index - figures[_WINDOW] + 1
+
+
+@compiled
 def _issue(
     time: int,
     table: I64,
     figures: I64,
     unit: I64,
     queue: I64,
+    order: I64,
     stage: I64,
     retired: I64,
     spans: I64,
     met: I64,
     begin: int,
 ) -> None:
-    """Issues the next instruction, and notes what its issue waited for."""
-    row = stage[_NEXT]
+    """Issues a core's next instruction, and notes what its issue waited for."""
+    index, base = stage[_NEXT], stage[_BASE]
+    row = int(order[base + index])
+    needed = _needed(table, figures, row, index)
     met[0, row, _AT_LAUNCH] = begin
-    if row > 0:
-        met[0, row, _AT_ISSUE], met[1, row, _AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], row - 1
-    if row >= figures[_WINDOW]:
-        oldest = row - figures[_WINDOW] + 1
-        met[0, row, _AT_WINDOW], met[1, row, _AT_WINDOW] = retired[oldest, 0], retired[oldest, 1]
+    if index > 0:
+        before = order[base + index - 1]
+        met[0, row, _AT_ISSUE], met[1, row, _AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
+        if table[before, MEETS] == 1:
+            met[0, row, _AT_BARRIER], met[1, row, _AT_BARRIER] = spans[before, DONE], before
+    if needed > 0:
+        column = _AT_BARRIER if table[row, MEETS] == 1 else _AT_WINDOW
+        if retired[base + needed - 1, 0] > met[0, row, column]:
+            met[0, row, column], met[1, row, column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
     if stage[_BLOCKED] == 1:
         met[0, row, _AT_QUEUE], met[1, row, _AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
     cause = _AT_LAUNCH
     for candidate in range(_AT_QUEUE + 1):
         if met[0, row, candidate] >= met[0, row, cause]:
             cause = candidate
+    if met[0, row, _AT_BARRIER] >= met[0, row, cause]:
+        cause = _AT_BARRIER
     number = _queue_for(table, figures, unit, row, spans, time)
     place = (unit[number, _HEAD] + unit[number, _COUNT]) % figures[_DEPTH]
     queue[number, place] = row
@@ -396,7 +470,7 @@ def _issue(
     unit[number, _BACKLOG] += table[row, CYCLES]
     spans[row, UNIT], spans[row, ISSUE] = number, time
     spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, met[1, row, cause]
-    stage[_NEXT], stage[_TIME], stage[_BLOCKED] = row + 1, time, 0
+    stage[_NEXT], stage[_TIME], stage[_BLOCKED] = index + 1, time, 0
 
 
 @compiled
@@ -408,19 +482,20 @@ def _start(
     wait_start: I64,
     wait: I64,
     wait_kind: I64,
+    figures: I64,
     memory: I64,
     state: I64,
     banked: dram.Banked | None,
     unit: I64,
-    stage: I64,
+    shared: I64,
     spans: I64,
     met: I64,
 ) -> None:
     """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
     if unit[number, _LATEST] >= 0:
         met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
-    if table[row, REQUESTED] > 0 and stage[_BUS_USER] >= 0:
-        met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), stage[_BUS_USER]
+    if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
+        met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
         source, kind = wait[edge], int(wait_kind[edge])
         cause = _CAUSE_OF_KIND[kind]
@@ -437,15 +512,15 @@ def _start(
         _stream(row, number, at, table, unit, spans)
     elif table[row, REQUESTED] > 0:
         if banked is not None:
-            dram.begin_transfer(memory, state, banked, number, row, at)
-            stage[_RUNNING] += 1
+            dram.begin_transfer(memory, state, banked, _source_of(number, figures), row, at)
+            shared[_RUNNING] += 1
             spans[row, END] = _NEVER
         else:
             sent = dram.serve(memory, state, at, table[row, REQUESTED])
             spans[row, PHASE] = max(sent, at + table[row, CYCLES])
             answered = spans[row, PHASE] + dram.latency(memory)
             spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
-            stage[_BUS_USER] = row
+            shared[_BUS_USER] = row
     else:
         spans[row, PHASE] = at + table[row, CYCLES]
         spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
@@ -454,15 +529,31 @@ def _start(
 
 
 @compiled
-def _end(source: int, table: I64, memory: I64, banked: dram.Banked, unit: I64, stage: I64, spans: I64) -> None:
-    """Ends a transfer in banked memory."""
-    number = source if source + 1 < len(banked.running) else len(unit) - 1
+def _source_of(number: int, figures: I64) -> int:
+    """What a unit is to a banked memory: each core has its DMA queues there, and its scalar unit."""
+    units = figures[_QUEUES] + figures[_ARRAYS] + 2
+    return number // units * (figures[_QUEUES] + 1) + min(number % units, figures[_QUEUES])
+
+
+@compiled
+def _unit_of(source: int, figures: I64) -> int:
+    """The unit that is this to a banked memory."""
+    units, asking = figures[_QUEUES] + figures[_ARRAYS] + 2, figures[_QUEUES] + 1
+    own = source % asking
+    return source // asking * units + (own if own < figures[_QUEUES] else units - 1)
+
+
+@compiled
+def _end(
+    number: int, source: int, table: I64, memory: I64, banked: dram.Banked, unit: I64, shared: I64, spans: I64
+) -> None:
+    """Ends a unit's transfer in banked memory."""
     row = unit[number, _LATEST]
     least = spans[row, START] + table[row, CYCLES]
     spans[row, PHASE] = max(dram.ended(memory, banked, source), least + dram.way(memory))
     spans[row, END] = spans[row, DONE] = max(spans[row, PHASE], least + table[row, WAITING])
     unit[number, _FREE] = spans[row, END]
-    stage[_RUNNING] -= 1
+    shared[_RUNNING] -= 1
 
 
 @compiled
@@ -476,12 +567,13 @@ def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I
 
 
 @compiled
-def _retire(stage: I64, retired: I64, spans: I64) -> None:
-    """Moves past the oldest instructions whose completion is known."""
-    done = stage[_RETIRED]
-    while done < len(spans) and spans[done, DONE] >= 0:
-        retired[done + 1, 0], retired[done + 1, 1] = retired[done, 0], retired[done, 1]
-        if spans[done, DONE] >= retired[done, 0]:
-            retired[done + 1, 0], retired[done + 1, 1] = spans[done, DONE], done
+def _retire(order: I64, stage: I64, retired: I64, spans: I64) -> None:
+    """Moves past a core's oldest instructions whose completion is known."""
+    done, base = stage[_RETIRED], stage[_BASE]
+    while done < stage[_LENGTH] and spans[order[base + done], DONE] >= 0:
+        row = order[base + done]
+        retired[base + done, 0], retired[base + done, 1] = spans[row, DONE], row
+        if done > 0 and retired[base + done - 1, 0] > spans[row, DONE]:
+            retired[base + done] = retired[base + done - 1]
         done += 1
     stage[_RETIRED] = done

@@ -87,7 +87,7 @@ class InvariantViolation(SimulatorError):
 class Deadlock(SimulatorError):
     """Nothing can start and nothing can be issued, and the program is not over."""
 
-    def __init__(self, kernel: str, cycle: int, waiting: int, instructions: int, circle: str) -> None:
+    def __init__(self, kernel: str, cycle: int, waiting: int, instructions: int, circle: str, absent: str = "") -> None:
         self.kernel = kernel
         self.cycle = cycle
         self.waiting = waiting
@@ -95,7 +95,11 @@ class Deadlock(SimulatorError):
         """Who waits for whom, from an instruction back to itself; empty if no circle was found."""
         super().__init__(
             f"{kernel!r} stands still at cycle {cycle:,} with {waiting:,} of {instructions:,} instructions to go: "
-            + (f"a circle in which all wait for ever: {circle}" if circle else "what they wait for never comes")
+            + (
+                f"a circle in which all wait for ever: {circle}"
+                if circle
+                else absent or "what they wait for never comes"
+            )
             + ". Look at what makes the program: simulator.verify says what is wrong with it."
         )
 

@@ -9,7 +9,8 @@ What orders two instructions, apart from dependences, is only this: **a core's v
 is its scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write
 answered, before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several
 systolic arrays run side by side, and an array starts the next matmul before the results of the last have left it, so
-two copies, or two matmuls, are in no order at all unless a path of dependences orders them.
+two copies, or two matmuls, are in no order at all unless a path of dependences orders them. Cores are in no order
+either, but where they meet (`barriers`): what comes after a meeting finds complete what came before it.
 
 An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
 completes after its end, by then it has read all it reads. So what must be ordered, and what a path of dependences
@@ -35,6 +36,7 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 
+from simulator.barriers import Crossed
 from simulator.boxes import Box, box_of, covers, holds, meet, moved, overlap, without
 from simulator.nearby import Nearby
 from simulator.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space, TileProgram
@@ -212,7 +214,9 @@ def sharing(buffers: Sequence[Buffer]) -> dict[Location, list[tuple[Location, in
     found: dict[Location, list[tuple[Location, int]]] = {}
     for start, size, location in slots:
         for other_start, other_size, other in slots:
-            if other[1] != location[1] and start < other_start + other_size and other_start < start + size:
+            if other[1] == location[1] or buffers[other[1]].core != buffers[location[1]].core:
+                continue
+            if start < other_start + other_size and other_start < start + size:
                 found.setdefault(location, []).append((other, start - other_start))
     return found
 
@@ -370,8 +374,9 @@ class Order:
         self._before: list[list[tuple[int, Grade]]] = []
         in_order: dict[tuple[int, int], list[int]] = {}
         last: dict[tuple[int, int], int] = {}
+        crossed = Crossed(program)
         for index in range(len(program)):
-            edges = list[tuple[int, Grade]]()
+            edges = [(row, Grade.COMPLETE) for row in crossed.before(index)]
             for edge in range(int(starts[index]), int(starts[index + 1])):
                 source = int(sources[edge])
                 edges.append((source, grade_of(DependenceKind(kinds[edge]), Opcode(program.opcode[source]))))

@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import report
+from simulator.barriers import meetings
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
 from simulator.indexed import INDEXED
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 MOST = 20
 """Violations of one kind that are told."""
 
+Mask = npt.NDArray[np.bool_]
+
 
 def violations(trace: Trace) -> list[str]:
     """What is wrong with a trace; empty when all holds.
@@ -32,7 +36,8 @@ def violations(trace: Trace) -> list[str]:
     - a span starts when the last of its constraints was met, and its cause is that one
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
-    - buffers that are in use at once lie apart, and all inside the scratchpad
+    - what a core does after a barrier starts when all that any core did before it is complete
+    - buffers that are in use at once lie apart, and all inside their core's scratchpad
     - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
@@ -58,6 +63,7 @@ def violations(trace: Trace) -> list[str]:
             found += [f"{name}: {line}" for line in _host_violations(trace, rows, launched)]
             continue
         found += [f"{name}: {line}" for line in _order_violations(trace, rows, known[id(program)])]
+        found += [f"{name}: {line}" for line in _meeting_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
     return found
@@ -135,6 +141,21 @@ def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Itera
             )
 
 
+def _meeting_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    """Read off the program: which instructions lie before and after each BARRIER in its core's order."""
+    start, end, done = trace.start[rows], trace.end[rows], trace.done[rows]
+    for meeting in meetings(program):
+        before = [np.flatnonzero(program.core[:row] == program.core[row]) for row in meeting]
+        arrived = max(int(done[each].max(initial=0)) for each in before)
+        for row in meeting:
+            if start[row] < arrived:
+                yield f"the barrier {row} starts at {start[row]}, what lies before it is complete at {arrived}"
+            after = row + 1 + np.flatnonzero(program.core[row + 1 :] == program.core[row])
+            if len(after) and start[after].min() < end[row]:
+                first = after[start[after].argmin()]
+                yield f"instruction {first} starts before the barrier {row} before it is over, at {end[row]}"
+
+
 def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
     capacity = trace.machine.scratchpad_bytes
     for low, high in clashes(program):
@@ -183,24 +204,26 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
     offset = int(np.searchsorted(trace.launch, index))
     moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum())
-    products = program.opcode == Opcode.MATMUL
-    macs = int((program.extent.prod(1) * passes(program, machine))[products].sum())
-    for name, least in (
-        ("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle),
-        ("products", Fraction(macs, machine.macs_per_cycle)),
-        ("element operations", _vector_floor(trace, program)),
-        ("direct accesses", _scalar_floor(trace, program)),
-    ):
+    macs = program.extent.prod(1) * passes(program, machine) * (program.opcode == Opcode.MATMUL)
+    floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
+    for core in np.unique(program.core).tolist():
+        mine = program.core == core
+        floors += [
+            (f"products on core {core}", Fraction(int(macs[mine].sum()), machine.macs_per_cycle)),
+            (f"element operations on core {core}", _vector_floor(trace, program, mine)),
+            (f"direct accesses on core {core}", _scalar_floor(trace, program, mine)),
+        ]
+    for name, least in floors:
         if end - begin < least:
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
 
 
-def _vector_floor(trace: Trace, program: TileProgram) -> Fraction:
+def _vector_floor(trace: Trace, program: TileProgram, mine: Mask) -> Fraction:
     """Cycles the vector unit needs at least: all lanes full, all ALUs busy, nothing waited for."""
     machine = trace.machine
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
     alu, special = Fraction(0), Fraction(0)
-    for index in np.flatnonzero(program.opcode == Opcode.VECTOR).tolist():
+    for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
         operands = slice(int(program.operand_start[index]), int(program.operand_start[index + 1]))
         widest = int(program.element_bytes[operands].max(initial=1))
         vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
@@ -210,11 +233,11 @@ def _vector_floor(trace: Trace, program: TileProgram) -> Fraction:
     return max(alu, special)
 
 
-def _scalar_floor(trace: Trace, program: TileProgram) -> Fraction:
+def _scalar_floor(trace: Trace, program: TileProgram, mine: Mask) -> Fraction:
     """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
     machine = trace.machine
     sent, unanswered = 0, 0
-    for index in np.flatnonzero(program.opcode == Opcode.DIRECT).tolist():
+    for index in np.flatnonzero(mine & (program.opcode == Opcode.DIRECT)).tolist():
         for operand in program.instruction(index).operands:
             far = operand.space == Space.DRAM
             sent += operand.shape[0]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from simulator.errors import MachineError
+from simulator.errors import MachineError, NotYetSupported
 from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
 
 Figure = int | float | str
@@ -46,7 +46,7 @@ _MAY_BE_ZERO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One NPU. Unless a name says otherwise, figures are per core."""
+    """One NPU. Figures are of each core, but those of memory, interconnect and host link, which all cores share."""
 
     name: str
     clock_mhz: float
@@ -148,7 +148,7 @@ class Machine:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Products that all arrays together add up in a cycle, at best: of factors that take one pass."""
+        """Products that all arrays of a core together add up in a cycle, at best: of factors that take one pass."""
         return self.systolic_arrays * self.systolic_rows * self.systolic_columns
 
     @property
@@ -324,6 +324,8 @@ def _parse(name: str, text: str) -> _File:
     for key, value in table.items():
         if key not in known:
             raise MachineError(f"machine {name!r}: unknown figure {key!r}{_did_you_mean(key, known)}")
+        if key == "cores" and isinstance(value, list):
+            raise NotYetSupported("cores that differ from one another", f"machine {name!r}")
         if not isinstance(value, int | float | str):
             raise MachineError(f"machine {name!r}: {key} = {value!r} is neither a number nor a text")
         figures[key] = value
@@ -340,6 +342,8 @@ def _machine(figures: dict[str, Figure], assumed: tuple[str, ...], sources: tupl
 
 
 def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
+    if name == "cores" and isinstance(value, list | tuple):
+        raise NotYetSupported("cores that differ from one another", f"machine {machine!r}")
     where = f"machine {machine!r}: {name} = {value!r}"
     if kind == "str":
         if not isinstance(value, str) or not value:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.barriers import meeting_of
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR
 from simulator.program import I64, Access, DependenceKind, Opcode, Operand, Space, TileProgram
@@ -84,7 +85,7 @@ def _needs(program: TileProgram, earlier: int, later: int) -> set[str]:
     for i, one in enumerate(first.operands):
         for j, other in enumerate(second.operands):
             writes = (one.access | other.access) & Access.WRITE
-            if not writes or _memory(one) != _memory(other):
+            if not writes or _memory(program, one) != _memory(program, other):
                 continue
             here, there = _bytes(program, one), _bytes(program, other)
             if not _meet(here, there):
@@ -104,9 +105,9 @@ def _meet(one: I64, other: I64) -> bool:
     return bool(marked[other].any())
 
 
-def _memory(operand: Operand) -> int:
-    """What an operand's bytes are counted in: its argument, or the one scratchpad."""
-    return operand.target if operand.space == Space.DRAM else -1
+def _memory(program: TileProgram, operand: Operand) -> int:
+    """What an operand's bytes are counted in: its argument, or the scratchpad of a core."""
+    return operand.target if operand.space == Space.DRAM else -1 - program.buffers[operand.target].core
 
 
 def _bytes(program: TileProgram, operand: Operand) -> I64:
@@ -140,19 +141,29 @@ class _Paths:
 
 def _paths(program: TileProgram) -> _Paths:
     """As long as a path takes only ACCUMULATE edges it merely follows; its first other edge settles what it is: where
-    a matmul's input is overwritten it releases, else it completes.
+    a matmul's input is overwritten it releases, else it completes. What comes before a BARRIER completes before it, and
+    what comes before any of a meeting before all that comes after it.
     """
     paths = _Paths([0] * len(program), [0] * len(program), [0] * len(program))
-    last = {Opcode.VECTOR: -1, Opcode.DIRECT: -1}  # the units that work in order
+    last = dict[tuple[int, Opcode], int]()  # of the units that work in order
+    met, done = meeting_of(program), dict[int, int]()  # by core: what is complete for what comes next, as bits
     for index in range(len(program)):
         edges = list[tuple[int, int]]()
         for edge in range(int(program.dependence_start[index]), int(program.dependence_start[index + 1])):
             edges.append((int(program.dependence[edge]), int(program.dependence_kind[edge])))
-        opcode = Opcode(program.opcode[index])
-        if opcode in last:
-            if last[opcode] >= 0:
-                edges.append((last[opcode], int(DependenceKind.READ_AFTER_WRITE)))
-            last[opcode] = index
+        opcode, core = Opcode(program.opcode[index]), int(program.core[index])
+        if opcode in (Opcode.VECTOR, Opcode.DIRECT):
+            if (core, opcode) in last:
+                edges.append((last[core, opcode], int(DependenceKind.READ_AFTER_WRITE)))
+            last[core, opcode] = index
+        if opcode == Opcode.BARRIER:
+            done[core] = sum(1 << row for row in range(index + 1) if program.core[row] == core) | done.get(core, 0)
+            if index == met[index][-1]:
+                together, everything = [int(program.core[row]) for row in met[index]], 0
+                for other in together:
+                    everything |= done[other]
+                done |= dict.fromkeys(together, everything)
+        paths.complete[index] = done.get(core, 0) & ~(1 << index)
         for source, kind in edges:
             following = paths.follow[source] | 1 << source
             paths.any[index] |= paths.any[source] | following

@@ -33,11 +33,11 @@ def placed(program: TileProgram, capacity: int) -> TileProgram:
     """
     if program.scratchpad_bytes <= capacity:
         return program
-    uses = in_use(program)
-    gentle = _gently(uses, capacity)
-    offsets = _tightly(uses) if gentle is None else gentle
+    offsets = dict[int, int]()
+    for core in sorted({buffer.core for buffer in program.buffers}):
+        offsets |= _of_one_core(program, core, capacity)
     buffers = tuple(
-        dataclasses.replace(buffer, offset=offset) for buffer, offset in zip(program.buffers, offsets, strict=True)
+        dataclasses.replace(buffer, offset=offsets[number]) for number, buffer in enumerate(program.buffers)
     )
     tracker = DependenceTracker(buffers)
     waits = [tracker.add(program.instruction(index)) for index in range(len(program))]
@@ -49,6 +49,15 @@ def placed(program: TileProgram, capacity: int) -> TileProgram:
         dependence=np.array([source for each in waits for source, _ in each], np.int32),
         dependence_kind=np.array([kind for each in waits for _, kind in each], np.uint8),
     )
+
+
+def _of_one_core(program: TileProgram, core: int, capacity: int) -> dict[int, int]:
+    """Offsets of a core's buffers, by their numbers."""
+    numbers = [number for number, buffer in enumerate(program.buffers) if buffer.core == core]
+    every = in_use(program)
+    uses = [every[number] for number in numbers]
+    gentle = _gently(uses, capacity)
+    return dict(zip(numbers, _tightly(uses) if gentle is None else gentle, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +94,23 @@ def check_fit(program: TileProgram, capacity: int) -> None:
     """
     if program.scratchpad_bytes <= capacity:
         return
-    crowd = list(program.buffers)
+    core = max(program.buffers, key=lambda buffer: buffer.offset + buffer.bytes).core
+    crowd = [buffer for buffer in program.buffers if buffer.core == core]
     if sum(buffer.bytes for buffer in crowd) > program.scratchpad_bytes:
-        uses = in_use(program)
+        uses = [use for use, buffer in zip(in_use(program), program.buffers, strict=True) if buffer.core == core]
         at_once = [[n for n, use in enumerate(uses) if use.first <= now <= use.last] for now in {u.first for u in uses}]
         fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
-        crowd = [program.buffers[n] for n in fullest]
+        crowd = [crowd[n] for n in fullest]
     sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
     raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes)
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
     """Buffers that share bytes although both are in use at some instruction: one would overwrite the other."""
-    pairs = sorted(zip(program.buffers, in_use(program), strict=True), key=lambda pair: pair[0].offset)
+    pairs = sorted(zip(program.buffers, in_use(program), strict=True), key=lambda pair: (pair[0].core, pair[0].offset))
     for index, (low, use) in enumerate(pairs):
         for high, other in pairs[index + 1 :]:
-            if high.offset >= low.offset + low.bytes:
+            if high.core > low.core or high.offset >= low.offset + low.bytes:
                 break
             if use.meets(other):
                 yield low, high

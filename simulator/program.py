@@ -23,7 +23,7 @@ import numpy.typing as npt
 from simulator import files
 from simulator.errors import FileFormatError
 
-FORMAT, VERSION = "aten-workbench/tile-program", 2
+FORMAT, VERSION = "aten-workbench/tile-program", 3
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -107,13 +107,14 @@ UNIT_OF: dict[Opcode, UnitClass] = {
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A scratchpad buffer: `slots` copies of `slot_bytes`, from byte `offset` on, each slot padded alike."""
+    """A buffer in a core's scratchpad: `slots` copies of `slot_bytes`, from byte `offset` on, all padded alike."""
 
     name: str
     slot_bytes: int
     slots: int
     offset: int
     element_bytes: int
+    core: int = 0
 
     @property
     def bytes(self) -> int:
@@ -189,8 +190,8 @@ class Instruction:
     value is added to. VECTOR: `extent` is the iteration space, bit d of `reduction` says that dim d is reduced,
     `lane` is the dim spread over the lanes (-1 for a scalar space). GATHER: operands are indices, the box that is
     filled, and the memory (in DRAM, all places the indices could mean); SCATTER: indices, what is written (nothing if
-    it is one number), and the memory; `extent` is the space they walk (see `Indexed`). Others: `extent` is the
-    moved box.
+    it is one number), and the memory; `extent` is the space they walk (see `Indexed`). BARRIER: `extent` is (how many
+    cores meet there,); see `barriers`. Others: `extent` is the moved box.
     """
 
     opcode: Opcode
@@ -275,7 +276,7 @@ class TileProgram:
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Highest scratchpad byte any buffer takes."""
+        """Highest byte that any buffer takes of its core's scratchpad."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
-    units = len(trace.unit_names)
+    units, meets = len(trace.unit_names), Opcode.BARRIER in trace.kind
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
     now = 0
@@ -38,7 +38,9 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         now = end
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
-        causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause}
+        causes: dict[str, str | int] = {
+            cause.label: int(idle[unit, cause]) for cause in Cause if cause != Cause.BARRIER or meets
+        }
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         total = int(busy[unit] + idle[unit].sum() + finished[unit] + hosted[unit])
@@ -107,7 +109,7 @@ def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
         parts = [("scalar accesses", phase), ("scalar latency", end)]
     elif opcode == Opcode.HOST:
         parts = [("host link" if trace.instr[span] != 1 else "host compute", end)]
-    elif opcode == Opcode.VECTOR or opcode == Opcode.COPY:
+    elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
         parts = [(opcode.name.lower(), end)]
     else:
         name = opcode.name.lower()

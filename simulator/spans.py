@@ -37,6 +37,8 @@ class Cause(IntEnum):
     """The matmul before it in its K chain had streamed."""
     DATA = 10
     """What it reads was there."""
+    BARRIER = 11
+    """All cores had come to where they meet."""
 
     @property
     def label(self) -> str:

@@ -252,7 +252,10 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
     """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
     queues = [f"dma{index}" for index in range(machine.dma_queues)]
     arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
-    return (*queues, *arrays, "vpu", "scalar")
+    own = (*queues, *arrays, "vpu", "scalar")
+    if machine.cores == 1:
+        return own
+    return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:

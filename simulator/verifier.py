@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from simulator import barriers
 from simulator.circles import circle, told
 from simulator.errors import ProgramError
 from simulator.hazards import ACCUMULATOR, conflicts, unordered
@@ -37,8 +38,9 @@ def verify(program: TileProgram) -> None:
 
     A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
     dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
-    from one loop of direct accesses to the next: these units are in order. No other queue promises anything. Conflicts
-    are found from the operands' boxes alone (`hazards.conflicts`).
+    from one loop of direct accesses to the next: these units are in order. No other queue promises anything, but where
+    cores meet, all before comes before all after. Conflicts are found from the operands' boxes alone
+    (`hazards.conflicts`).
     """
     verify_structure(program)
     found = [
@@ -63,6 +65,8 @@ def verify_tables(program: TileProgram) -> None:
     found = list(_table_violations(program))
     if not found:
         found = [*_buffer_violations(program), *_operand_violations(program), *_dependence_violations(program)]
+    if not found:
+        found = list(barriers.violations(program))
     if not found:
         found = [
             f"buffers {low.name!r} and {high.name!r} share scratchpad bytes from {high.offset} on, "
@@ -170,6 +174,13 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
         for index in here[(program.slot[here] < 0) | (program.slot[here] >= depth)][:MOST]:
             name = names[program.target[index]]
             yield f"{_label(program, int(owner[index]))} uses slot {program.slot[index]} of {name!r}"
+    here = np.flatnonzero(program.space == Space.SCRATCHPAD)
+    cores = np.array([buffer.core for buffer in program.buffers], np.int64)
+    if not np.any((program.target[here] < 0) | (program.target[here] >= len(cores))):
+        for index in here[cores[program.target[here]] != program.core[owner[here]]][:MOST]:
+            buffer, core = program.buffers[program.target[index]], program.core[owner[index]]
+            label = _label(program, int(owner[index]))
+            yield f"{label} runs on core {core} and uses {buffer.name!r}, in the scratchpad of core {buffer.core}"
 
 
 def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
@@ -252,6 +263,9 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
             yield f"{_label(program, index)} computes on DRAM"
         if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
             yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
+    elif row.opcode == Opcode.BARRIER:
+        if row.operands or len(row.extent) != 1:
+            yield f"{_label(program, index)} touches memory, or does not say of how many cores it is"
     elif row.opcode == Opcode.DIRECT:
         yield from _direct_violations(program, index, row)
     elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):

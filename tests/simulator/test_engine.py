@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator import Cause, Launched, Machine, NotYetSupported, Trace, load_machine, machine_names, simulate
+from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate
 from simulator.errors import DoesNotFit, LaunchError
-from simulator.program import Instruction, Opcode, TileProgram
+from simulator.program import TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
 
 EDGE = load_machine("edge-8x8")
@@ -176,19 +176,6 @@ def test_a_program_larger_than_the_scratchpad_does_not_fit() -> None:
         run(made.build())
     assert (caught.value.demand, caught.value.capacity, caught.value.gap) == (280_000, 262_144, 17_856)
     assert caught.value.buffers == (("big", 240_000), ("small", 40_000))
-
-
-@pytest.mark.parametrize("opcode", [Opcode.BARRIER])
-def test_opcodes_of_later_versions_say_so(opcode: Opcode) -> None:
-    made = Made()
-    made.add(Instruction(opcode, 0, (), (), ()))
-    with pytest.raises(NotYetSupported, match=f"the opcode {opcode.name} cannot be simulated"):
-        run(made.build())
-
-
-def test_more_than_one_core_is_for_later() -> None:
-    with pytest.raises(NotYetSupported, match="more than one core"):
-        run(elementwise(), load_machine("tpu-v3", cores=2))
 
 
 def test_launches_must_make_sense() -> None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, block_owning, maker, owner_of
+from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, block_owning, integers, maker, owner_of
+
+FORALL_BOUNDS = ("staticLowerBound", "staticUpperBound", "staticStep")
 
 Compiled = Callable[[Sequence[int]], int]
 
@@ -51,13 +53,15 @@ def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
     return lambda dims: -(-left(dims) // right(dims))
 
 
-def range_of_expr(expr: ir.AffineExpr, dims: Sequence[Range]) -> Range:
-    """Bounds of the expression when each dim lies in its range (each taken on its own)."""
+def range_of_expr(expr: ir.AffineExpr, operands: Sequence[Range], dims: int = 0) -> Range:
+    """Bounds of the expression when each operand lies in its range (each taken on its own): dims, then symbols."""
     if isinstance(expr, ir.AffineConstantExpr):
         return Range(expr.value, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
-        return dims[expr.position]
-    left, right = range_of_expr(expr.lhs, dims), range_of_expr(expr.rhs, dims)
+        return operands[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return operands[dims + expr.position]
+    left, right = range_of_expr(expr.lhs, operands, dims), range_of_expr(expr.rhs, operands, dims)
     if isinstance(expr, ir.AffineAddExpr):
         return Range(left.low + right.low, left.high + right.high)
     if isinstance(expr, ir.AffineModExpr):
@@ -89,20 +93,31 @@ def range_of(value: Value) -> Range:
     """Bounds of an index value over all iterations of the loops around it."""
     op = maker(value)
     if op is None:
-        low, high, _ = loop_bounds(owner_of(block_owning(value)))
+        loop = owner_of(block_owning(value))
+        if loop.name == "scf.forall":
+            low, high, _ = forall_bounds(loop)[ir.BlockArgument(value).arg_number]
+        else:
+            low, high, _ = loop_bounds(loop)
         return Range(low, high - 1)
     constant = constant_of(value)
     if constant is not None:
         return Range(constant, constant)
-    dims = [range_of(operand) for operand in op.operands]
-    results = [range_of_expr(expr, dims) for expr in affine_map(op).results]
+    operands, found = [range_of(operand) for operand in op.operands], affine_map(op)
+    results = [range_of_expr(expr, operands, found.n_dims) for expr in found.results]
     if op.name == "affine.max":
         return Range(max(each.low for each in results), max(each.high for each in results))
     return Range(min(each.low for each in results), min(each.high for each in results))
 
 
 def loop_bounds(loop: ir.Operation) -> tuple[int, int, int]:
-    """Lower bound, upper bound and step of an `scf.for` whose bounds are constants."""
-    low, high, step = (constant_of(operand) for operand in list(loop.operands)[:3])
-    assert low is not None and high is not None and step is not None, "loops of the scheduled form are constant"
-    return low, high, step
+    """Lower bound, upper bound and step of an `scf.for`; of an upper bound that varies, the largest it takes."""
+    low, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
+    assert low is not None and step is not None, "where a loop of the scheduled form begins, and its step, are constant"
+    return low, range_of(loop.operands[1]).high, step
+
+
+def forall_bounds(loop: ir.Operation) -> list[tuple[int, int, int]]:
+    """Lower bound, upper bound and step of each dim of an `scf.forall`, which are constants."""
+    low, high, step = (integers(loop, name) for name in FORALL_BOUNDS)
+    assert DYNAMIC_STRIDE not in (*low, *high, *step), "what is spread over cores is known beforehand"
+    return list(zip(low, high, step, strict=True))

@@ -8,6 +8,7 @@ is left to a subclass; here is only what the loops and subviews around it mean.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,7 +19,7 @@ from torch_mlir import ir
 
 from simulator.program import MAX_RANK, Access, Operand, Space
 from workbench.errors import DataDecides, not_yet
-from workbench.mlir.affine import compile_expr, compile_map, constant_of
+from workbench.mlir.affine import compile_expr, compile_map, constant_of, forall_bounds
 from workbench.mlir.bindings import (
     DYNAMIC_STRIDE,
     Index,
@@ -71,6 +72,8 @@ class State:
     """Which iterations of a loop that is evaluated at once take the branch being run."""
     touched: list[Any] = field(default_factory=list[Any])
     """Unstaged accesses of the loop being evaluated at once."""
+    core: int = 0
+    """Where the op being run runs."""
 
 
 Step = Callable[[State], None]
@@ -87,9 +90,17 @@ class Evaluator:
 
     # What a subclass adds
 
-    def place_buffer(self, op: ir.Operation) -> Box:
-        """The box of a scratchpad buffer."""
+    def place_buffer(self, op: ir.Operation, core: int) -> Box:
+        """The box of a buffer in a core's scratchpad."""
         raise NotImplementedError
+
+    def core_of(self, number: int) -> int:
+        """The core that an iteration of an `scf.forall` runs on."""
+        return 0
+
+    def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
+        """Where the first so many cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
+        return _nothing
 
     def linalg(self, op: ir.Operation) -> Step:
         raise NotImplementedError
@@ -118,6 +129,8 @@ class Evaluator:
             return self.access_loop(op) if is_access_loop(op) else self.loop(op)
         if name == "scf.if":
             return self.branch(op)
+        if name == "scf.forall":
+            return self.spread(op)
         if name in ("affine.min", "affine.max", "affine.apply"):
             return self.index(op)
         if name == "memref.alloc":
@@ -133,7 +146,9 @@ class Evaluator:
         if name.startswith("linalg."):
             return self.linalg(op)
         if len(op.regions):  # never to be skipped: its body is work
-            raise not_yet(f"Reading a program off {name}", "Write scf.for: a kernel runs on one core.")
+            raise not_yet(
+                f"Reading a program off {name}", "Write scf.for, or scf.forall for what cores do side by side."
+            )
         return self.scalar(op)  # constants are read where they are used; deallocations cost nothing
 
     def bounds(self, op: ir.Operation) -> tuple[Callable[[State], Number], Callable[[State], Number], int | None]:
@@ -174,6 +189,34 @@ class Evaluator:
                 for step in steps:
                     step(state)
             state.counters.pop()
+
+        return run
+
+    def spread(self, op: ir.Operation) -> Step:
+        """`scf.forall`: its iterations are dealt to the cores, which run side by side and meet where it ends."""
+        values = [range(*bounds) for bounds in forall_bounds(op)]
+        body = op.regions[0].blocks[0]
+        variables = [self.new_index(argument) for argument in body.arguments]
+        self.loops += [f"c{len(self.loops) + place}" for place in range(len(values))]
+        steps = [each for item in list(body.operations)[:-1] if (each := self.op(item.operation)) is not None]
+        del self.loops[-len(values) :]
+        points = list(itertools.product(*(enumerate(each) for each in values)))
+        cores = len({self.core_of(number) for number in range(len(points))})
+        fork, join = (self.meet(op, cores, step) for step in ("fork", "join"))
+
+        def run(state: State) -> None:
+            fork(state)
+            depth = len(state.counters)
+            for number, point in enumerate(points):
+                state.core = self.core_of(number)
+                state.counters[depth:] = [count for count, _ in point]
+                for variable, (_, value) in zip(variables, point, strict=True):
+                    state.indices[variable] = value
+                for step in steps:
+                    step(state)
+            del state.counters[depth:]
+            state.core = 0
+            join(state)
 
         return run
 
@@ -239,11 +282,13 @@ class Evaluator:
         return run
 
     def alloc(self, op: ir.Operation) -> Step:
-        box = self.place_buffer(op)
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
+        made: dict[int, Box] = {}
 
         def run(state: State) -> None:
-            state.boxes[place] = box
+            if state.core not in made:
+                made[state.core] = self.place_buffer(op, state.core)
+            state.boxes[place] = made[state.core]
 
         return run
 
@@ -306,11 +351,15 @@ class Evaluator:
         return run
 
 
+def _nothing(state: State) -> None:
+    """No step at all."""
+
+
 def is_access_loop(op: ir.Operation) -> bool:
     """Whether a loop is an innermost one that loads or stores single elements."""
     inner = list(_inside(op))
     return any(each.name in ("memref.load", "memref.store") for each in inner) and not any(
-        each.name in ("scf.for", "affine.for") or each.name.startswith("linalg.") for each in inner
+        each.name in ("scf.for", "affine.for", "scf.forall") or each.name.startswith("linalg.") for each in inner
     )
 
 

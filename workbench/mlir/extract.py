@@ -91,7 +91,9 @@ class _Extractor(Evaluator):
         self.tracker = DependenceTracker()
         self.layouts = Layouts()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
-        self.bytes_used = 0
+        self.bytes_used: dict[int, int] = {}
+        self.together = machine.cores
+        """How many cores are at one point of the program: all at its start, and those that met until one goes on."""
 
     def run(self, module: ir.Module) -> TileProgram:
         entry = function_of(module).regions[0].blocks[0]
@@ -106,21 +108,39 @@ class _Extractor(Evaluator):
         state = self.state(boxes)
         for step in steps:
             step(state)
-        for zeroed in list(self.zeroed.values()):
-            self._flush((zeroed.operand,))
+        self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
         for number, contiguous in self.layouts.contiguous().items():
             if self.builder.ops[number].walks:
                 self.builder.ops[number] = replace(self.builder.ops[number], contiguous=contiguous)
         return best_lanes(placed(self.builder.build(), self.machine.scratchpad_bytes), self.machine)
 
-    def place_buffer(self, op: ir.Operation) -> Box:
+    def core_of(self, number: int) -> int:
+        return number % self.machine.cores
+
+    def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
+        number = len(self.builder.ops)
+        self.builder.ops.append(OpInfo(f"{op.name} {step}", self.lines[op], tuple(self.loops)))
+        origins = self._origins(op)
+
+        def run(state: State) -> None:
+            self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
+            if cores > 1 and (step == "join" or cores > self.together):
+                for core in range(cores):
+                    row = Instruction(Opcode.BARRIER, number, tuple(state.counters), (), (cores,), origins=origins)
+                    self._add(row, core)
+                self.together = cores
+
+        return run
+
+    def place_buffer(self, op: ir.Operation, core: int) -> Box:
         assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
         kind = ir.MemRefType(op.results[0].type)
         shape, size = tuple(kind.shape), element_bytes(kind)
         padded, slots = slot_bytes(op, self.machine)
         number = len(self.builder.buffers)
-        self.builder.buffers.append(Buffer(f"buf{number}", padded, slots, self.bytes_used, size))
-        self.bytes_used += padded * slots
+        used = self.bytes_used.get(core, 0)
+        self.builder.buffers.append(Buffer(f"buf{number}", padded, slots, used, size, core))
+        self.bytes_used[core] = used + padded * slots
         return Box(Space.SCRATCHPAD, number, -slots if slots > 1 else 0, 0, shape, row_major(shape), size)
 
     def linalg(self, op: ir.Operation) -> Step:
@@ -139,7 +159,7 @@ class _Extractor(Evaluator):
             if chosen is not None:
                 boxes[-1] = chosen(state, boxes[-1], description.extent([box.shape for box in boxes]))
             operands = tuple(box.operand(access) for box, access in zip(boxes, accesses, strict=True))
-            self._emit(description, number, tuple(state.counters), boxes, operands)
+            self._emit(description, number, state, boxes, operands)
 
         return run
 
@@ -177,7 +197,7 @@ class _Extractor(Evaluator):
             if number < 0:
                 state.touched.append(touched)
             else:
-                self._emit_direct([touched], number, line, tuple(state.counters), origins)
+                self._emit_direct([touched], number, line, state, origins)
 
         return run
 
@@ -201,7 +221,7 @@ class _Extractor(Evaluator):
             state.indices[variable], state.mask, state.touched = values, np.ones(len(values), bool), []
             for step in steps:
                 step(state)
-            self._emit_direct(state.touched, number, line, tuple(state.counters), origins)
+            self._emit_direct(state.touched, number, line, state, origins)
             state.mask = True
 
         return run
@@ -221,19 +241,21 @@ class _Extractor(Evaluator):
         return origins_of(op) or (self.anchor,)
 
     def _emit_direct(
-        self, touches: list[direct.Touch], number: int, line: int, iteration: tuple[int, ...], origins: tuple[int, ...]
+        self, touches: list[direct.Touch], number: int, line: int, state: State, origins: tuple[int, ...]
     ) -> None:
         operands = direct.operands(touches, self.kernel, line)
         if operands:
             self._flush(operands)
             extent = (direct.points(operands),)
-            self._add(Instruction(Opcode.DIRECT, number, iteration, operands, extent, origins=origins))
+            self._add(
+                Instruction(Opcode.DIRECT, number, tuple(state.counters), operands, extent, origins=origins), state.core
+            )
 
     def _emit(
         self,
         description: Description,
         number: int,
-        iteration: tuple[int, ...],
+        state: State,
         boxes: list[Box],
         operands: tuple[Operand, ...],
     ) -> None:
@@ -242,7 +264,7 @@ class _Extractor(Evaluator):
             extent = _innermost(extent, description.indexed.skipped)
         else:
             extent, reduction = _within_rank(extent, reduction)
-        opcode = description.opcode(operands)
+        opcode, iteration = description.opcode(operands), tuple(state.counters)
         vector = opcode == Opcode.VECTOR
         if opcode in (Opcode.LOAD, Opcode.STORE):
             self.layouts.moved(*boxes)
@@ -269,11 +291,11 @@ class _Extractor(Evaluator):
             origins=origins,
         )
         if opcode != Opcode.MATMUL:
-            self._add(instruction)
+            self._add(instruction, state.core)
             return
         for part, size in shared(description, boxes, extent, self.machine):
             cut = tuple(box.operand(whole.access) for box, whole in zip(part, operands, strict=True))
-            self._add(replace(instruction, operands=cut, extent=size))
+            self._add(replace(instruction, operands=cut, extent=size), state.core)
 
     def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
         """The pending fill that this accumulator starts from."""
@@ -294,11 +316,13 @@ class _Extractor(Evaluator):
                         (zeroed.operand,),
                         zeroed.extent,
                         origins=zeroed.description.origins,
-                    )
+                    ),
+                    self.builder.buffers[operand.target].core,
                 )
 
-    def _add(self, instruction: Instruction) -> None:
-        self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
+    def _add(self, instruction: Instruction, core: int) -> None:
+        self.together = 0
+        self.builder.add(replace(instruction, core=core, dependences=self.tracker.add(instruction)))
 
 
 def _place(operand: Operand) -> tuple[int, int, int]:

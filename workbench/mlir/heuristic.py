@@ -17,6 +17,7 @@ from simulator.machine import Machine
 from simulator.program import MAX_RANK
 from simulator.systolic import SINGLE_PASS_BYTES, shares
 from workbench.ir import Mapping
+from workbench.mlir.cores import said, share, splits, used
 from workbench.mlir.payload import Payload, PayloadOp
 
 STEPS = 16
@@ -89,15 +90,32 @@ def outermost(payload: Payload) -> list[str]:
     return [dim for dim in payload.dims if dim not in payload.windows][:-MAX_RANK]
 
 
-def choose(payload: Payload, machine: Machine, buffers: int = 2) -> Mapping:
-    """The default mapping of a payload on a machine."""
-    demand = Demand(machine, payload, buffers)
-    if payload.contraction is not None:
-        chosen = _contraction_mapping(payload, machine, demand)
-    else:
-        tile, reason = _vector_tile(payload, machine, demand)
-        chosen = Mapping(tile, _reduced_last(payload), buffers, {}, reason)
+def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str, int] | None = None) -> Mapping:
+    """The default mapping of a payload on a machine, spread over its cores as said, or as seems best.
+
+    More cores are better than fewer unless they are slower: they may load the same bytes more often.
+    """
+    ways = splits(payload, machine.cores) if cores is None else [cores]
+    if payload.contraction is None:
+        ways = ways[:1]  # all of them move the same bytes
+    priced = [_on_cores(payload, machine, buffers, way) for way in ways]
+    fastest = min(cycles for cycles, _ in priced)
+    chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
     return replace(chosen, reason=chosen.reason + "; slots for more do not fit") if buffers < SLOTS else chosen
+
+
+def _on_cores(payload: Payload, machine: Machine, buffers: int, cores: dict[str, int]) -> tuple[float, Mapping]:
+    """The mapping if dims are split over so many cores, and the cycles of a contraction that is mapped so."""
+    mine = share(payload, cores)
+    demand = Demand(machine, mine, buffers)
+    if payload.contraction is not None:
+        cycles, mapping = _contraction_mapping(mine, machine, demand, used(payload, cores))
+    else:
+        tile, reason = _vector_tile(mine, machine, demand)
+        cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
+    if machine.cores == 1:
+        return cycles, mapping
+    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {said(payload, cores, machine.cores)}")
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:
@@ -189,12 +207,18 @@ class _Cost:
     def cycles(self) -> float:
         return max(self.memory, self.arrays, self.vector) + self.edges
 
+    @property
+    def shared_cycles(self) -> float:
+        """With the edges of one core behind what others do: the memory's time holds all of them already."""
+        return max(self.memory, max(self.arrays, self.vector) + self.edges)
 
-def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> Mapping:
+
+def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[float, Mapping]:
+    """What a core does of a contraction that runs on so many, and the cycles it takes."""
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_cost(payload, machine, tile, order), tile, order)
+            (_cost(payload, machine, tile, order, cores), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -203,7 +227,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> 
             break
     else:
         tile = dict.fromkeys(payload.dims, 1)
-        return Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
+        return math.inf, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
     fastest = min(cost.cycles for cost, _, _ in priced)
     bound, tile, order = max(
         (each for each in priced if each[0].cycles <= fastest * (1 + TOLERANCE)),
@@ -211,7 +235,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand) -> 
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
     reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles:.0f} cycles)"
-    return Mapping(tile, order, demand.buffers, {}, reason)
+    return bound.shared_cycles, Mapping(tile, order, demand.buffers, {}, reason)
 
 
 def _orders(payload: Payload) -> list[tuple[str, ...]]:
@@ -255,7 +279,7 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     return {extent, *(step * 2**power for power in range(extent.bit_length()) if step * 2**power < extent)}
 
 
-def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Sequence[str]) -> _Cost:
+def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Sequence[str], cores: int) -> _Cost:
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
     moved, first = 0.0, 0.0
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
@@ -270,7 +294,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
                 loops.pop()  # hoisted out of the loops it does not depend on
             moved += size * math.prod(steps[dim] for dim in loops)
             first += size
-    per_cycle = float(machine.dram_bytes_per_cycle)
+    per_cycle = float(machine.dram_bytes_per_cycle) / cores
     return _Cost(
         moved / per_cycle,
         _array_cycles(payload, machine, tile, steps),

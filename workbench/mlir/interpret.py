@@ -18,7 +18,7 @@ import numpy as np
 from torch_mlir import ir
 
 from workbench.errors import ReplayError
-from workbench.mlir.affine import compile_expr, compile_map, loop_bounds
+from workbench.mlir.affine import compile_expr, compile_map, forall_bounds, loop_bounds
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.elementwise import (
     COMBINERS,
@@ -285,10 +285,15 @@ def _scalar(value: ir.Value, counters: Counters) -> Array:
         operation = value.owner.operation
         return _apply(operation, [_scalar(operand, counters) for operand in operation.operands])
     loop = value.owner.owner.operation
-    if loop.name != "scf.for":
+    if loop.name not in ("scf.for", "scf.forall"):
         raise ReplayError(f"the value of an argument of {loop.name} is not known before the kernel runs")
-    low, _, step = loop_bounds(loop)
-    return np.asarray(low + step * counters[sum(item.name == "scf.for" for item in _parents(loop))], np.int64)
+    low, _, step = forall_bounds(loop)[value.arg_number] if loop.name == "scf.forall" else loop_bounds(loop)
+    return np.asarray(low + step * counters[sum(map(_counters, _parents(loop))) + value.arg_number], np.int64)
+
+
+def _counters(loop: ir.Operation) -> int:
+    """How many entries of an iteration a loop has."""
+    return len(forall_bounds(loop)) if loop.name == "scf.forall" else int(loop.name == "scf.for")
 
 
 def _parents(operation: ir.Operation) -> Iterator[ir.Operation]:

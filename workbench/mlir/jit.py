@@ -37,15 +37,15 @@ _SYMBOL: Final = "workbench_kernel"
 _ENTRY: Final = f"_mlir_{_SYMBOL}"
 """The function MLIR adds beside it, which takes the addresses of all arguments in one array."""
 
-_OWN_BUFFERS = "func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
-"""Allocate once at the top and free at every exit: nothing is left behind by a call."""
+_OWN_BUFFERS = "scf-forall-to-for,func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
+"""One thread does what all cores do. Allocate once at the top, free at every exit: nothing is left behind by a call."""
 
 _BUFFERIZE = (
     "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
 )
 
 _LOWER = (
-    "scf-forall-to-for,func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,"
+    "func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,"
     "func.func(math-expand-ops{ops=fpowi,rsqrt}),convert-math-to-funcs,convert-scf-to-cf,"
     "convert-math-to-llvm,convert-math-to-libm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
     "convert-to-llvm,reconcile-unrealized-casts"

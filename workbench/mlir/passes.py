@@ -126,7 +126,8 @@ def script_module(script: str) -> str:
 def mapping_options(mapping: Tiling) -> str:
     """The options of `npu-attach-schedule` that say this mapping."""
     tiles = " ".join(f"{dim}={size}" for dim, size in mapping.tile.items())
-    return f"order={','.join(mapping.order)} {tiles}".strip()
+    cores = ",".join(f"{dim}:{count}" for dim, count in mapping.cores.items())
+    return f"order={','.join(mapping.order)}{f' cores={cores}' if cores else ''} {tiles}".strip()
 
 
 def _options(text: str) -> dict[str, str]:
@@ -136,8 +137,10 @@ def _options(text: str) -> dict[str, str]:
 def _attach_schedule(module: ir.Module, options: dict[str, str]) -> None:
     payload = payloads.analyse(module)
     order = tuple(filter(None, options["order"].split(",")))
-    tile = {dim: int(size) for dim, size in options.items() if dim != "order"}
-    _attach_script(module, {"script": transform_script(payload, Tiling(tile, order, 1, {}, ""))})
+    split = (item.split(":") for item in filter(None, options.get("cores", "").split(",")))
+    cores = {dim: int(count) for dim, count in split}
+    tile = {dim: int(size) for dim, size in options.items() if dim not in ("order", "cores")}
+    _attach_script(module, {"script": transform_script(payload, Tiling(tile, order, 1, cores, ""))})
 
 
 def _attach_script(module: ir.Module, options: dict[str, str]) -> None:

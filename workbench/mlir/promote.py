@@ -8,6 +8,9 @@ once), and stored back after its last user when it was written. Intermediate til
 Buffers have the static size of a full tile and stand at the top of the function; a ragged tile is a subview of
 one. A buffer inside loops has several slots that iterations take in turn, so that the next tile's load can run
 while this tile is worked on.
+
+Where work is spread over cores, each has a scratchpad of its own: what stands inside an `scf.forall` is loaded inside,
+and the buffers for it stand at the top of its body.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from workbench.mlir.bindings import (
     segments,
     space_of,
 )
+from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed import accesses_in
 from workbench.mlir.loops import role_of
@@ -62,10 +66,11 @@ class _Promoter:
 
     def __init__(self, function: ir.Operation, buffers: int) -> None:
         self.entry = function.regions[0].blocks[0]
+        spread = [op.regions[0].blocks[0] for op in operations(function) if op.name == "scf.forall"]
         # Buffers go before the first op that stays: intermediates that stand at the top become buffers themselves.
-        self.first = next(op for op in self.entry.operations if op.operation.name != "memref.alloc")
+        self.first = {block: _first_of(block) for block in (self.entry, *spread)}
         self.buffers = buffers
-        self.allocated: list[Value] = []
+        self.allocated: dict[ir.Block, list[Value]] = {block: [] for block in self.first}
 
     def stage_copies(self, module: ir.Module) -> None:
         """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
@@ -95,20 +100,23 @@ class _Promoter:
 
     def promote_regions(self, module: ir.Module) -> None:
         """Regions of the arguments: load before the first use, store after the last."""
-        regions: dict[Value, _Region] = {}
+        regions: dict[tuple[Value, ir.Block], _Region] = {}
         for op in linalg_ops(module):
             for position, value in enumerate(op.operands):
                 movement = op.name == "linalg.copy"
                 if isinstance(value.type, ir.MemRefType) and space_of(value) == DRAM and not movement:
-                    regions.setdefault(value, _Region(value)).users.append((op, position))
-        for region in regions.values():
-            self._promote_region(region)
+                    key = value, self._home(block_of(op))
+                    regions.setdefault(key, _Region(value)).users.append((op, position))
+        for (_, home), region in regions.items():
+            self._promote_region(region, home)
 
-    def _promote_region(self, region: _Region) -> None:
+    def _promote_region(self, region: _Region, home: ir.Block) -> None:
         value = region.value
         made_by = maker(value)
-        block = self.entry if made_by is None else block_of(made_by)
-        where = self._after(value)
+        if made_by is None or self._home(block_of(made_by)) != home:  # made for all cores: each loads it for itself
+            block, where = home, ir.InsertionPoint(self.first[home])
+        else:
+            block, where = block_of(made_by), ir.InsertionPoint.after(made_by)
         place = ir.Location.fused([op.location for op, _ in region.users])
         with where, place:
             tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
@@ -119,9 +127,11 @@ class _Promoter:
         for op, position in region.users:
             op.operands[position] = tile
 
-    def _after(self, value: Value) -> ir.InsertionPoint:
-        op = maker(value)
-        return ir.InsertionPoint(self.first) if op is None else ir.InsertionPoint.after(op)
+    def _home(self, block: ir.Block) -> ir.Block:
+        """Where the buffers of what stands in a block stand: the body of the cores' own work, or the function's."""
+        while block not in self.first:
+            block = block_of(owner_of(block))
+        return block
 
     def loaded(self, value: Value, block: ir.Block) -> Value:
         """A tile with what a region of DRAM holds, loaded at the insertion point."""
@@ -131,18 +141,19 @@ class _Promoter:
         return subview(tile, [0] * len(mixed_shape(whole)), mixed_shape(whole), dropped) if dropped else tile
 
     def buffer(self, like: Value, block: ir.Block, slots: int) -> Value:
-        """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the function's top."""
-        loops = _loops_around(block, self.entry)
+        """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the top of its home."""
+        home = self._home(block)
+        loops = _loops_around(block, home)
         slots = slots if loops else 1
         shape = full_shape(like)
-        with ir.InsertionPoint(self.first):
+        with ir.InsertionPoint(self.first[home]):
             element, space = ir.MemRefType(like.type).element_type, integer_attribute(SCRATCHPAD)
             kind = ir.MemRefType.get([slots, *shape] if slots > 1 else shape, element, memory_space=space)
             alloc = memref.AllocOp(kind, [], [])
             alloc.attributes["alignment"] = integer_attribute(64)
             if slots > 1:
                 alloc.attributes[SLOTS] = integer_attribute(slots)
-        self.allocated.append(alloc.result)
+        self.allocated[home].append(alloc.result)
         start: list[Index] = [0] * len(shape)
         if slots > 1:
             return subview(alloc.result, [_slot(loops, slots), *start], [1, *mixed_shape(like)], dropped=[0])
@@ -151,9 +162,14 @@ class _Promoter:
         return subview(alloc.result, start, mixed_shape(like))
 
     def free(self) -> None:
-        with ir.InsertionPoint(self.entry.operations[len(self.entry.operations) - 1]):
-            for value in self.allocated:
-                memref.DeallocOp(value)
+        for home, values in self.allocated.items():
+            with ir.InsertionPoint(home.operations[len(home.operations) - 1]):
+                for value in values:
+                    memref.DeallocOp(value)
+
+
+def _first_of(block: ir.Block) -> ir.Operation:
+    return next(op.operation for op in block.operations if op.operation.name != "memref.alloc")
 
 
 def _slot(loops: list[ir.Operation], slots: int) -> Value:
@@ -171,10 +187,10 @@ def _slot(loops: list[ir.Operation], slots: int) -> Value:
     return affine.AffineApplyOp(ir.AffineMap.get(len(variables), 0, [expr]), variables).result
 
 
-def _loops_around(block: ir.Block, entry: ir.Block) -> list[ir.Operation]:
-    """The `scf.for` ops around a block, outermost first."""
+def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
+    """The `scf.for` ops around a block inside of another, outermost first."""
     found: list[ir.Operation] = []
-    while block != entry:
+    while block != home:
         owner = owner_of(block)
         if owner.name == "scf.for":
             found.insert(0, owner)

@@ -1,7 +1,7 @@
 """A tile program executed in the order of its trace, on real memory: the proof that the timeline could have happened.
 
-DRAM is each argument's storage. The scratchpad is one array of bytes, addressed the way the program addresses it,
-so a wrong offset, a slot too few or an address handed out too early overwrites what somebody still needs. An
+DRAM is each argument's storage. The scratchpad of a core is an array of bytes, addressed the way the program addresses
+it, so a wrong offset, a slot too few or an address handed out too early overwrites what somebody still needs. An
 instruction reads its operands when it starts and its results appear when it ends; what an instruction computes is
 read from the MLIR op it names, never from its opcode.
 """
@@ -77,7 +77,8 @@ class _Memory:
             raise ReplayError(f"{program.kernel} takes {len(program.arguments)} storages, {len(storages)} were given")
         self._program = program
         self._storages = storages
-        self._scratchpad = np.full(program.scratchpad_bytes, _POISON, np.uint8)
+        cores = {buffer.core for buffer in program.buffers}
+        self._scratchpads = {core: np.full(program.scratchpad_bytes, _POISON, np.uint8) for core in cores}
 
     def read(self, operand: Operand, element: Element) -> Array:
         return element.from_memory(self._box(operand, element).copy())
@@ -98,7 +99,7 @@ class _Memory:
             memory, start = self._storages[operand.target], 0
         else:
             buffer = self._program.buffers[operand.target]
-            memory, start = self._scratchpad, buffer.offset + operand.slot * buffer.slot_bytes
+            memory, start = self._scratchpads[buffer.core], buffer.offset + operand.slot * buffer.slot_bytes
         strides = [stride * operand.element_bytes for stride in operand.strides]
         reach = sum((extent - 1) * stride for extent, stride in zip(operand.shape, strides, strict=True))
         start += operand.offset * operand.element_bytes

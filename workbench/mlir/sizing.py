@@ -13,7 +13,17 @@ from torch_mlir import ir
 from simulator.machine import Machine
 from simulator.program import Space
 from workbench.errors import TooManyInstructions
-from workbench.mlir.bindings import Value, block_of, element_bytes, function_of, integer, maker, owner_of, space_of
+from workbench.mlir.bindings import (
+    Value,
+    block_of,
+    element_bytes,
+    function_of,
+    integer,
+    maker,
+    named,
+    owner_of,
+    space_of,
+)
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
 from workbench.mlir.evaluate import Box, Evaluator, State, Step
@@ -46,22 +56,23 @@ def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:
 
 
 def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]]:
-    """(name, bytes) of scratchpad buffers that one loop works with, and that are therefore in use at once.
+    """(name, bytes) of scratchpad buffers that one loop of a core works with, and that are therefore in use at once.
 
     Of all loops of the function, those that need the most. What a program needs is at least that; it may need more.
     """
-    entry = function_of(module).regions[0].blocks[0]
-    own = [op.operation for op in entry.operations]
+    blocks = [function_of(module).regions[0].blocks[0]]
+    blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
     inside: dict[ir.Operation, list[tuple[str, int]]] = {}
     number = 0
-    for op in own:
-        if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
-            continue
-        size, slots = slot_bytes(op, machine)
-        for loop in {_ancestor(user, own) for user in _users(op.results[0])}:
-            if loop.name in ("scf.for", "affine.for"):
-                inside.setdefault(loop, []).append((f"buf{number}", size * slots))
-        number += 1
+    for own in ([op.operation for op in block.operations] for block in blocks):
+        for op in own:
+            if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
+                continue
+            size, slots = slot_bytes(op, machine)
+            for loop in {_ancestor(user, own) for user in _users(op.results[0])}:
+                if loop.name in ("scf.for", "affine.for"):
+                    inside.setdefault(loop, []).append((f"buf{number}", size * slots))
+            number += 1
     return max(inside.values(), key=lambda each: sum(size for _, size in each), default=[])
 
 
@@ -130,7 +141,7 @@ class _Counter(Evaluator):
     def found(self) -> list[_Busy]:
         return [_Busy(op.name, tally.count, tally.rounds) for op, tally in self.tallies.items()]
 
-    def place_buffer(self, op: ir.Operation) -> Box:
+    def place_buffer(self, op: ir.Operation, core: int) -> Box:
         return Box(Space.SCRATCHPAD, 0, 0, 0, (), (), 1)
 
     def linalg(self, op: ir.Operation) -> Step:

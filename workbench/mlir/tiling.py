@@ -2,6 +2,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A mapping written down as a transform-dialect script.
 
+Where the kernel is spread over cores, the op that makes the output is first cut into their shares, by an `scf.forall`,
+and everything it reads is fused into that. What follows is within each share.
+
 Two levels. The outer loops walk tiles of the parallel dims: the op that makes the output is tiled and everything
 it reads is fused into its loops, so that what lies between the ops never leaves the scratchpad. The inner loops
 walk tiles of the reduced dims: a contraction accumulates along k; in a reduction kernel every op over the reduced
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 from workbench.errors import MappingOrder
 from workbench.ir import Mapping
+from workbench.mlir.cores import share
 from workbench.mlir.payload import ID, Payload, PayloadOp
 
 _HANDLE = "!transform.any_op"
@@ -25,6 +29,8 @@ def splits_reduction(payload: Payload, mapping: Mapping) -> bool:
 def transform_script(payload: Payload, mapping: Mapping) -> str:
     """The named sequence that tiles and fuses the payload as the mapping says."""
     lines = ["transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {"]
+    lines += _spread(payload, mapping)
+    payload = share(payload, mapping.cores)
     lines += _outer(payload, mapping)
     for op in payload.ops:
         sizes = _inner_sizes(op, payload, mapping)
@@ -36,7 +42,8 @@ def transform_script(payload: Payload, mapping: Mapping) -> str:
 
 def check_order(kernel: str, payload: Payload, mapping: Mapping) -> None:
     """Reduced dims must come last: a tile's accumulator stays in the scratchpad until its reduction is done."""
-    tiled = [dim for dim in mapping.order if mapping.tile[dim] < payload.dims[dim]]
+    dims = share(payload, mapping.cores).dims
+    tiled = [dim for dim in mapping.order if mapping.tile[dim] < dims[dim]]
     first = next((place for place, dim in enumerate(tiled) if dim in payload.reduced), len(tiled))
     late = [dim for dim in tiled[first:] if dim not in payload.reduced]
     if late:
@@ -50,6 +57,23 @@ _CLEAN = f"""\
     transform.apply_patterns.tensor.fold_tensor_empty
   }}}} : {_HANDLE}
   transform.apply_cse to %f{{0}} : {_HANDLE}"""
+
+
+def _spread(payload: Payload, mapping: Mapping) -> list[str]:
+    """Cuts the op that makes the output into the shares of the cores."""
+    last, mine = payload.last, share(payload, mapping.cores).dims
+    sizes = [mine[dim] if mine[dim] < payload.dims[dim] else 0 for dim in last.loops]
+    if not any(sizes):
+        return []
+    if last.role == "copy":
+        cut = f"tile_using_forall %op{last.id}cores tile_sizes {sizes}"
+    else:
+        cut = f"fuse %op{last.id}cores tile_sizes {sizes} {{apply_cleanup, use_forall}}"
+    return [
+        f"  %op{last.id}cores = {_match(last)}",
+        f"  %share{last.id}, %cores{last.id} = transform.structured.{cut} : ({_HANDLE}) -> ({_HANDLE}, {_HANDLE})",
+        _CLEAN.format(f"{last.id}cores"),
+    ]
 
 
 def _outer(payload: Payload, mapping: Mapping) -> list[str]:
@@ -82,9 +106,12 @@ def _tile(op: PayloadOp, sizes: list[int], order: tuple[str, ...], level: str, k
     results = ", ".join([_HANDLE] * (loops + 1))
     name = f"{op.id}{level}"
     return [
-        f"  %op{name} = transform.structured.match attributes {{{ID} = {op.id} : i64}} in %root"
-        f" : ({_HANDLE}) -> {_HANDLE}",
+        f"  %op{name} = {_match(op)}",
         f"  %tiled{name}, %loops{name}:{loops} = transform.structured.{kind} %op{name} {options}"
         f" : ({_HANDLE}) -> ({results})",
         _CLEAN.format(name),
     ]
+
+
+def _match(op: PayloadOp) -> str:
+    return f"transform.structured.match attributes {{{ID} = {op.id} : i64}} in %root : ({_HANDLE}) -> {_HANDLE}"

@@ -72,10 +72,7 @@ def with_users(
     order = tuple(wanted.get("order", chosen.order))
     if sorted(order) != sorted(dims):
         raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
-    cores = dict(wanted.get("cores", {}))
-    if any(count != 1 for count in cores.values()):
-        raise MappingError(kernel, "cores: splitting a kernel over several cores is not supported yet; leave it out")
-    return replace(chosen, tile=chosen.tile | tile, order=order, cores=cores, reason="user")
+    return replace(chosen, tile=chosen.tile | tile, order=order, reason="user")
 
 
 def _extents(dims: dict[str, int]) -> str:

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from workbench.errors import Problem, ScheduledFormError
-from workbench.mlir.context import line_of, parse
+from workbench.mlir.affine import FORALL_BOUNDS
+from workbench.mlir.bindings import DYNAMIC_STRIDE, integers
+from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed import ACCESSES, NotIndexed, read_indexed
 
@@ -104,6 +106,8 @@ def _check(operation: ir.Operation, inside_linalg: bool) -> Iterator[str]:
     elif dialect in _SCALAR_DIALECTS:
         yield from _scalars_only(operation)
         return
+    elif name == "scf.forall":
+        yield from _check_forall(operation)
     elif dialect != "npu" and name not in _ALLOWED:
         yield f"{name} is not part of the scheduled form: {_WHY_NOT.get(name, _ALLOWED_TEXT)}"
         return
@@ -158,6 +162,23 @@ def _check_alloc(operation: ir.Operation) -> Iterator[str]:
         slots = operation.attributes[SLOTS]
         if not isinstance(slots, ir.IntegerAttr) or slots.value < 1 or [slots.value] != kind.shape[:1]:
             yield f"{SLOTS} = {slots} on {kind}: it is an integer and equals the leading dimension, which counts slots"
+
+
+def _check_forall(operation: ir.Operation) -> Iterator[str]:
+    """Its iterations run on cores side by side, each with a scratchpad of its own."""
+    if any(DYNAMIC_STRIDE in integers(operation, name) for name in FORALL_BOUNDS):
+        yield "scf.forall with bounds that are computed: what is spread over the cores is known beforehand, as numbers"
+    inside = list(operations(operation))[1:]
+    own = {value for op in inside for value in op.results}
+    for op in inside:
+        if op.name == "scf.forall":
+            yield "scf.forall inside scf.forall: work is spread over the cores once"
+        for value in op.operands:
+            if isinstance(value.type, ir.MemRefType) and memory_space(value.type) == SCRATCHPAD and value not in own:
+                yield (
+                    f"{op.name} in scf.forall uses {value.type} from outside: every core has a scratchpad of its own, "
+                    "so the buffer has to be allocated inside"
+                )
 
 
 def _memrefs(operation: ir.Operation) -> list[ir.MemRefType]:

@@ -18,7 +18,7 @@ from simulator.errors import DoesNotFit
 from simulator.machine import Machine
 from simulator.placement import check_fit
 from simulator.program import TileProgram
-from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
+from workbench.errors import MappingError, PassError, ScheduledFormError, ScheduleScriptError
 from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.ir import (
@@ -35,6 +35,7 @@ from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
 from workbench.mlir.borders import has_borders
 from workbench.mlir.context import new_context, parse, print_module
+from workbench.mlir.cores import checked_cores, share
 from workbench.mlir.extract import extract
 from workbench.mlir.gathers import holds_gathers
 from workbench.mlir.handwritten import written_kernel
@@ -208,6 +209,10 @@ def _handwritten(
     )
     mapping = template.mapping(machine)
     if wanted is not None:
+        if any(count != 1 for count in wanted.get("cores", {}).values()):
+            raise MappingError(
+                module.kernel, "cores: a template says by itself, with scf.forall, what cores do at once"
+            )
         mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
@@ -263,7 +268,7 @@ def scripted_kernel(
     check_script(rendered.kernel, script)
     ready = _Ready(rendered, context, passes)
     split = splits_reduction(ready.payload(split=False), mapping)
-    said_by_script = replace(mapping, tile={}, order=(), reason=USER_SCRIPT)
+    said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
     try:
         scheduled = _read_off(rendered, _tile(ready.take(split), said_by_script, script), machine)
     except PassError as error:
@@ -297,15 +302,19 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         payload = ready.payload(split=False)
         if not heuristic.rows_fit(payload, machine, buffers):
             payload = ready.payload(split=True)
-        mapping = heuristic.choose(payload, machine, buffers)
+        asked = wanted.get("cores") if wanted else None
+        split = None if asked is None else checked_cores(kernel, payload, asked, machine.cores)
+        mapping = heuristic.choose(payload, machine, buffers, split)
+        mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(heuristic.within_rank, payload)
             mapping = with_users(kernel, payload.dims, mapping, wanted, within)
+            mapping = replace(mapping, tile={dim: min(size, mine.dims[dim]) for dim, size in mapping.tile.items()})
             check_order(kernel, payload, mapping)
             yield payload, mapping
             return
         check_order(kernel, payload, mapping)
-        if buffers > 1 and not heuristic.Demand(machine, payload, buffers).fits(mapping.tile):
+        if buffers > 1 and not heuristic.Demand(machine, mine, buffers).fits(mapping.tile):
             continue
         while mapping is not None:
             yield payload, mapping

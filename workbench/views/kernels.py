@@ -140,7 +140,8 @@ def mapping_text(mapping: Mapping) -> str:
         return f"tiled by {USER_SCRIPT}, {mapping.buffers} buffers"
     tile = " x ".join(f"{dim} {size}" for dim, size in mapping.tile.items()) or "the whole"
     order = f", loops {' '.join(mapping.order)}" if mapping.order else ""
-    return f"tile {tile}{order}, {mapping.buffers} buffers ({mapping.reason})"
+    cores = "".join(f", {dim} over {count} cores" for dim, count in mapping.cores.items())
+    return f"tile {tile}{order}{cores}, {mapping.buffers} buffers ({mapping.reason})"
 
 
 def instruction_counts(program: TileProgram) -> str:

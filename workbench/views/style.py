@@ -51,6 +51,7 @@ _LIGHT_CAUSES = {
     "reuse": "#8E6BAE",
     "accumulate": "#A5D2BF",
     "data": "#99A3AE",
+    "barrier": "#E3B8A5",
 }
 _DARK_CAUSES = {
     "launch": "#3C424B",
@@ -64,6 +65,7 @@ _DARK_CAUSES = {
     "reuse": "#94719F",
     "accumulate": "#4B7565",
     "data": "#646E7A",
+    "barrier": "#8A5F4C",
 }
 _DARK_KINDS = {
     **_LIGHT_KINDS,

@@ -179,16 +179,17 @@ def stats(trace: Trace) -> dict[str, int | float]:
         **counters,
         "dram_gb_per_s": moved / whole * machine.clock_mhz / 1e3,
         "dram_share_of_peak": float(moved / whole / machine.dram_bytes_per_cycle),
-        "macs_share_of_peak": float(counters["macs"] / whole / machine.macs_per_cycle),
+        "macs_share_of_peak": float(counters["macs"] / whole / machine.macs_per_cycle / machine.cores),
         **{f"{group.lower()}_busy_share": busy[group] / whole / count for group, count in units.items()},
     }
 
 
 def group_of(unit: str) -> str:
     """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit,
-    `scalar` the scalar unit."""
+    `scalar` the scalar unit. With several cores, each has units of its own: `core1.dma0`."""
+    kind = unit.rpartition(".")[2]
     for prefix, group in _GROUPS.items():
-        if unit.startswith(prefix):
+        if kind.startswith(prefix):
             return group
     return unit
 

@@ -1,0 +1,84 @@
+"""What more cores do for a kernel: cycles, speed-up, and where the time goes on the critical path.
+
+    python benchmarks/cores.py [--size 2048] [--cores 1 2 4] [--machine tpu-v3] [--memory simple|banked] [--json]
+
+A matrix product of `--size` cubed, spread by the mapping that the workbench chooses. All cores share the memory: where
+the speed-up falls behind the number of cores, the last columns say why, as shares of cycles along the critical path.
+`bus` is the share of all cycles in which the memory's bus is busy; at 100% no number of cores makes it faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import torch
+
+import workbench as wb
+
+Row = dict[str, object]
+
+
+def measured(size: int, cores: int, machine: str, memory: str) -> Row:
+    """One row: the product of two square matrices on so many cores."""
+    target = wb.machine(machine, cores=cores, memory=memory)
+    journey = wb.trace(torch.matmul, torch.zeros(size, size), torch.zeros(size, size), machine=target)
+    simulated, (kernel,) = journey.simulated, journey.scheduled.kernels
+    cycles = simulated.cycles
+    path: dict[str, int] = {}
+    for what, spent in simulated.waterfall.itertuples(index=False):
+        path[str(what)] = int(spent)
+    assert sum(path.values()) == cycles
+    bus = simulated.stats["dram_request_bytes"] / float(target.dram_bytes_per_cycle)
+    return {
+        "cores": cores,
+        "cycles": cycles,
+        "split": kernel.mapping.cores,
+        "tile": kernel.mapping.tile,
+        "dram_bytes": simulated.stats["dram_request_bytes"],
+        "bus_share": bus / cycles,
+        "path": path,
+        "why": kernel.mapping.reason,
+    }
+
+
+def table(rows: list[Row]) -> str:
+    """The rows for people; speed-up is over the first."""
+    labels = list(dict.fromkeys(str(label) for row in rows for label in paths(row)))
+    lines = [f"{'cores':>5} {'cycles':>9} {'speed-up':>8} {'bus':>5} " + " ".join(f"{label:>16}" for label in labels)]
+    for row in rows:
+        shares = " ".join(f"{paths(row).get(label, 0) / number(row):>16.1%}" for label in labels)
+        speed = number(rows[0]) / number(row)
+        lines.append(f"{row['cores']:>5} {number(row):>9} {speed:>8.2f} {row['bus_share']:>5.0%} {shares}")
+    lines += [f"{row['cores']:>5} tile {row['tile']}: {row['why']}" for row in rows]
+    return "\n".join(lines)
+
+
+def paths(row: Row) -> dict[str, int]:
+    found = row["path"]
+    assert isinstance(found, dict)
+    return found
+
+
+def number(row: Row) -> int:
+    cycles = row["cycles"]
+    assert isinstance(cycles, int)
+    return cycles
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=2048)
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--machine", default="tpu-v3")
+    parser.add_argument("--memory", choices=("simple", "banked"), default="simple")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = [measured(options.size, cores, options.machine, options.memory) for cores in options.cores]
+    print(json.dumps({"rows": rows}) if options.json else table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
