@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test fuzz demo check format notebooks clean clean-cache
+.PHONY: help lab test fuzz invariants demo check format notebooks clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -25,6 +25,9 @@ test: $(INSTALLED)  ## run the tests, then every notebook, on all cores but no m
 
 fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
+
+invariants: $(INSTALLED)  ## simulate N random programs on random machines (N=200), and hold them against all invariants
+	$(BIN)/python -m tests.simulator.random_programs $(N)
 
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba  # pyright: ignore[reportMissingTypeStubs]
+from numba.core import event  # pyright: ignore[reportMissingTypeStubs]
 
 from simulator.folder import user_cache
 
@@ -37,6 +39,24 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         return njit(cache=True)(function)
     finally:
         config.CACHE_DIR = before
+
+
+@contextmanager
+def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
+    """Tells when compiling begins (True) and ends, within the block; what comes from the cache is not compiled."""
+    depth = 0  # one function's compilation starts those of what it calls
+
+    def notice(happened: Any) -> None:
+        nonlocal depth
+        depth += 1 if happened.is_start else -1
+        if depth == (1 if happened.is_start else 0):
+            tell(happened.is_start)
+
+    class Listener(cast(Any, event).Listener):  # pyright: ignore[reportUntypedBaseClass]
+        on_start = on_end = staticmethod(notice)
+
+    with cast(Any, event).install_listener("numba:compile", Listener()):
+        yield
 
 
 @cache

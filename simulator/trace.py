@@ -211,7 +211,7 @@ def assemble(
     channels: tuple[I64, I64, I64],
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
-    rows = np.concatenate([np.zeros((0, SPAN_COLUMNS), np.int64), *spans])
+    rows = _joined(spans, np.int64, SPAN_COLUMNS)
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
     has_host = any(isinstance(launched, HostCall) for launched in launches)
@@ -237,7 +237,7 @@ def assemble(
         issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
         assumed=_joined([asked.requests.assumed for asked in works], np.bool_),
-        met=np.concatenate([np.zeros((0, CAUSES), np.int64), *met]),
+        met=_joined(met, np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
         totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),
@@ -258,8 +258,11 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
     return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
+def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: int) -> npt.NDArray[Any]:
+    """One after another; the only one as it is, since a trace may be the largest thing there is."""
+    if len(parts) == 1:
+        return parts[0].astype(dtype, copy=False)
+    return np.concatenate([np.zeros((0, *width), dtype), *parts]).astype(dtype, copy=False)
 
 
 def _totals(program: TileProgram, asked: Work) -> tuple[int, ...]:

@@ -120,11 +120,13 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
 
 def _overflows(program: TileProgram) -> Iterator[str]:
     """Sizes whose products would not be exact in 64 bits: everything after this reckons in them."""
-    reach = np.abs(program.offset.astype(float)) + np.abs(program.strides.astype(float) * program.shape).sum(1)
+    reach = np.abs(program.offset).astype(float)
+    for dim in range(MAX_RANK):  # one column at a time: long programs are large
+        reach += np.abs(program.strides[:, dim] * program.shape[:, dim].astype(float))
     for what, sizes in (
         ("the box of operand", reach * program.element_bytes),
-        ("the elements of operand", program.shape.astype(float).prod(1) * program.element_bytes),
-        ("the points of instruction", program.extent.astype(float).prod(1)),
+        ("the elements of operand", program.shape.prod(1, dtype=float) * program.element_bytes),
+        ("the points of instruction", program.extent.prod(1, dtype=float)),
     ):
         for index in np.flatnonzero(sizes > LARGEST)[:MOST]:
             yield f"{what} {index} come to {sizes[index]:.3g}: at most {LARGEST:.3g} can be reckoned with"

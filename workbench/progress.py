@@ -4,7 +4,7 @@
         for kernel in counted(kernels):     # the stage, if it has something to count
             ...
 
-A stage whose work counts by itself says how far it is with `reached`, and `saying` names what it is at for a while.
+A stage whose work counts by itself says how far it is with `reached`, and what it is at with `at`.
 
 Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
 that it moves also where the work itself is one long call.
@@ -37,14 +37,15 @@ class Progress:
     began: float = field(default_factory=time.perf_counter)
     done: int = 0
     total: int | None = None
+    step: str = ""
 
     def line(self, now: float) -> str:
         """What stands on the terminal at time `now`."""
-        seconds = now - self.began
+        seconds, what = now - self.began, f"{self.what}: {self.step}" if self.step else self.what
         if not self.total:
-            return f"{self.what}  {seconds:.0f} s"
+            return f"{what}  {seconds:.0f} s"
         full = _BAR_CELLS * self.done // self.total
-        return f"{self.what}  |{'#' * full}{'.' * (_BAR_CELLS - full)}|  {self.done}/{self.total}  {seconds:.0f} s"
+        return f"{what}  |{'#' * full}{'.' * (_BAR_CELLS - full)}|  {self.done}/{self.total}  {seconds:.0f} s"
 
 
 _CURRENT: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -69,18 +70,11 @@ def reached(done: int, total: int) -> None:
         progress.done, progress.total = done, total
 
 
-@contextmanager
-def saying(what: str) -> Generator[None, None, None]:
-    """What the line that is being shown says instead, while the block runs."""
+def at(step: str) -> None:
+    """Says which part of the work takes its time, on the line that is being shown; nothing more after `""`."""
     progress = _CURRENT.get()
-    if progress is None:
-        yield
-        return
-    before, progress.what = progress.what, what
-    try:
-        yield
-    finally:
-        progress.what = before
+    if progress is not None:
+        progress.step = step
 
 
 def _is_watched(stream: TextIO) -> bool:

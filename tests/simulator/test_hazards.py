@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import Launched, load_machine, simulate, verify
+from simulator import Launched, Machine, load_machine, simulate, verify
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.mutants import drop_edge, implied, remove_slot, slot_implied
-from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
-from tests.simulator.build import Made, elements, elementwise, matmul_chain
+from simulator.program import DependenceKind, Opcode, TileProgram
+from tests.simulator.build import Made, elementwise, matmul_chain
+from tests.simulator.random_programs import check, check_circle, launches, machines, programs
 
 RAW, WAR, WAW = (
     DependenceKind.READ_AFTER_WRITE,
@@ -218,74 +218,18 @@ def test_the_only_slot_of_a_buffer_cannot_be_removed() -> None:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
-def _square(draw: st.DrawFn, made: Made, access: Access = Access.READ) -> Operand:
-    """8 x 8 elements somewhere in a 16 x 16 slot."""
-    row, column = draw(st.sampled_from([0, 4, 8])), draw(st.sampled_from([0, 8]))
-    slot = made.pad("t", (8, 8), draw(st.integers(0, 2)), access, row * 16 + column)
-    return dataclasses.replace(slot, strides=(16, 1))
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(launches(), machines(), st.integers(1, 40))
+def test_random_programs_keep_all_invariants_on_random_machines(
+    several: list[Launched], machine: Machine, stretch: int
+) -> None:
+    check(several, machine, stretch)
 
 
-def _row(draw: st.DrawFn, made: Made) -> Operand:
-    """Up to 16 elements of a row, a column or one place, in a tensor or a slot."""
-    place = made.dram(draw(st.sampled_from("xy")), (1,)) if draw(st.booleans()) else _square(draw, made)
-    stride, count = draw(st.sampled_from([0, 1, 2, 15])), draw(st.integers(1, 8))
-    access = draw(st.sampled_from([Access.READ, Access.WRITE]))
-    return elements(place, access, stride=stride, count=count)
-
-
-@st.composite
-def programs(draw: st.DrawFn, most: int = 24) -> TileProgram:
-    """Loads, stores, copies, vector passes, matmuls and loops of single accesses on often overlapping squares and rows
-    of three slots and two tensors.
-    """
-    made = Made()
-    made.argument("x", (16, 16), written=True)
-    made.argument("y", (16, 16), written=True)
-    made.buffer("t", 256, 3)
-    kinds = st.sampled_from(
-        ["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain", "direct", "direct"]
-    )
-    accumulator = _square(draw, made)
-    for kind in draw(st.lists(kinds, min_size=1, max_size=most)):
-        outside = made.dram(draw(st.sampled_from("xy")), (8, 8), draw(st.sampled_from([0, 8, 64, 128])))
-        here, there = _square(draw, made), _square(draw, made)
-        if kind == "load":
-            made.load(outside, here)
-        elif kind == "store":
-            made.store(here, outside)
-        elif kind == "copy":
-            made.move(Opcode.COPY, here, there)
-        elif kind == "vector":
-            made.vector([here], there, (1, draw(st.integers(0, 1)), 0, 0))
-        elif kind == "direct":
-            accesses = [_row(draw, made) for _ in range(draw(st.integers(1, 3)))]
-            made.direct(*accesses, points=16, counts=(draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0))
-        else:
-            target = accumulator if kind == "chain" else _square(draw, made)
-            made.matmul(here, there, target, accumulates=kind == "chain" or draw(st.booleans()))
-    return made.build()
-
-
-MACHINES = (
-    load_machine("edge-8x8"),
-    load_machine("tpu-v4"),
-    load_machine("edge-8x8", dma_queues=1, queue_depth=1, issue_window=2),
-    load_machine("edge-8x8", dma_queues=3, systolic_arrays=3, queue_depth=2, issue_window=5, dram_latency_ns=1000),
-    load_machine("tpu-v2", issue_interval_cycles=3, launch_overhead_cycles=50, accumulator_residence="scratchpad"),
-    load_machine("edge-8x8", memory="banked"),
-    load_machine("tpu-v3", memory="banked", dram_channels=4, dma_queues=2, interconnect_latency_cycles=0),
-)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.lists(programs(), min_size=1, max_size=2))
-def test_random_programs_keep_all_invariants_on_all_machines(several: Sequence[TileProgram]) -> None:
-    for program in several:
-        verify(program)
-    for machine in MACHINES:
-        trace = simulate([Launched("k", program, (0, 4096)) for program in several], machine)
-        trace.invariants()
-        assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(programs(12), machines(), st.integers(0, 12), st.integers(0, 12))
+def test_random_circles_are_told_and_never_hang(program: TileProgram, machine: Machine, row: int, awaited: int) -> None:
+    check_circle(program, machine, row, awaited)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -11,8 +11,8 @@ from simulator.boxes import Box, box_of, meet, overlap
 from simulator.hazards import Grade, Order
 from simulator.nearby import Nearby
 from simulator.program import Operand, TileProgram
+from tests.simulator.random_programs import programs
 from tests.simulator.test_boxes import operand
-from tests.simulator.test_hazards import programs
 
 
 @st.composite

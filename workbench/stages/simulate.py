@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from simulator import HostCall, Launched, Machine, Trace
 from simulator import simulate as run_launches
+from simulator.jit import when_compiling
 from workbench.ir import Launch, ScheduledProgram
-from workbench.progress import reached
+from workbench.progress import at, reached
 
 
 def simulate(scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None) -> Trace:
     """When every instruction of every launch runs on `machine`, and what it waited for; in `seconds`, or not at all."""
-    return run_launches(launched(scheduled), machine, seconds=seconds, progress=reached)
+    with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
+        return run_launches(launched(scheduled), machine, seconds=seconds, progress=reached)
 
 
 def launched(scheduled: ScheduledProgram) -> tuple[Launched | HostCall, ...]:

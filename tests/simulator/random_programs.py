@@ -1,0 +1,193 @@
+"""Programs and machines as hypothesis makes them, and what must hold of every one.
+
+python -m tests.simulator.random_programs N [--seed SEED]     or     make invariants N=10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from unittest import mock
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from simulator import Deadlock, Launched, Machine, Trace, engine, load_machine, simulate, verify
+from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
+from tests.simulator.build import Made, elements
+
+SECONDS = 60
+"""A simulation that takes longer hangs: they take milliseconds."""
+
+
+def _square(draw: st.DrawFn, made: Made, access: Access = Access.READ) -> Operand:
+    """8 x 8 elements somewhere in a 16 x 16 slot."""
+    row, column = draw(st.sampled_from([0, 4, 8])), draw(st.sampled_from([0, 8]))
+    slot = made.pad("t", (8, 8), draw(st.integers(0, 2)), access, row * 16 + column)
+    return dataclasses.replace(slot, strides=(16, 1))
+
+
+def _row(draw: st.DrawFn, made: Made) -> Operand:
+    """Up to 16 elements of a row, a column or one place, in a tensor or a slot."""
+    place = made.dram(draw(st.sampled_from("xy")), (1,)) if draw(st.booleans()) else _square(draw, made)
+    stride, count = draw(st.sampled_from([0, 1, 2, 15])), draw(st.integers(1, 8))
+    access = draw(st.sampled_from([Access.READ, Access.WRITE]))
+    return elements(place, access, stride=stride, count=count)
+
+
+@st.composite
+def programs(draw: st.DrawFn, most: int = 24, least: int = 1) -> TileProgram:
+    """Loads, stores, copies, vector passes, matmuls and loops of single accesses on often overlapping squares and rows
+    of three slots and two tensors.
+    """
+    made = Made()
+    made.argument("x", (16, 16), written=True)
+    made.argument("y", (16, 16), written=True)
+    made.buffer("t", 256, 3)
+    kinds = st.sampled_from(
+        ["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain", "direct", "direct"]
+    )
+    accumulator = _square(draw, made)
+    for kind in draw(st.lists(kinds, min_size=least, max_size=most)):
+        outside = made.dram(draw(st.sampled_from("xy")), (8, 8), draw(st.sampled_from([0, 8, 64, 128])))
+        here, there = _square(draw, made), _square(draw, made)
+        if kind == "load":
+            made.load(outside, here)
+        elif kind == "store":
+            made.store(here, outside)
+        elif kind == "copy":
+            made.move(Opcode.COPY, here, there)
+        elif kind == "vector":
+            made.vector([here], there, (1, draw(st.integers(0, 1)), 0, 0))
+        elif kind == "direct":
+            accesses = [_row(draw, made) for _ in range(draw(st.integers(1, 3)))]
+            made.direct(*accesses, points=16, counts=(draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0))
+        else:
+            target = accumulator if kind == "chain" else _square(draw, made)
+            made.matmul(here, there, target, accumulates=kind == "chain" or draw(st.booleans()))
+    return made.build()
+
+
+def _small(least: int, most: int) -> st.SearchStrategy[int]:
+    """The least there is half of the time: queues of one entry, one port, a window of one instruction."""
+    return st.one_of(st.just(least), st.integers(least, most))
+
+
+_FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
+    "dma_queues": _small(1, 4),
+    "queue_depth": _small(1, 4),
+    "issue_window": _small(1, 12),
+    "issue_interval_cycles": _small(1, 5),
+    "systolic_arrays": _small(1, 3),
+    "systolic_rows": st.sampled_from([1, 3, 8, 128]),
+    "systolic_columns": st.sampled_from([1, 5, 8]),
+    "vector_lanes": st.sampled_from([8, 9, 128]),
+    "launch_overhead_cycles": _small(0, 500),
+    "interconnect_latency_cycles": _small(0, 300),
+    "dram_bytes_per_second": st.sampled_from([10**9, 7_300_000_001, 10**12]),
+    "dma_bytes_per_cycle": st.sampled_from([1, 32, 33]),
+    "scalar_outstanding": _small(1, 8),
+    "accumulator_residence": st.sampled_from(["array", "scratchpad"]),
+    "matmul_precision": st.sampled_from(["bf16", "f32", "bf16_6x"]),
+    "dram_channels": st.sampled_from([1, 2, 8]),
+}
+_SIMPLE: dict[str, st.SearchStrategy[int | float | str]] = {
+    "dram_latency_ns": st.sampled_from([0, 0.5, 100, 1000]),
+    "dram_request_bytes": st.sampled_from([1, 48, 64]),
+}
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """A shipped machine with some other figures, down to the least that is legal."""
+    memory = draw(st.sampled_from(["simple", "banked"]))
+    known = _FIGURES | (_SIMPLE if memory == "simple" else {})
+    figures = {name: draw(known[name]) for name in draw(st.sets(st.sampled_from(sorted(known))))}
+    return load_machine(draw(st.sampled_from(["edge-8x8", "tpu-v2", "tpu-v3"])), memory=memory, **figures)
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> list[Launched]:
+    """Some launches of one or two programs, their tensors anywhere."""
+    several = draw(st.lists(programs(least=5), min_size=1, max_size=2))
+    return [
+        Launched("k", draw(st.sampled_from(several)), (draw(st.integers(0, 300)), 4096 + draw(st.integers(0, 300))))
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+
+
+def check(given_launches: list[Launched], machine: Machine, stretch: int) -> Trace:
+    """Simulates launches every way there is, and holds what came out against all invariants."""
+    for launched in given_launches:
+        verify(launched.program)
+    trace = simulate(given_launches, machine, seconds=SECONDS)
+    trace.invariants()
+    assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
+    with mock.patch.object(engine, "EVENTS", stretch):
+        each = simulate(given_launches, machine, repeats=False, seconds=SECONDS)
+    assert each.digest() == trace.digest(), "stretches and repeats change the trace"
+    return trace
+
+
+def waits_for_another(program: TileProgram, row: int, awaited: int) -> TileProgram:
+    """The program with one more dependence, in whatever direction."""
+    at = int(program.dependence_start[row])
+    starts = program.dependence_start.copy()
+    starts[row + 1 :] += 1
+    return dataclasses.replace(
+        program,
+        dependence_start=starts,
+        dependence=np.insert(program.dependence, at, awaited),
+        dependence_kind=np.insert(program.dependence_kind, at, DependenceKind.READ_AFTER_WRITE),
+    )
+
+
+def check_circle(program: TileProgram, machine: Machine, row: int, awaited: int) -> bool:
+    """Lets an instruction wait for any other, unverified: it ends, or says in which circle it does not."""
+    broken = waits_for_another(program, row % len(program), awaited % len(program))
+    with mock.patch.object(engine, "_check_program"):
+        try:
+            trace = simulate([Launched("k", broken, (0, 4096))], machine, seconds=SECONDS)
+        except Deadlock as told:
+            members = told.circle.split(" waits for ")
+            assert len(members) > 1 and members[0] == members[-1], told
+            return True
+    assert (trace.done >= 0).all()
+    return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.")
+    parser.add_argument("count", type=int, nargs="?", default=1000, metavar="N")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    done, circles, instructions, began = 0, 0, 0, time.monotonic()
+
+    @seed(asked.seed)
+    @settings(
+        max_examples=asked.count,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(launches(), machines(), st.integers(1, 40), st.integers(0, 100), st.integers(0, 100))
+    def every(several: list[Launched], machine: Machine, stretch: int, row: int, awaited: int) -> None:
+        nonlocal done, circles, instructions
+        instructions += len(check(several, machine, stretch))
+        circles += check_circle(several[0].program, machine, row, awaited)
+        done += 1
+        if done % 100 == 0:
+            print(f"\r{done:,} of {asked.count:,}  {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
+
+    every()
+    print(file=sys.stderr)
+    print(f"{done:,} cases with {instructions:,} instructions keep all invariants; {circles:,} deadlocks were told")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
