@@ -500,6 +500,8 @@ def _start(
         source, kind = wait[edge], int(wait_kind[edge])
         cause = _CAUSE_OF_KIND[kind]
         time = _met_at(edge, row, table, wait, wait_kind, spans)
+        if kind == MEET and time <= spans[row, ISSUE]:
+            continue  # who was there before has not been waited for: of those that come together, none waits
         if time > met[0, row, cause]:
             met[0, row, cause], met[1, row, cause] = time, source
     last = 0

@@ -21,6 +21,7 @@ from workbench.errors import (
     KernelOverran,
     MissingRoutes,
     TemplateBoundsError,
+    TooManyInstructions,
 )
 from workbench.faults.process import WorkerProcess
 from workbench.faults.trial import TRIALS, Verdict
@@ -176,19 +177,26 @@ def test_a_kernel_that_writes_past_its_output_when_it_runs() -> None:
         TRIALS.pass_or_raise(run_trial("scheduled", READS, "k", (), given))
 
 
-@pytest.mark.parametrize(("stage", "steps", "step"), [("read", 10**12, 1), ("run", 16, 0)])
-def test_an_endless_loop_of_a_template_is_ended(
-    monkeypatch: pytest.MonkeyPatch, stage: str, steps: int, step: int
-) -> None:
-    """One is endless to whoever reads it, the other, whose step is zero, only when it runs."""
-    template(f"""
+def looping(steps: int, step: int) -> str:
+    return f"""
   %first = arith.constant 0 : index
   %last = arith.constant {steps} : index
   %step = arith.constant {step} : index
-  scf.for %k = %first to %last step %step {{ {COPY} }}""")
+  scf.for %k = %first to %last step %step {{ {COPY} }}"""
+
+
+def test_a_loop_of_a_template_without_end_in_sight_is_refused_before_it_is_walked() -> None:
+    template(looping(10**12, 1))
+    with pytest.raises(TooManyInstructions, match=r"k0_frac.* would be a program of 1,000,000,000,000 instructions"):
+        wb.trace(torch.frac, X).run(X)
+
+
+def test_an_endless_loop_of_a_template_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its step is zero, which only shows when it runs."""
+    template(looping(16, 0))
     TRIALS.verdict(import_trial("warm", *int8_mm(), ("y",)))
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "2")
-    with pytest.raises(KernelHung, match=rf"stage: {stage}\): was not done after 2 s"):
+    with pytest.raises(KernelHung, match=r"stage: run\): was not done after 2 s"):
         wb.trace(torch.frac, X).run(X)
 
 

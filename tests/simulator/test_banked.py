@@ -49,6 +49,7 @@ def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int
 @pytest.mark.parametrize("machine", [EDGE, TPU], ids=lambda machine: machine.name)
 def test_transfers_of_all_queues_end_as_their_requests_do_side_by_side(machine: Machine) -> None:
     """However the engine cuts time into stretches, the channels see what they see when nothing is cut."""
+    machine = machine.with_(launch_overhead_cycles=0)
     trace = run(loads(machine.dma_queues, elements=3000), machine)
     size = machine.dram_request_bytes
     asked = [np.arange(at * 12000 // size, -(-(at + 1) * 12000 // size), dtype=np.int64) * size for at in range(8)]

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulator import Cause, Deadlock, Launched, Machine, MachineError, NotYetSupported, Trace, load_machine, simulate
 from simulator.barriers import meetings
@@ -287,3 +289,38 @@ def test_addresses_are_shared_within_a_core() -> None:
     assert [buffer.offset for buffer in program.buffers] == [0, 0, 0, 0]
     assert [[source for source, _ in program.instruction(row).dependences] for row in range(4)] == [[], [0], [], [2]]
     run(program, machine(2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cores=st.integers(1, 4),
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=30),
+    figures=st.fixed_dictionaries(
+        {
+            "dma_queues": st.integers(1, 3),
+            "queue_depth": st.integers(1, 4),
+            "issue_window": st.integers(1, 6),
+            "interconnect_latency_cycles": st.integers(0, 20),
+        }
+    ),
+)
+def test_whatever_cores_do_in_whatever_order_the_invariants_hold(
+    cores: int, steps: list[tuple[int, int, int]], figures: dict[str, int]
+) -> None:
+    """Loads, stores and passes on a few tiles that all cores share in DRAM, and now and then all of them meet."""
+    made = Cores()
+    made.argument("x", (4, 64), written=True)
+    for made.core in range(cores):
+        made.buffer(f"t{made.core}", 64, 2)
+    for core, what, tile in steps:
+        made.core = core % cores
+        mine, there = made.pad(f"t{made.core}", (64,), tile % 2), made.dram("x", (64,), 64 * tile)
+        if what < 2:
+            made.load(there, mine)
+        elif what < 4:
+            made.store(mine, there)
+        elif what == 4:
+            made.vector([mine], mine, (1, 2, 0, 0))
+        else:
+            made.barrier(*range(cores))
+    run(made.build(), machine(cores, **figures))

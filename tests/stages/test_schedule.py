@@ -224,6 +224,7 @@ def test_a_users_mapping_that_does_not_fit_says_what_is_missing():
             "k is reduced, and a reduction is not split; dims that can be",
         ),
         ({"*": {"cores": {"x": 2}}}, "cores names 'x'; dims that can be split over cores: m (64), n (64)"),
+        ({"*": {"cores": 4}}, "cores = 4: expected {dim: how many}; dims that can be split: m (64), n (64)"),
         ({"*": {"cores": {"m": 0}}}, "cores of m = 0: expected a whole number, 1 or more"),
     ],
 )

@@ -232,7 +232,8 @@ class _Extractor(Evaluator):
         info = OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest)
         if description is not None:
             info = replace(info, indexed=description.indexed.indexed if description.indexed else None)
-            if len(description.sources) <= MAX_RANK:  # of more, dims of one point are left out, and numbers change
+            plain = not description.products  # else an instruction's dims are batch, m, n and k
+            if plain and len(description.sources) <= MAX_RANK:  # of more, those of one point are left out
                 info = replace(info, walks=description.walks)
         self.builder.ops.append(info)
         return len(self.builder.ops) - 1

@@ -13,7 +13,7 @@ from simulator.indexed import elements
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
-from workbench.views.table import Table
+from workbench.views.table import Cell, Table
 
 Selected: TypeAlias = Callable[[str], tuple[int, ...]]
 """The selected lines of a kernel's text, by the kernel's name."""
@@ -94,11 +94,15 @@ def scheduled_table(program: ScheduledProgram) -> Table:
 
 
 def buffers_table(program: TileProgram) -> Table:
-    """One row a scratchpad buffer."""
-    rows = tuple(
+    """One row a scratchpad buffer, and its core if there are several."""
+    rows: list[tuple[Cell, ...]] = [
         (buffer.name, buffer.offset, buffer.slots, buffer.slot_bytes, buffer.bytes) for buffer in program.buffers
-    )
-    return Table(("buffer", "offset", "slots", "slot_bytes", "bytes"), rows)
+    ]
+    columns = ("buffer", "offset", "slots", "slot_bytes", "bytes")
+    if program.core.any():
+        rows = [(*row, buffer.core) for row, buffer in zip(rows, program.buffers, strict=True)]
+        columns = (*columns, "core")
+    return Table(columns, tuple(rows))
 
 
 def passes_table(kernel: ScheduledKernel) -> Table:
