@@ -2,6 +2,9 @@
 
 A mapping is data: for each field the place and width of its bits. A place within a channel is packed into one
 integer, a coordinate: row, bank of the channel, column, from the highest bits down. Addresses wrap at the last row.
+
+A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Two
+places that differ keep differing, and what steps through memory by powers of two meets all channels and banks.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from simulator.program import I64
 CHANNEL, PSEUDO, GROUP, BANK, COLUMN, ROW = range(6)
 _FIELDS = 6
 _HASH = 6
-"""Row of the map after the fields: 1 where the channel is hashed."""
+"""Row of the map after the fields: whether the channel is hashed, and whether banks and what they lie in are too."""
 _SHIFT, _WIDTH = 0, 1
 
 
@@ -39,21 +42,14 @@ def address_map(memory: Memory, channels: int) -> I64:
         for field, count in counts[name]:
             bits[field] = at, count.bit_length() - 1
             at += count.bit_length() - 1
-    bits[_HASH, 0] = int(memory.channel_hash == "xor")
+    bits[_HASH] = int(memory.channel_hash != "none"), int(memory.channel_hash == "all")
     return bits
 
 
 @compiled
 def channel_of(bits: I64, address: int) -> int:
     """The channel an address lies in."""
-    width = bits[CHANNEL, _WIDTH]
-    channel = (address >> bits[CHANNEL, _SHIFT]) & ((1 << width) - 1)
-    if bits[_HASH, 0] == 1 and width > 0:
-        above = address >> (bits[CHANNEL, _SHIFT] + width)
-        while above > 0:
-            channel ^= above & ((1 << width) - 1)
-            above >>= width
-    return channel
+    return _field(bits, CHANNEL, address, bits[_HASH, 0] == 1)
 
 
 @compiled
@@ -61,6 +57,18 @@ def coordinate_of(bits: I64, address: int) -> int:
     """The place of an address within its channel."""
     coordinate = 0
     for field in (ROW, PSEUDO, GROUP, BANK, COLUMN):
-        width = bits[field, _WIDTH]
-        coordinate = (coordinate << width) | ((address >> bits[field, _SHIFT]) & ((1 << width) - 1))
+        hashed = bits[_HASH, 1] == 1 and field != ROW and field != COLUMN
+        coordinate = (coordinate << bits[field, _WIDTH]) | _field(bits, field, address, hashed)
     return coordinate
+
+
+@compiled
+def _field(bits: I64, field: int, address: int, hashed: bool) -> int:
+    width = bits[field, _WIDTH]
+    above = address >> bits[field, _SHIFT]
+    mask = (1 << width) - 1
+    place = above & mask
+    while hashed and width > 0 and above > 0:
+        above >>= width
+        place ^= above & mask
+    return place

@@ -31,6 +31,7 @@ _CHOICES = {
     "matmul_precision": tuple(MATMUL_PASSES),
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
+    "dram_hash": ("none", "xor", "all"),
 }
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
@@ -92,6 +93,8 @@ class Machine:
     """Smallest piece the memory delivers; a shorter run costs as much."""
     dram_address: str
     """Where an address lies in banked memory, from the highest bits on: see `memory_file.FIELDS`."""
+    dram_hash: str
+    """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
     dram_bytes_per_second: int
     dram_latency_ns: float
     interconnect_latency_cycles: int
@@ -182,7 +185,7 @@ class Machine:
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
-        memory = dataclasses.replace(memory, address=self.dram_address)
+        memory = dataclasses.replace(memory, address=self.dram_address, channel_hash=self.dram_hash)
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
     @property

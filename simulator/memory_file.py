@@ -85,7 +85,8 @@ class Memory:
     address: str
     """Fields of an address from the highest on: `FIELDS`. Below the lowest lie the bytes of a request."""
     channel_hash: str
-    """`none`, or `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces."""
+    """`none`; `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces; `all`: so
+    are pseudo-channel, bank group and bank."""
     queue_entries: int
     """Of the read queue, and of the write queue."""
     drain_from: float
@@ -207,7 +208,7 @@ def _check(name: str, table: dict[str, object]) -> None:
     address = str(table["address"])
     if not is_mapping(address):
         raise MachineError(f"memory {name!r}: address = {address!r}: expected each of {', '.join(FIELDS)} once")
-    for key, allowed in (("channel_hash", ("none", "xor")), ("command_buses", (1, 2))):
+    for key, allowed in (("channel_hash", ("none", "xor", "all")), ("command_buses", (1, 2))):
         if table[key] not in allowed:
             raise MachineError(f"memory {name!r}: {key} = {table[key]!r}: expected one of {allowed}")
     if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):

@@ -123,7 +123,7 @@ def test_two_buses_give_two_commands_a_cycle() -> None:
 
 
 @pytest.mark.parametrize("address", ["RoBaRaCoCh", "RoBaCoBgRaCh", "BaChRoCoRa"])
-@pytest.mark.parametrize(("channels", "hashed"), [(1, "none"), (4, "none"), (8, "xor")])
+@pytest.mark.parametrize(("channels", "hashed"), [(1, "none"), (4, "none"), (8, "xor"), (8, "all")])
 def test_every_request_has_its_own_place(channels: int, hashed: str, address: str) -> None:
     memory = replace(HBM2, rows=4, channel_hash=hashed, address=address)
     count = channels * 2 * 16 * 4 * 32
@@ -143,6 +143,16 @@ def test_a_hash_spreads_what_strides_over_the_channels() -> None:
     bits = [address_map(replace(HBM2, channel_hash=each), 16) for each in ("none", "xor")]
     plain, hashed = ({channel_of(each, 4096 * at) for at in range(64)} for each in bits)
     assert (len(plain), len(hashed)) == (1, 16)
+
+
+def test_hashed_banks_spread_strides_and_streams() -> None:
+    """Steps of a power of two stay in one group without it, and two streams close each other's rows."""
+    plain, hashed = (replace(HBM2, address="RoBaCoBgRaCh", channel_hash=each) for each in ("none", "all"))
+    column = [4096 // 16 * at for at in range(2000)]
+    pair = [at * 32 + base for at in range(1500) for base in (0, 1 << 23)]
+    assert stream(hashed, *column).cycles < 0.5 * stream(plain, *column).cycles
+    conflicts = [stream(memory, *pair).counters["row_conflicts"] for memory in (hashed, plain)]
+    assert conflicts[0] < conflicts[1] / 4
 
 
 def test_channels_serve_side_by_side() -> None:
