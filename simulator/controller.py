@@ -56,7 +56,7 @@ _READS, _WRITES, _OPENING, _LISTS = 0, 1, 2, 3
 _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 
 # Figures beyond those of `banks`
-_ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
+_ENTRIES, _HIGH, _LOW, _SHARING = FIGURES, FIGURES + 1, FIGURES + 2, FIGURES + 3
 
 # The clock of a channel: where it is, when it will look again, and the lengths of its lists
 _NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 2, 3, 4, 5, 6, 9
@@ -70,8 +70,8 @@ cycle in which a request was taken."""
 # Of a source in a channel: the next of its requests, and where they end
 CURSOR, STOP, _PART = 0, 1, 2
 
-# Of a source: first cycle at which it asks, requests that are not done, when the last was
-BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
+# Of a source: first cycle at which it asks, requests that are not done, when the last was, its place among all begun
+BEGIN, LEFT, DONE, PLACE, _SOURCE = 0, 1, 2, 3, 4
 
 BUCKETS = 1024
 """Pieces of time for which the requests of a channel are counted: each as long as it must be, in powers of two."""
@@ -98,14 +98,18 @@ class Channels(NamedTuple):
     """S x ...: what each source asks for, channel by channel."""
 
 
-def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
-    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
+def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
+    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time.
+
+    Each channel has so many ports, and as many sources share one as another.
+    """
     clock = np.zeros((channels, _CLOCK), np.int64)
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
     controller = [
         memory.queue_entries,
         math.floor(memory.drain_from * memory.queue_entries),
         math.ceil(memory.drain_to * memory.queue_entries),
+        sources // ports,
     ]
     return Channels(
         figures=np.concatenate([figures_of(memory), np.array(controller, np.int64)]),
@@ -165,14 +169,16 @@ def _queued(clock: I64) -> int:
 def _accept(
     figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, parts: I64, sources: I64, requests: I64, now: int
 ) -> bool:
-    """Takes the next request of the first source, in turn, that finds room."""
-    for step in range(len(parts)):
-        source = clock[_TURN] + step
-        if source >= len(parts):
-            source -= len(parts)
-        at = parts[source, CURSOR]
-        if at >= parts[source, STOP] or sources[source, BEGIN] > now:
+    """Takes the next request of the first port, in turn, that has one for which there is room."""
+    ports = len(parts) // figures[_SHARING]
+    for step in range(ports):
+        port = clock[_TURN] + step
+        if port >= ports:
+            port -= ports
+        source = _first_begun(parts, sources, port * figures[_SHARING], (port + 1) * figures[_SHARING])
+        if source < 0 or sources[source, BEGIN] > now:
             continue
+        at = parts[source, CURSOR]
         request = int(requests[source, at])
         way = request & 1
         forwarded = way == _READS and _written(queue, clock[_COUNT + _WRITES], request)
@@ -195,9 +201,21 @@ def _accept(
         parts[source, CURSOR] = at + 1
         counters[READS + way] += 1
         counters[LAST] = now
-        clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
+        clock[_TURN] = port + 1 if port + 1 < ports else 0
         return True
     return False
+
+
+@compiled
+def _first_begun(parts: I64, sources: I64, first: int, last: int) -> int:
+    """Of the sources that share a port, the one that began first of those with requests left; -1 without any."""
+    found = -1
+    for source in range(first, last):
+        if parts[source, CURSOR] < parts[source, STOP] and (
+            found < 0 or sources[source, PLACE] < sources[found, PLACE]
+        ):
+            found = source
+    return found
 
 
 @compiled

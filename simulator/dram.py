@@ -36,6 +36,7 @@ from simulator.controller import (
     DONE,
     LEFT,
     NEVER,
+    PLACE,
     STOP,
     Channels,
     advance_channel,
@@ -102,7 +103,7 @@ def banked(machine: Machine) -> Banked | None:
     if machine.memory == "simple":
         return None
     memory, asking = machine.banked_memory(), sources(machine)
-    channels = idle_channels(memory, machine.dram_channels, asking, 0)
+    channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
     bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
     return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
 
@@ -257,4 +258,5 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
         count[channel] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin
+    channels.sources[source, PLACE] = np.max(channels.sources[:, PLACE]) + 1
     return most
