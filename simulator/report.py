@@ -38,9 +38,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         now = end
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
-        causes: dict[str, str | int] = {
-            cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen
-        }
+        causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen}
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         total = int(busy[unit] + idle[unit].sum() + finished[unit] + hosted[unit])

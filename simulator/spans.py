@@ -93,6 +93,7 @@ HOST_STEPS = 3
 HOST_UNIT = "host"
 """Name of the unit that host calls run on; it is there only in a trace that has some."""
 
+
 class Via(IntEnum):
     """Where a transfer went."""
 

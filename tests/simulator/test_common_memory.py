@@ -127,9 +127,7 @@ def test_copies_take_turns_and_say_whom_they_waited_for() -> None:
 
 
 def test_the_same_box_waits_for_the_one_that_brings_it() -> None:
-    trace = run(
-        [Launched("k", loads(((16, 16), 0), ((16, 16), 0)), (X,))], Resident("x", X, 1024, 0, 0, alone=False)
-    )
+    trace = run([Launched("k", loads(((16, 16), 0), ((16, 16), 0)), (X,))], Resident("x", X, 1024, 0, 0, alone=False))
     assert trace.via.tolist() == [Via.DRAM, Via.COMMON]
     assert trace.start[1] == trace.done[0]
     assert Cause(trace.cause[1]) == Cause.DATA
