@@ -9,10 +9,10 @@
 4. `million`: a program of 1,000,000 instructions: simulated in less than 1 GB, with simple and with banked memory.
 
 Every figure is of a process of its own and counts the simulation alone: imports, compiling the model, and loading our
-compiled engine (by a first, small program) are start-up. The whole process is timed too. Times are wall seconds, ours the
-least of `--repeat` runs; CPU seconds stand beside them, as they tell more on a busy machine. SCALE-Sim lives in a
-virtual environment of its own (it wants an older numpy), made on first use in FOLDER. The exit status is 1 when a bound
-is not kept.
+compiled engine (by a first, small program) are start-up. The whole process is timed too. Times are wall seconds, ours
+the least of `--repeat` runs; CPU seconds stand beside them, as they tell more on a busy machine. SCALE-Sim lives in a
+virtual environment of its own, made on first use in FOLDER (`python -m venv FOLDER; FOLDER/bin/pip install "numpy<2"
+"scalesim>=3"`). The exit status is 1 when a bound is not kept.
 """
 
 from __future__ import annotations
