@@ -1,4 +1,4 @@
-"""The memory behind the DMA queues: a latency and one bus, or channels of banks.
+"""The memories behind the DMA queues: a latency and one bus, or channels of banks; and beside it the common memory.
 
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
@@ -56,8 +56,9 @@ STRETCH = 1 << 12
 ON_THE_WAY = -2
 
 SIMPLE, BANKED = 0, 1
-_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6
-_BUS_FREE, _REACHED, _QUIET, _STATE = 0, 1, 2, 3
+_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY = 0, 1, 2, 3, 4, 5
+_COMMON_LATENCY, _COMMON_CYCLE, _COMMON_BYTE, _PARAMETERS = 6, 7, 8, 9
+_BUS_FREE, _REACHED, _QUIET, _COMMON_FREE, _STATE = 0, 1, 2, 3, 4
 
 
 class Banked(NamedTuple):
@@ -77,13 +78,15 @@ def parameters(machine: Machine) -> I64:
     made = np.zeros(_PARAMETERS, np.int64)
     if machine.memory == "banked":
         ratio = machine.dram_clock_ratio
-        made[:] = (
+        made[: _WAY + 1] = (
             *(BANKED, 0, ratio.denominator, ratio.numerator),
             *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
         )
     else:
         rate = machine.dram_bytes_per_cycle
         made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
+    rate = machine.common_memory_bytes_per_cycle
+    made[_COMMON_LATENCY:] = machine.common_memory_latency_cycles, rate.numerator, rate.denominator
     return made
 
 
@@ -133,6 +136,26 @@ def serve(memory: I64, state: I64, start: int, size: int) -> int:
     begin = max(state[_BUS_FREE], start * memory[_CYCLE])
     state[_BUS_FREE] = begin + size * memory[_BYTE]
     return -(-state[_BUS_FREE] // memory[_CYCLE])
+
+
+@compiled
+def grant_common(memory: I64, state: I64, ready: int) -> int:
+    """The first cycle, not before `ready`, at which the common memory may begin a copy."""
+    return max(ready, state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def serve_common(memory: I64, state: I64, start: int, size: int) -> int:
+    """Begins a copy from or to the common memory at a granted cycle; returns when its last byte is on the bus."""
+    begin = max(state[_COMMON_FREE], start * memory[_COMMON_CYCLE])
+    state[_COMMON_FREE] = begin + size * memory[_COMMON_BYTE]
+    return -(-state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def common_latency(memory: I64) -> int:
+    """Cycles from the last byte on the common memory's bus to where it goes."""
+    return memory[_COMMON_LATENCY]
 
 
 @compiled
@@ -245,8 +268,9 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
     count = np.zeros(len(channels.parts) + 1, np.int64)
     for request in asked:
         count[channel_of(bits, request) + 1] += 1
-    most = int(np.max(count))
+    most = 0
     for channel in range(len(channels.parts)):
+        most = max(most, count[channel + 1])
         count[channel + 1] += count[channel]
         channels.parts[channel, source, CURSOR], channels.parts[channel, source, STOP] = (
             count[channel],

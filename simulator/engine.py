@@ -5,7 +5,7 @@ in front of one of its units: a copy into the DMA queue with the least before it
 its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
 scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
 is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM,
-the memory, which all cores share, grants it; a matmul's preload may begin while its array still streams.
+the memory, which all cores share, grants it (DRAM, or the common memory); a matmul's preload may begin while its array still streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -27,9 +27,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator import dram, host
+from simulator.common_memory import CommonMemory, Resident, check_plan
 from simulator.costs import (
     CHAIN,
     CLASS,
+    COMMON,
     CORE,
     CYCLES,
     DRAIN,
@@ -73,7 +75,7 @@ from simulator.watch import EVENTS, Progress, Watch
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
 _AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
-_AT_BARRIER = 11
+_AT_BARRIER, _AT_COMMON = 11, 12
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
 _NEVER = 1 << 62
@@ -87,8 +89,9 @@ _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2,
 # State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
-# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has started
-_BUS_USER, _RUNNING, _BEGIN, _STARTED = 0, 1, 2, 3
+# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has
+# started, who was last on the common memory's bus
+_BUS_USER, _RUNNING, _BEGIN, _STARTED, _COMMON_USER = 0, 1, 2, 3, 4
 
 # How the loop comes back
 _OVER, _PAUSED, _STUCK = 0, 1, 2
@@ -101,14 +104,17 @@ def simulate(
     seconds: float | None = None,
     repeats: bool = True,
     progress: Progress | None = None,
+    residents: Sequence[Resident] = (),
 ) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
-    what one before it did is not simulated again (see repeats.py); the trace is the same.
+    what one before it did is not simulated again (see repeats.py); the trace is the same. `residents` is what stays in the
+    common memory.
 
-    Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
-    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
+    Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
+    common memory holds, `NotYetSupported` for what this version cannot simulate, `ProgramError` or `LaunchError` for
+    what makes no sense, `SimulationStopped` when its time is over.
     """
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
@@ -118,7 +124,8 @@ def simulate(
     works, spans, met, begins = list[Told](), list[I64](), list[I64](), list[int]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
-    ran = Repeats(machine, repeats)
+    ran, common = Repeats(machine, repeats), CommonMemory(residents)
+    check_plan(residents, machine, len(launches))
     now = 0
     for index, launched in enumerate(launches):
         watch.launch, watch.kernel = index, launched.kernel
@@ -134,21 +141,22 @@ def simulate(
             _check_launch(index, launched)
             now += machine.launch_overhead_cycles
             begins.append(now)
-            found = ran.find(launched, now)
+            served = common.launch(index, launched)
+            found = ran.find(launched, served, now)
             if found is None:
-                whole = work(launched.program, launched.addresses, machine, launched.indices)
+                whole = work(launched.program, launched.addresses, machine, launched.indices, served)
                 banked = dram.launched(banked, machine, whole)
                 rows, times = _run(launched.program, whole, figures, memory, state, banked, now, watch)
                 found = whole.told(), rows, times
                 del whole  # which is as large as its program
-                ran.keep(launched, now, found)
+                ran.keep(launched, served, now, found)
             asked, rows, times = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
         watch.before += len(rows)
         works.append(asked)
         spans.append(rows)
         met.append(times)
-    return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now))
+    return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now), residents)
 
 
 def _length(launched: Launched | HostCall) -> int:
@@ -193,7 +201,8 @@ def _run(
     """Spans of one launch, and when each of their constraints was met."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
-    met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
+    met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
+    by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
     cores = int(figures[_CORES])
     units = cores * (int(figures[_QUEUES] + figures[_ARRAYS]) + 2)
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
@@ -206,7 +215,7 @@ def _run(
     stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
     place = np.zeros(rows, np.int64)  # of an instruction in its core's order
     place[order] = np.arange(rows) - stage[program.core[order], _BASE]
-    shared = np.array([-1, 0, begin, 0], np.int64)
+    shared = np.array([-1, 0, begin, 0, -1], np.int64)
     retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
     came = _PAUSED
     while came == _PAUSED:
@@ -228,6 +237,7 @@ def _run(
             retired,
             spans,
             met,
+            by,
             EVENTS,
         )
         if came == _PAUSED:
@@ -238,8 +248,7 @@ def _run(
             for of, row in enumerate(unit)
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    met.resize((1, rows, CAUSES), refcheck=False)  # by whom is let go, in place: of long programs it is much
-    return spans, met[0]
+    return spans, met
 
 
 @compiled
@@ -261,6 +270,7 @@ def _loop(
     retired: I64,
     spans: I64,
     met: I64,
+    by: I64,
     events: int,
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
@@ -285,6 +295,8 @@ def _loop(
                 continue
             if table[head, REQUESTED] > 0:
                 time = dram.grant(memory, state, time)
+            elif table[head, COMMON] > 0:
+                time = dram.grant_common(memory, state, time)
             if time < at or (time == at and best >= 0 and place[head] < place[best]):
                 at, best, chosen = time, head, number
         issue, issuing = _NEVER, -1
@@ -304,7 +316,7 @@ def _loop(
                 _retire(order, stage[number // units], retired, spans)
                 continue
         if issuing >= 0 and issue <= at:
-            _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, begin)
+            _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, by, begin)
         elif best < 0:
             return _STUCK
         else:
@@ -325,6 +337,7 @@ def _loop(
                 shared,
                 spans,
                 met,
+                by,
             )
             _retire(order, own, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
@@ -443,29 +456,30 @@ def _issue(
     retired: I64,
     spans: I64,
     met: I64,
+    by: I64,
     begin: int,
 ) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
     index, base = stage[_NEXT], stage[_BASE]
     row = int(order[base + index])
     needed = _needed(table, figures, row, index)
-    met[0, row, _AT_LAUNCH] = begin
+    met[row, _AT_LAUNCH], by[_AT_LAUNCH] = begin, -1
     if index > 0:
         before = order[base + index - 1]
-        met[0, row, _AT_ISSUE], met[1, row, _AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
+        met[row, _AT_ISSUE], by[_AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
         if table[before, MEETS] == 1:
-            met[0, row, _AT_BARRIER], met[1, row, _AT_BARRIER] = spans[before, DONE], before
+            met[row, _AT_BARRIER], by[_AT_BARRIER] = spans[before, DONE], before
     if needed > 0:
         column = _AT_BARRIER if table[row, MEETS] == 1 else _AT_WINDOW
-        if retired[base + needed - 1, 0] > met[0, row, column]:
-            met[0, row, column], met[1, row, column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
+        if retired[base + needed - 1, 0] > met[row, column]:
+            met[row, column], by[column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
     if stage[_BLOCKED] == 1:
-        met[0, row, _AT_QUEUE], met[1, row, _AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
+        met[row, _AT_QUEUE], by[_AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
     cause = _AT_LAUNCH
     for candidate in range(_AT_QUEUE + 1):
-        if met[0, row, candidate] >= met[0, row, cause]:
+        if met[row, candidate] >= met[row, cause]:
             cause = candidate
-    if met[0, row, _AT_BARRIER] >= met[0, row, cause]:
+    if met[row, _AT_BARRIER] >= met[row, cause]:
         cause = _AT_BARRIER
     number = _queue_for(table, figures, unit, row, spans, time)
     place = (unit[number, _HEAD] + unit[number, _COUNT]) % figures[_DEPTH]
@@ -473,7 +487,7 @@ def _issue(
     unit[number, _COUNT] += 1
     unit[number, _BACKLOG] += table[row, CYCLES]
     spans[row, UNIT], spans[row, ISSUE] = number, time
-    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, met[1, row, cause]
+    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, by[cause]
     stage[_NEXT], stage[_TIME], stage[_BLOCKED] = index + 1, time, 0
 
 
@@ -494,26 +508,30 @@ def _start(
     shared: I64,
     spans: I64,
     met: I64,
+    by: I64,
 ) -> None:
     """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
+    for cause in range(len(by)):
+        by[cause] = spans[row, ISSUE_BLOCKER]  # what was last of what its issue waited for, none other can be last now
     if unit[number, _LATEST] >= 0:
-        met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
+        met[row, _AT_UNIT], by[_AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
-        met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
+        met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
+    if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
+        met[row, _AT_COMMON], by[_AT_COMMON] = dram.grant_common(memory, state, 0), shared[_COMMON_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
         source, kind = wait[edge], int(wait_kind[edge])
         cause = _CAUSE_OF_KIND[kind]
         time = _met_at(edge, row, table, wait, wait_kind, spans)
         if kind == MEET and time <= spans[row, ISSUE]:
             continue  # who was there before has not been waited for: of those that come together, none waits
-        if time > met[0, row, cause]:
-            met[0, row, cause], met[1, row, cause] = time, source
+        if time > met[row, cause]:
+            met[row, cause], by[cause] = time, source
     last = 0
-    for candidate in range(met.shape[2]):
-        if met[0, row, candidate] >= met[0, row, last]:
+    for candidate in range(len(by)):
+        if met[row, candidate] >= met[row, last]:
             last = candidate
-    spans[row, START], spans[row, CAUSE] = met[0, row, last], last
-    spans[row, BLOCKER] = met[1, row, last]
+    spans[row, START], spans[row, CAUSE], spans[row, BLOCKER] = met[row, last], last, by[last]
     if table[row, CLASS] == _SYSTOLIC:
         _stream(row, number, at, table, unit, spans)
     elif table[row, REQUESTED] > 0:
@@ -527,6 +545,11 @@ def _start(
             answered = spans[row, PHASE] + dram.latency(memory)
             spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
             shared[_BUS_USER] = row
+    elif table[row, COMMON] > 0:
+        sent = dram.serve_common(memory, state, at, table[row, COMMON])
+        spans[row, PHASE] = max(sent, at + table[row, CYCLES])
+        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + dram.common_latency(memory)
+        shared[_COMMON_USER] = row
     else:
         spans[row, PHASE] = at + table[row, CYCLES]
         spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
@@ -580,6 +603,7 @@ def _retire(order: I64, stage: I64, retired: I64, spans: I64) -> None:
         row = order[base + done]
         retired[base + done, 0], retired[base + done, 1] = spans[row, DONE], row
         if done > 0 and retired[base + done - 1, 0] > spans[row, DONE]:
-            retired[base + done] = retired[base + done - 1]
+            for field in range(2):
+                retired[base + done, field] = retired[base + done - 1, field]
         done += 1
     stage[_RETIRED] = done

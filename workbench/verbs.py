@@ -18,8 +18,9 @@ from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, not_yet
 from workbench.ir import AtenGraph, KernelGraph
 from workbench.journey import Journey
-from workbench.options import CompileOptions, checked_mapping, checked_seconds, machine_of
+from workbench.options import CompileOptions, checked_mapping, checked_resident, checked_seconds, machine_of
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
+from workbench.progress import waiting
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +41,7 @@ def trace(
     fusion: UserFusion = None,
     prefer: str | None = None,
     simulate_seconds: float | None = None,
+    resident: str | Sequence[str] | None = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -49,7 +51,8 @@ def trace(
     `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
-    where an op has several. `simulate_seconds` is what the simulation may take at most.
+    where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
+    stay in the machine's common memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`).
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -67,6 +70,7 @@ def trace(
         deepcopy(fusion),
         prefer=prefer,
         simulate_seconds=checked_seconds(simulate_seconds),
+        resident=checked_resident(resident),
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -97,9 +101,16 @@ def load(path: str | os.PathLike[str]) -> Journey:
         registrations=None,
         path=str(path),
     )
-    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes)
-    mapping, fusion, schedule, passes = map(json.loads, texts)
-    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule, passes=passes)
+    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes, asked.resident)
+    mapping, fusion, schedule, passes, resident = map(json.loads, texts)
+    request = replace(
+        request,
+        mapping=mapping,
+        fusion=fusion,
+        schedule=schedule,
+        passes=passes,
+        resident=checked_resident(resident),
+    )
     return Journey(request, Stages.loaded(found))
 
 
@@ -129,7 +140,8 @@ def capture(
     capture: str = "dynamo",
 ) -> Captured:
     """The first stage alone."""
-    program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
+    with waiting("capture"):
+        program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
     return Captured(program.graph, program)
 
 
@@ -138,12 +150,14 @@ def lower(
 ) -> Lowered:
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
-    return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
+    with waiting("lower"):
+        return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
 
 
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
+    with waiting("render"):
+        return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 def schedule(
@@ -153,18 +167,23 @@ def schedule(
     machine: str | Machine = "tpu-v3",
     mapping: Mapping[str, UserMapping] | None = None,
     scripts: Mapping[str, str] | None = None,
+    resident: str | Sequence[str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone. `scripts` are transform scripts by kernel."""
+    """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` as in `trace`."""
     none = MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts)
-    return scheduled_of(lowered.record, rendered.record, request)
+    kept = checked_resident(resident)
+    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts, resident=kept)
+    with waiting("schedule"):
+        return scheduled_of(lowered.record, rendered.record, request)
 
 
 def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
-    return simulated_of(lowered.record, scheduled.record, machine_of(machine), checked_seconds(seconds))
+    on, limit = machine_of(machine), checked_seconds(seconds)
+    with waiting("simulate"):
+        return simulated_of(lowered.record, scheduled.record, on, limit)
 
 
 def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:
