@@ -9,8 +9,9 @@ until it has been given only listed requests are served.
 A write is done when it is in the queue: a read of the same place is answered from there. A read is done when its data
 has passed the bus.
 
-Requests come from sources. A channel takes one a cycle, from its sources in turn, each in its own order; a source whose
-next request finds its queue full waits. Nothing is computed for cycles in which nothing can happen.
+Requests come from sources, several of which share a port. In a port they stand in line, those of the source that began
+first before all others'. A channel takes one a cycle, from its ports in turn; a port whose first request finds its queue
+full waits. Nothing is computed for cycles in which nothing can happen.
 """
 
 from __future__ import annotations

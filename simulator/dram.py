@@ -13,7 +13,8 @@ take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no b
 transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the engine
 lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The requests of a
 transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel has a port of
-its own, takes one request a cycle of its clock, from all transfers in turn, and knows nothing of the other channels.
+its own for each core, in which requests wait in the order their transfers began, takes one request a cycle of its clock,
+from the cores in turn, and knows nothing of the other channels.
 
     a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
 

@@ -196,7 +196,12 @@ class Machine:
 
     @property
     def dram_bytes_while_a_row_opens(self) -> int:
-        """What all channels move between two activates: what a run that is alone in its row costs at least."""
+        """What all channels move between two activates: what a run that is alone in its row costs at least.
+
+        A simple memory has no rows.
+        """
+        if self.memory == "simple":
+            return 0
         memory = load_memory(self.dram_timing)
         return int(self.dram_channels * memory.bytes_per_cycle * memory.activate_to_activate / memory.pseudo_channels)
 
