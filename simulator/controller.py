@@ -20,10 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator import channel_time
 from simulator.banks import (
     ACT,
     ALIKE,
     BUSES,
+    COLUMN,
     FIGURES,
     PRE,
     PSEUDOS,
@@ -43,12 +45,16 @@ from simulator.banks import (
     precharge_all,
     pseudo_of,
     refresh_all,
+    waits_for,
 )
 from simulator.jit import compiled
 from simulator.memory_file import Memory
 from simulator.program import I64
 
 NEVER = 1 << 62
+
+# What comes of looking for a request to take
+_NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
 
 # The lists of a channel, and an entry of one: the request; its source, and whether what it found is counted; when it
 # came
@@ -67,8 +73,9 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
 cycle in which a request was taken."""
 
-# Of a source in a channel: the next of its requests, and where they end
-CURSOR, STOP, _PART = 0, 1, 2
+# Of a source in a channel: the next of its requests, where they end, how many are not done, when the last was, and
+# whether the begin of its transfer is still to be noted
+CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = 0, 1, 2, 3, 4, 5
 
 # Of a source: first cycle at which it asks, requests that are not done, when the last was
 BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
@@ -93,6 +100,10 @@ class Channels(NamedTuple):
     """Length of a bucket in cycles, as a power of two."""
     parts: I64
     """C x S: what a source asks of a channel."""
+    spent: I64
+    """C x ...: what a channel does with its time; see channel_time.py."""
+    notes: I64
+    """C x S x ...: of that, what a source's transfer waited for."""
     sources: I64
     requests: I64
     """S x ...: what each source asks for, channel by channel."""
@@ -100,7 +111,8 @@ class Channels(NamedTuple):
 
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
     """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
-    clock = np.zeros((channels, _CLOCK), np.int64)
+    clock, spent = np.zeros((channels, _CLOCK), np.int64), np.zeros((channels, channel_time.SPENT), np.int64)
+    spent[:, channel_time.STATE] = channel_time.IDLE
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
     controller = [
         memory.queue_entries,
@@ -116,6 +128,8 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
         history=np.zeros((channels, BUCKETS), np.int64),
         bucket=np.zeros(1, np.int64),
         parts=np.zeros((channels, sources, _PART), np.int64),
+        spent=spent,
+        notes=np.zeros((channels, sources, channel_time.NOTES), np.int64),
         sources=np.zeros((sources, _SOURCE), np.int64),
         requests=np.zeros((sources, most_requests), np.int64),
     )
@@ -135,24 +149,31 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     figures, gates, queue = channels.figures, channels.gates[channel], channels.queue[channel]
     clock, counters = channels.clock[channel], channels.counters[channel]
     parts, sources, requests = channels.parts[channel], channels.sources, channels.requests
+    spent, notes = channels.spent[channel], channels.notes[channel]
     now = clock[_NOW]
     while now < until:
+        if spent[channel_time.NOT_NOTED] > 0:
+            _note_begins(parts, sources, spent, notes, now)
         if now >= clock[_NEXT_REFRESH]:
             clock[_REFRESHING] += figures[PSEUDOS]
             clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
             clock[_WAKE] = now
         if clock[_WAKE] <= now:
             queued = _queued(clock)
-            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, sources, now)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, spent, notes, now)
             if _queued(clock) < queued:
                 _note(channels.history, channels.bucket, channel, now)
-        if _accept(figures, gates, queue, clock, counters, parts, sources, requests, now):
+        taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, spent, notes, now)
+        if taken == _TAKEN:
             now += 1
             continue
         begin = _next_begin(parts, sources, now)
         if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
-        now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        if taken == _NO_ROOM:
+            spent[channel_time.FULL] += min(later, until) - now
+        now = later
     clock[_NOW] = max(clock[_NOW], until)
 
 
@@ -162,10 +183,41 @@ def _queued(clock: I64) -> int:
 
 
 @compiled
+def _note_begins(parts: I64, sources: I64, spent: I64, notes: I64, now: int) -> None:
+    """Notes what the channel had done before those transfers that have begun to ask."""
+    for source in range(len(parts)):
+        if parts[source, UNNOTED] == 1 and sources[source, BEGIN] <= now:
+            channel_time.begin(notes[source], spent, sources[source, BEGIN])
+            parts[source, UNNOTED] = 0
+
+
+@compiled
+def _done(parts: I64, sources: I64, spent: I64, notes: I64, source: int, now: int, done: int) -> None:
+    """One request less of a source: what the channel still does for it is done at a cycle."""
+    sources[source, LEFT] -= 1
+    sources[source, DONE] = max(sources[source, DONE], done)
+    parts[source, LATEST] = max(parts[source, LATEST], done)
+    parts[source, REMAINING] -= 1
+    if parts[source, REMAINING] == 0:
+        channel_time.end(notes[source], spent, now)
+
+
+@compiled
 def _accept(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, parts: I64, sources: I64, requests: I64, now: int
-) -> bool:
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    requests: I64,
+    spent: I64,
+    notes: I64,
+    now: int,
+) -> int:
     """Takes the next request of the first source, in turn, that finds room."""
+    found = _NOT_ASKED
     for step in range(len(parts)):
         source = clock[_TURN] + step
         if source >= len(parts):
@@ -179,6 +231,7 @@ def _accept(
         if forwarded:
             counters[FORWARDED] += 1
         elif clock[_COUNT + way] == figures[_ENTRIES]:
+            found = _NO_ROOM
             continue
         else:
             entry = queue[way, clock[_COUNT + way]]
@@ -189,15 +242,17 @@ def _accept(
             elif clock[_DRAINS] == way:
                 time = first_cycle(figures, gates, request, next_command(figures, gates, request))
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
+            if spent[channel_time.STATE] == channel_time.IDLE:
+                channel_time.pass_time(spent, now)
+                spent[channel_time.STATE] = _state(figures, gates, queue, clock, now)
         if forwarded or way == _WRITES:
-            sources[source, LEFT] -= 1
-            sources[source, DONE] = max(sources[source, DONE], now + 1)
+            _done(parts, sources, spent, notes, source, now, now + 1)
         parts[source, CURSOR] = at + 1
         counters[READS + way] += 1
         counters[LAST] = now
         clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
-        return True
-    return False
+        return _TAKEN
+    return found
 
 
 @compiled
@@ -230,12 +285,24 @@ def _turn(figures: I64, clock: I64) -> bool:
 
 
 @compiled
-def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int) -> int:
+def _schedule(
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    spent: I64,
+    notes: I64,
+    now: int,
+) -> int:
     """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
+    channel_time.pass_time(spent, now)
     _turn(figures, clock)
     column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
     if column >= 0:
-        _give_column(figures, gates, queue, clock, counters, sources, now, column_list, column)
+        _give_column(figures, gates, queue, clock, counters, parts, sources, spent, notes, now, column_list, column)
         if row_list == column_list and row > column:
             row -= 1
         if row >= 0:
@@ -249,7 +316,21 @@ def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, s
             wake = now + 1
     elif clock[_REFRESHING] > 0 and (column < 0 or figures[BUSES] == 2):
         wake = min(wake, _refresh(figures, gates, queue, clock, counters, now))
+    spent[channel_time.STATE] = _state(figures, gates, queue, clock, now)
     return wake
+
+
+@compiled
+def _state(figures: I64, gates: I64, queue: I64, clock: I64, now: int) -> int:
+    """What a channel does from now on where no data moves."""
+    if _queued(clock) == 0:
+        return channel_time.IDLE
+    if clock[_REFRESHING] > 0:
+        return channel_time.REFRESH
+    which = _OPENING if clock[_COUNT + _OPENING] > 0 else clock[_DRAINS]
+    if clock[_COUNT + which] == 0:
+        which = 1 - which
+    return waits_for(figures, gates, queue[which, 0, _REQUEST], now)
 
 
 @compiled
@@ -286,7 +367,18 @@ def _choose(
 
 @compiled
 def _give_column(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int, which: int, place: int
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    spent: I64,
+    notes: I64,
+    now: int,
+    which: int,
+    place: int,
 ) -> None:
     """Moves the data of a request, which leaves its list."""
     request, owner = queue[which, place, _REQUEST], queue[which, place, _OWNER]
@@ -296,8 +388,8 @@ def _give_column(
     if request & 1 == _READS:
         answered = now + figures[READ_DATA]
         counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
-        sources[owner >> 1, LEFT] -= 1
-        sources[owner >> 1, DONE] = max(sources[owner >> 1, DONE], answered)
+        _done(parts, sources, spent, notes, owner >> 1, now, answered)
+    channel_time.move(notes[owner >> 1], spent, now, figures[COLUMN])
     _remove(queue, clock, which, place)
 
 

@@ -63,6 +63,7 @@ from simulator.spans import (
     SPAN_COLUMNS,
     START,
     UNIT,
+    WAITS,
     HostCall,
     Launched,
 )
@@ -115,7 +116,8 @@ def simulate(
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
-    works, spans, met, begins = list[Told](), list[I64](), list[I64](), list[int]()
+    works, begins = list[Told](), list[int]()
+    spans, met, waits = list[I64](), list[I64](), list[I64]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
     ran = Repeats(machine, repeats)
@@ -127,6 +129,7 @@ def simulate(
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
+            within = _no_waits(len(rows), banked)
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -138,17 +141,23 @@ def simulate(
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices)
                 banked = dram.launched(banked, machine, whole)
-                rows, times = _run(launched.program, whole, figures, memory, state, banked, now, watch)
-                found = whole.told(), rows, times
+                came = _run(launched.program, whole, figures, memory, state, banked, now, watch)
+                found = whole.told(), *came
                 del whole  # which is as large as its program
                 ran.keep(launched, now, found)
-            asked, rows, times = found
+            asked, rows, times, within = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
         watch.before += len(rows)
         works.append(asked)
         spans.append(rows)
         met.append(times)
-    return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now))
+        waits.append(within)
+    return assemble(launches, machine, works, spans, met, waits, begins, dram.statistics(memory, banked, now))
+
+
+def _no_waits(rows: int, banked: dram.Banked | None) -> I64:
+    """Room for what each instruction waits for while it holds its unit, where the machine tells it apart."""
+    return np.zeros((0 if banked is None else rows, WAITS), np.int64)
 
 
 def _length(launched: Launched | HostCall) -> int:
@@ -189,10 +198,11 @@ def _run(
     banked: dram.Banked | None,
     begin: int,
     watch: Watch,
-) -> tuple[I64, I64]:
-    """Spans of one launch, and when each of their constraints was met."""
+) -> tuple[I64, I64, I64]:
+    """Spans of one launch, when each of their constraints was met, and what they waited for within."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
+    waits = _no_waits(rows, banked)
     met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
     cores = int(figures[_CORES])
     units = cores * (int(figures[_QUEUES] + figures[_ARRAYS]) + 2)
@@ -228,6 +238,7 @@ def _run(
             retired,
             spans,
             met,
+            waits,
             EVENTS,
         )
         if came == _PAUSED:
@@ -239,7 +250,7 @@ def _run(
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
     met.resize((1, rows, CAUSES), refcheck=False)  # by whom is let go, in place: of long programs it is much
-    return spans, met[0]
+    return spans, met[0], waits
 
 
 @compiled
@@ -261,6 +272,7 @@ def _loop(
     retired: I64,
     spans: I64,
     met: I64,
+    waits: I64,
     events: int,
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
@@ -300,7 +312,7 @@ def _loop(
                 continue
             if source >= 0:
                 number = _unit_of(source, figures)
-                _end(number, source, table, memory, banked, unit, shared, spans)
+                _end(number, source, table, memory, banked, unit, shared, spans, waits)
                 _retire(order, stage[number // units], retired, spans)
                 continue
         if issuing >= 0 and issue <= at:
@@ -551,13 +563,22 @@ def _unit_of(source: int, figures: I64) -> int:
 
 @compiled
 def _end(
-    number: int, source: int, table: I64, memory: I64, banked: dram.Banked, unit: I64, shared: I64, spans: I64
+    number: int,
+    source: int,
+    table: I64,
+    memory: I64,
+    banked: dram.Banked,
+    unit: I64,
+    shared: I64,
+    spans: I64,
+    waits: I64,
 ) -> None:
     """Ends a unit's transfer in banked memory."""
     row = unit[number, _LATEST]
-    least = spans[row, START] + table[row, CYCLES]
-    spans[row, PHASE] = max(dram.ended(memory, banked, source), least + dram.way(memory))
+    least, ended = spans[row, START] + table[row, CYCLES], dram.ended(memory, banked, source)
+    spans[row, PHASE] = max(ended, least + dram.way(memory))
     spans[row, END] = spans[row, DONE] = max(spans[row, PHASE], least + table[row, WAITING])
+    dram.waited(memory, banked, source, waits[row], spans[row, END] == ended)
     unit[number, _FREE] = spans[row, END]
     shared[_RUNNING] -= 1
 

@@ -17,8 +17,8 @@ from simulator.machine import Machine
 from simulator.program import I64
 from simulator.spans import DONE, END, ISSUE, PHASE, START, Launched
 
-Ran = tuple[Told, I64, I64]
-"""What a launch asked, its spans, and when their constraints were met."""
+Ran = tuple[Told, I64, I64, I64]
+"""What a launch asked, its spans, when their constraints were met, and what they waited for within."""
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
@@ -37,10 +37,10 @@ class Repeats:
         found = self._ran.get(self._key(launched))
         if found is None:
             return None
-        began, (asked, spans, met) = found
+        began, (asked, spans, met, waits) = found
         spans, met = spans.copy(), np.where(met < 0, met, met + (begin - began))
         spans[:, (START, END, DONE, PHASE, ISSUE)] += begin - began
-        return asked, spans, met
+        return asked, spans, met, waits
 
     def keep(self, launched: Launched, begin: int, ran: Ran) -> None:
         if self._apply:
