@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simulator.common_memory import Resident
     from simulator.engine import simulate
     from simulator.errors import (
+        CommonMemoryFull,
         Deadlock,
         DoesNotFit,
         FileFormatError,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cause",
+    "CommonMemoryFull",
     "Deadlock",
     "DependenceTracker",
     "DoesNotFit",
@@ -43,6 +46,7 @@ __all__ = [
     "MachineError",
     "NotYetSupported",
     "ProgramError",
+    "Resident",
     "SimulationStopped",
     "SimulatorError",
     "TileProgram",
@@ -54,7 +58,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "Resident": "common_memory",
     "simulate": "engine",
+    "CommonMemoryFull": "errors",
     "Deadlock": "errors",
     "DoesNotFit": "errors",
     "FileFormatError": "errors",

@@ -33,6 +33,14 @@ def pass_time(spent: I64, now: int) -> None:
 
 
 @compiled
+def enter(spent: I64, state: int, now: int) -> None:
+    """From now on a channel is in a state where no data moves."""
+    if spent[STATE] != state:
+        pass_time(spent, now)
+        spent[STATE] = state
+
+
+@compiled
 def _note(notes: I64, spent: I64, at: int, sign: int) -> None:
     """Adds what a channel has done up to a cycle, no sooner than the last that is counted, or takes it off."""
     for state in range(STATES):
@@ -45,7 +53,7 @@ def _note(notes: I64, spent: I64, at: int, sign: int) -> None:
 @compiled
 def begin(notes: I64, spent: I64, at: int) -> None:
     """Notes what a channel had done before a transfer asked first."""
-    notes[:] = 0
+    notes[:NOTES] = 0
     _note(notes, spent, at, -1)
     spent[NOT_NOTED] -= 1
 
@@ -60,5 +68,8 @@ def end(notes: I64, spent: I64, at: int) -> None:
 @compiled
 def move(notes: I64, spent: I64, now: int, length: int) -> None:
     """Data moves from now on; of what was not moving before, each cycle is the source's own."""
-    notes[OWN] += max(0, now + length - max(spent[MOVING], now))
+    if spent[MOVING] < now:
+        pass_time(spent, now)
+        spent[MOVING] = now
+    notes[OWN] += max(0, now + length - spent[MOVING])
     spent[MOVING] = max(spent[MOVING], now + length)

@@ -64,8 +64,9 @@ _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 # Figures beyond those of `banks`
 _ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
 
-# The clock of a channel: where it is, when it will look again, and the lengths of its lists
-_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 2, 3, 4, 5, 6, 9
+# The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look again, and the lengths of its lists
+_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT = range(channel_time.SPENT, channel_time.SPENT + 7)
+_CLOCK = _COUNT + _LISTS
 
 # What a channel counts
 READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -73,9 +74,9 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
 cycle in which a request was taken."""
 
-# Of a source in a channel: the next of its requests, where they end, how many are not done, when the last was, and
+# Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests, where they end, how many are not done, when the last one was, and
 # whether the begin of its transfer is still to be noted
-CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = 0, 1, 2, 3, 4, 5
+CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = range(channel_time.NOTES, channel_time.NOTES + 6)
 
 # Of a source: first cycle at which it asks, requests that are not done, when the last was
 BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
@@ -100,10 +101,6 @@ class Channels(NamedTuple):
     """Length of a bucket in cycles, as a power of two."""
     parts: I64
     """C x S: what a source asks of a channel."""
-    spent: I64
-    """C x ...: what a channel does with its time; see channel_time.py."""
-    notes: I64
-    """C x S x ...: of that, what a source's transfer waited for."""
     sources: I64
     requests: I64
     """S x ...: what each source asks for, channel by channel."""
@@ -111,8 +108,8 @@ class Channels(NamedTuple):
 
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
     """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
-    clock, spent = np.zeros((channels, _CLOCK), np.int64), np.zeros((channels, channel_time.SPENT), np.int64)
-    spent[:, channel_time.STATE] = channel_time.IDLE
+    clock = np.zeros((channels, _CLOCK), np.int64)
+    clock[:, channel_time.STATE] = channel_time.IDLE
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
     controller = [
         memory.queue_entries,
@@ -128,8 +125,6 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
         history=np.zeros((channels, BUCKETS), np.int64),
         bucket=np.zeros(1, np.int64),
         parts=np.zeros((channels, sources, _PART), np.int64),
-        spent=spent,
-        notes=np.zeros((channels, sources, channel_time.NOTES), np.int64),
         sources=np.zeros((sources, _SOURCE), np.int64),
         requests=np.zeros((sources, most_requests), np.int64),
     )
@@ -149,21 +144,20 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     figures, gates, queue = channels.figures, channels.gates[channel], channels.queue[channel]
     clock, counters = channels.clock[channel], channels.counters[channel]
     parts, sources, requests = channels.parts[channel], channels.sources, channels.requests
-    spent, notes = channels.spent[channel], channels.notes[channel]
     now = clock[_NOW]
     while now < until:
-        if spent[channel_time.NOT_NOTED] > 0:
-            _note_begins(parts, sources, spent, notes, now)
+        if clock[channel_time.NOT_NOTED] > 0:
+            _note_begins(clock, parts, sources, now)
         if now >= clock[_NEXT_REFRESH]:
             clock[_REFRESHING] += figures[PSEUDOS]
             clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
             clock[_WAKE] = now
         if clock[_WAKE] <= now:
             queued = _queued(clock)
-            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, spent, notes, now)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, now)
             if _queued(clock) < queued:
                 _note(channels.history, channels.bucket, channel, now)
-        taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, spent, notes, now)
+        taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, now)
         if taken == _TAKEN:
             now += 1
             continue
@@ -172,7 +166,7 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
         later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
         if taken == _NO_ROOM:
-            spent[channel_time.FULL] += min(later, until) - now
+            clock[channel_time.FULL] += min(later, until) - now
         now = later
     clock[_NOW] = max(clock[_NOW], until)
 
@@ -183,23 +177,23 @@ def _queued(clock: I64) -> int:
 
 
 @compiled
-def _note_begins(parts: I64, sources: I64, spent: I64, notes: I64, now: int) -> None:
+def _note_begins(clock: I64, parts: I64, sources: I64, now: int) -> None:
     """Notes what the channel had done before those transfers that have begun to ask."""
     for source in range(len(parts)):
         if parts[source, UNNOTED] == 1 and sources[source, BEGIN] <= now:
-            channel_time.begin(notes[source], spent, sources[source, BEGIN])
+            channel_time.begin(parts[source], clock, sources[source, BEGIN])
             parts[source, UNNOTED] = 0
 
 
 @compiled
-def _done(parts: I64, sources: I64, spent: I64, notes: I64, source: int, now: int, done: int) -> None:
+def _done(clock: I64, parts: I64, sources: I64, source: int, now: int, done: int) -> None:
     """One request less of a source: what the channel still does for it is done at a cycle."""
     sources[source, LEFT] -= 1
     sources[source, DONE] = max(sources[source, DONE], done)
-    parts[source, LATEST] = max(parts[source, LATEST], done)
     parts[source, REMAINING] -= 1
     if parts[source, REMAINING] == 0:
-        channel_time.end(notes[source], spent, now)
+        parts[source, LATEST] = done
+        channel_time.end(parts[source], clock, now)
 
 
 @compiled
@@ -212,8 +206,6 @@ def _accept(
     parts: I64,
     sources: I64,
     requests: I64,
-    spent: I64,
-    notes: I64,
     now: int,
 ) -> int:
     """Takes the next request of the first source, in turn, that finds room."""
@@ -242,11 +234,10 @@ def _accept(
             elif clock[_DRAINS] == way:
                 time = first_cycle(figures, gates, request, next_command(figures, gates, request))
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
-            if spent[channel_time.STATE] == channel_time.IDLE:
-                channel_time.pass_time(spent, now)
-                spent[channel_time.STATE] = _state(figures, gates, queue, clock, now)
+            if clock[channel_time.STATE] == channel_time.IDLE:
+                channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
         if forwarded or way == _WRITES:
-            _done(parts, sources, spent, notes, source, now, now + 1)
+            _done(clock, parts, sources, source, now, now + 1)
         parts[source, CURSOR] = at + 1
         counters[READS + way] += 1
         counters[LAST] = now
@@ -293,16 +284,13 @@ def _schedule(
     counters: I64,
     parts: I64,
     sources: I64,
-    spent: I64,
-    notes: I64,
     now: int,
 ) -> int:
     """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
-    channel_time.pass_time(spent, now)
     _turn(figures, clock)
     column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
     if column >= 0:
-        _give_column(figures, gates, queue, clock, counters, parts, sources, spent, notes, now, column_list, column)
+        _give_column(figures, gates, queue, clock, counters, parts, sources, now, column_list, column)
         if row_list == column_list and row > column:
             row -= 1
         if row >= 0:
@@ -316,7 +304,8 @@ def _schedule(
             wake = now + 1
     elif clock[_REFRESHING] > 0 and (column < 0 or figures[BUSES] == 2):
         wake = min(wake, _refresh(figures, gates, queue, clock, counters, now))
-    spent[channel_time.STATE] = _state(figures, gates, queue, clock, now)
+    if clock[channel_time.MOVING] < wake:
+        channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
     return wake
 
 
@@ -374,8 +363,6 @@ def _give_column(
     counters: I64,
     parts: I64,
     sources: I64,
-    spent: I64,
-    notes: I64,
     now: int,
     which: int,
     place: int,
@@ -388,8 +375,8 @@ def _give_column(
     if request & 1 == _READS:
         answered = now + figures[READ_DATA]
         counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
-        _done(parts, sources, spent, notes, owner >> 1, now, answered)
-    channel_time.move(notes[owner >> 1], spent, now, figures[COLUMN])
+        _done(clock, parts, sources, owner >> 1, now, answered)
+    channel_time.move(parts[owner >> 1], clock, now, figures[COLUMN])
     _remove(queue, clock, which, place)
 
 

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from simulator import dma, indexed, scalar, systolic, vector, walks
 from simulator.barriers import meeting_of
+from simulator.common_memory import Served
 from simulator.machine import Machine
-from simulator.program import I64, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
+from simulator.program import I64, U8, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
+from simulator.spans import Via
 
 # Columns of the instruction table
 CLASS = 0
@@ -31,7 +33,9 @@ WAITING = 7
 CORE = 8
 MEETS = 9
 """1 for a BARRIER."""
-COLUMNS = 10
+COMMON = 10
+"""Bytes that the common memory moves for it; 0 when it has no part in it."""
+COLUMNS = 11
 
 MEET = len(DependenceKind)
 """Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
@@ -46,6 +50,9 @@ class Told(NamedTuple):
     read: int
     written: int
     requested: int
+    common_read: int
+    common_written: int
+    via: U8
     assumed: npt.NDArray[np.bool_]
 
 
@@ -60,23 +67,41 @@ class Work:
     moved: I64
     """Bytes each instruction moves: from or to DRAM, and within the scratchpad those of a copy."""
     read: I64
-    """Bytes each instruction reads from DRAM."""
+    """Bytes each instruction reads from DRAM, or from the common memory in its place."""
     written: I64
-    """Bytes each instruction writes to DRAM."""
+    """Bytes each instruction writes to DRAM, or to the common memory in its place."""
     requests: indexed.Requests
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
     """What each instruction asks of a memory that takes requests one by one; of no instruction for a simple one."""
 
     def told(self) -> Told:
-        requested = int(self.table[:, REQUESTED].sum())
-        return Told(self.moved, int(self.read.sum()), int(self.written.sum()), requested, self.requests.assumed)
+        common = self.table[:, COMMON] > 0
+        via = np.where(common, Via.COMMON, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
+        return Told(
+            self.moved,
+            int(self.read[~common].sum()),
+            int(self.written[~common].sum()),
+            int(self.table[:, REQUESTED].sum()),
+            int(self.read[common].sum()),
+            int(self.written[common].sum()),
+            via.astype(np.uint8),
+            self.requests.assumed,
+        )
 
 
 def work(
-    program: TileProgram, addresses: Sequence[int], machine: Machine, indices: indexed.Indices = NOT_KNOWN
+    program: TileProgram,
+    addresses: Sequence[int],
+    machine: Machine,
+    indices: indexed.Indices = NOT_KNOWN,
+    served: Served | None = None,
 ) -> Work:
-    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them."""
+    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them.
+
+    `served` says which of its copies the common memory serves.
+    """
+    common = served.rows if served else np.zeros(len(program), np.bool_)
     table = np.zeros((len(program), COLUMNS), np.int64)
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
@@ -92,14 +117,16 @@ def work(
     for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
         table[:, column] = np.where(is_matmul, values, 0)
     table[:, REQUESTED] = copies.request_bytes + direct.request_bytes + chosen.request_bytes
-    walked = walks.walks(program, addresses, chosen) if machine.memory == "banked" else walks.no_walks()
+    table[common, REQUESTED] = 0
+    table[:, COMMON] = np.where(common, copies.bytes, 0)
+    walked = walks.walks(program, addresses, chosen, ~common) if machine.memory == "banked" else walks.no_walks()
     table[:, CHAIN] = _chains(program, machine)
     table[:, WAITING] = direct.waiting
     table[:, CORE], table[:, MEETS] = program.core, program.opcode == Opcode.BARRIER
     table[:, CYCLES] += table[:, MEETS] * machine.interconnect_latency_cycles
     return Work(
         table,
-        *_waits(program),
+        *_waits(program, served),
         copies.bytes + direct.bytes + chosen.bytes,
         np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes + chosen.read_bytes),
         np.where(program.opcode == Opcode.STORE, copies.bytes, 0)
@@ -110,10 +137,10 @@ def work(
     )
 
 
-def _waits(program: TileProgram) -> tuple[I64, I64, I64]:
-    """What each instruction waits for, as CSR: its dependences, and of a BARRIER the others of its meeting.
+def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I64, I64]:
+    """What each instruction waits for, as CSR: its dependences, and what brings a box that the common memory serves.
 
-    One to which too few cores come waits for itself, and so for ever.
+    A BARRIER waits for the others of its meeting. One to which too few cores come waits for itself, and so for ever.
     """
     starts, sources = program.dependence_start.astype(np.int64), program.dependence.astype(np.int64)
     kinds, added = program.dependence_kind.astype(np.int64), list[tuple[int, int, int]]()
@@ -121,6 +148,8 @@ def _waits(program: TileProgram) -> tuple[I64, I64, I64]:
         added += [(row, other, MEET) for other in meeting if other != row]
         if len(meeting) < program.extent[row, 0]:
             added.append((row, row, int(DependenceKind.READ_AFTER_WRITE)))
+    for row, brought in served.waits.tolist() if served else ():
+        added.append((row, brought, int(DependenceKind.READ_AFTER_WRITE)))
     if not added:
         return starts, sources, kinds
     rows, others, reasons = np.array(added, np.int64).T

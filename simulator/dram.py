@@ -1,4 +1,4 @@
-"""The memory behind the DMA queues: a latency and one bus, or channels of banks.
+"""The memories behind the DMA queues: a latency and one bus, or channels of banks; and beside it the common memory.
 
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
@@ -59,8 +59,9 @@ STRETCH = 1 << 12
 ON_THE_WAY = -2
 
 SIMPLE, BANKED = 0, 1
-_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY, _PARAMETERS = 0, 1, 2, 3, 4, 5, 6
-_BUS_FREE, _REACHED, _QUIET, _STATE = 0, 1, 2, 3
+_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY = 0, 1, 2, 3, 4, 5
+_COMMON_LATENCY, _COMMON_CYCLE, _COMMON_BYTE, _PARAMETERS = 6, 7, 8, 9
+_BUS_FREE, _REACHED, _QUIET, _COMMON_FREE, _STATE = 0, 1, 2, 3, 4
 _INTERCONNECT, _IN_MEMORY = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS)
 
 
@@ -81,13 +82,15 @@ def parameters(machine: Machine) -> I64:
     made = np.zeros(_PARAMETERS, np.int64)
     if machine.memory == "banked":
         ratio = machine.dram_clock_ratio
-        made[:] = (
+        made[: _WAY + 1] = (
             *(BANKED, 0, ratio.denominator, ratio.numerator),
             *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
         )
     else:
         rate = machine.dram_bytes_per_cycle
         made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
+    rate = machine.common_memory_bytes_per_cycle
+    made[_COMMON_LATENCY:] = machine.common_memory_latency_cycles, rate.numerator, rate.denominator
     return made
 
 
@@ -137,6 +140,26 @@ def serve(memory: I64, state: I64, start: int, size: int) -> int:
     begin = max(state[_BUS_FREE], start * memory[_CYCLE])
     state[_BUS_FREE] = begin + size * memory[_BYTE]
     return -(-state[_BUS_FREE] // memory[_CYCLE])
+
+
+@compiled
+def grant_common(memory: I64, state: I64, ready: int) -> int:
+    """The first cycle, not before `ready`, at which the common memory may begin a copy."""
+    return max(ready, state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def serve_common(memory: I64, state: I64, start: int, size: int) -> int:
+    """Begins a copy from or to the common memory at a granted cycle; returns when its last byte is on the bus."""
+    begin = max(state[_COMMON_FREE], start * memory[_COMMON_CYCLE])
+    state[_COMMON_FREE] = begin + size * memory[_COMMON_BYTE]
+    return -(-state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def common_latency(memory: I64) -> int:
+    """Cycles from the last byte on the common memory's bus to where it goes."""
+    return memory[_COMMON_LATENCY]
 
 
 @compiled
@@ -223,7 +246,7 @@ def waited(memory: I64, of: Banked, source: int, waits: I64, for_memory: bool) -
             last = channel
     cycles, before = 0, 0
     for state in range(channel_time.IDLE):
-        cycles += of.channels.notes[last, source, state]
+        cycles += of.channels.parts[last, source, state]
         now = cycles * memory[_CYCLE] // memory[_BYTE]
         waits[_IN_MEMORY + state], before = now - before, now
 
@@ -243,9 +266,9 @@ def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
     reached = _to_memory(memory, end)
     for channel in range(len(of.channels.parts)):
         advance_channel(of.channels, channel, reached)
-        channel_time.pass_time(of.channels.spent[channel], reached)
-    passed = of.channels.spent[:, : channel_time.STATES].cumsum(1) * memory[_CYCLE] // memory[_BYTE]
-    full = of.channels.spent[:, channel_time.FULL, None] * memory[_CYCLE] // memory[_BYTE]
+        channel_time.pass_time(of.channels.clock[channel], reached)
+    passed = of.channels.clock[:, : channel_time.STATES].cumsum(1) * memory[_CYCLE] // memory[_BYTE]
+    full = of.channels.clock[:, channel_time.FULL, None] * memory[_CYCLE] // memory[_BYTE]
     states = np.diff(np.minimum(passed, end), axis=1, prepend=0)
     drain(of.channels)
     used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
@@ -287,7 +310,7 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
         part[REMAINING], part[LATEST] = here, 0
         if here > 0:
             part[UNNOTED] = 1
-            channels.spent[channel, channel_time.NOT_NOTED] += 1
+            channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
         channel = channel_of(bits, request)
         channels.requests[source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)

@@ -4,8 +4,9 @@ Every core runs its own instructions. They leave the program in order, one every
 in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
 its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
 scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
-is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM,
-the memory, which all cores share, grants it; a matmul's preload may begin while its array still streams.
+is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to a
+memory that all cores share (DRAM, or the common memory), that memory grants it; a matmul's preload may begin while its
+array still streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -27,9 +28,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator import dram, host
+from simulator.common_memory import CommonMemory, Resident, check_plan
 from simulator.costs import (
     CHAIN,
     CLASS,
+    COMMON,
     CORE,
     CYCLES,
     DRAIN,
@@ -74,7 +77,7 @@ from simulator.watch import EVENTS, Progress, Watch
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
 _AT_LAUNCH, _AT_ISSUE, _AT_WINDOW, _AT_QUEUE, _AT_UNIT, _AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
-_AT_BARRIER = 11
+_AT_BARRIER, _AT_COMMON = 11, 12
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
 _NEVER = 1 << 62
@@ -88,8 +91,9 @@ _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2,
 # State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
-# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has started
-_BUS_USER, _RUNNING, _BEGIN, _STARTED = 0, 1, 2, 3
+# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has
+# started, who was last on the common memory's bus
+_BUS_USER, _RUNNING, _BEGIN, _STARTED, _COMMON_USER = 0, 1, 2, 3, 4
 
 # How the loop comes back
 _OVER, _PAUSED, _STUCK = 0, 1, 2
@@ -102,14 +106,17 @@ def simulate(
     seconds: float | None = None,
     repeats: bool = True,
     progress: Progress | None = None,
+    residents: Sequence[Resident] = (),
 ) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
-    what one before it did is not simulated again (see repeats.py); the trace is the same.
+    what one before it did is not simulated again (see repeats.py); the trace is the same. `residents` is what stays in
+    the common memory.
 
-    Raises `DoesNotFit` for a program with more buffers than scratchpad, `NotYetSupported` for what this version cannot
-    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
+    Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
+    common memory holds, `NotYetSupported` for what this version cannot simulate, `ProgramError` or `LaunchError` for
+    what makes no sense, `SimulationStopped` when its time is over.
     """
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
@@ -120,7 +127,8 @@ def simulate(
     spans, met, waits = list[I64](), list[I64](), list[I64]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
-    ran = Repeats(machine, repeats)
+    ran, common = Repeats(machine, repeats), CommonMemory(residents)
+    check_plan(residents, machine, len(launches))
     now = 0
     for index, launched in enumerate(launches):
         watch.launch, watch.kernel = index, launched.kernel
@@ -137,14 +145,15 @@ def simulate(
             _check_launch(index, launched)
             now += machine.launch_overhead_cycles
             begins.append(now)
-            found = ran.find(launched, now)
+            served = common.launch(index, launched)
+            found = ran.find(launched, served, now)
             if found is None:
-                whole = work(launched.program, launched.addresses, machine, launched.indices)
+                whole = work(launched.program, launched.addresses, machine, launched.indices, served)
                 banked = dram.launched(banked, machine, whole)
                 came = _run(launched.program, whole, figures, memory, state, banked, now, watch)
                 found = whole.told(), *came
                 del whole  # which is as large as its program
-                ran.keep(launched, now, found)
+                ran.keep(launched, served, now, found)
             asked, rows, times, within = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
         watch.before += len(rows)
@@ -152,7 +161,8 @@ def simulate(
         spans.append(rows)
         met.append(times)
         waits.append(within)
-    return assemble(launches, machine, works, spans, met, waits, begins, dram.statistics(memory, banked, now))
+    channels = dram.statistics(memory, banked, now)
+    return assemble(launches, machine, works, spans, met, waits, begins, channels, residents)
 
 
 def _no_waits(rows: int, banked: dram.Banked | None) -> I64:
@@ -216,7 +226,7 @@ def _run(
     stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
     place = np.zeros(rows, np.int64)  # of an instruction in its core's order
     place[order] = np.arange(rows) - stage[program.core[order], _BASE]
-    shared = np.array([-1, 0, begin, 0], np.int64)
+    shared = np.array([-1, 0, begin, 0, -1], np.int64)
     retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
     came = _PAUSED
     while came == _PAUSED:
@@ -297,6 +307,8 @@ def _loop(
                 continue
             if table[head, REQUESTED] > 0:
                 time = dram.grant(memory, state, time)
+            elif table[head, COMMON] > 0:
+                time = dram.grant_common(memory, state, time)
             if time < at or (time == at and best >= 0 and place[head] < place[best]):
                 at, best, chosen = time, head, number
         issue, issuing = _NEVER, -1
@@ -512,6 +524,8 @@ def _start(
         met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
         met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
+    if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
+        met[0, row, _AT_COMMON], met[1, row, _AT_COMMON] = dram.grant_common(memory, state, 0), shared[_COMMON_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
         source, kind = wait[edge], int(wait_kind[edge])
         cause = _CAUSE_OF_KIND[kind]
@@ -539,6 +553,11 @@ def _start(
             answered = spans[row, PHASE] + dram.latency(memory)
             spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
             shared[_BUS_USER] = row
+    elif table[row, COMMON] > 0:
+        sent = dram.serve_common(memory, state, at, table[row, COMMON])
+        spans[row, PHASE] = max(sent, at + table[row, CYCLES])
+        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + dram.common_latency(memory)
+        shared[_COMMON_USER] = row
     else:
         spans[row, PHASE] = at + table[row, CYCLES]
         spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]

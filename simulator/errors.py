@@ -76,6 +76,24 @@ class DoesNotFit(SimulatorError):
         return self.demand - self.capacity
 
 
+class CommonMemoryFull(SimulatorError):
+    """The tensors that are to stay in the common memory together need more than the machine has."""
+
+    def __init__(self, launch: int, demand: int, capacity: int, tensors: Sequence[tuple[str, int]]) -> None:
+        self.launch = launch
+        """The launch in which most is resident."""
+        self.demand = demand
+        self.capacity = capacity
+        self.tensors = tuple(sorted(tensors, key=lambda pair: -pair[1]))
+        """(name, bytes) of what is resident then, largest first."""
+        has = f"the machine has {capacity:,}" if capacity else "the machine has none: common_memory_bytes = 0"
+        sizes = listed([f"{name}: {size:,} bytes" for name, size in self.tensors])
+        super().__init__(
+            f"in launch {launch} {demand:,} bytes are to be resident in the common memory, {has}.\n{sizes}\n"
+            "Keep fewer tensors resident, or take a machine with a larger common memory."
+        )
+
+
 class InvariantViolation(SimulatorError):
     """A trace contradicts its program or its machine: a fault of the simulator or of the program's dependences."""
 

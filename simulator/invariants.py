@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator import report
+from simulator import report, residence
 from simulator.barriers import meetings
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Cause, HostCall, Wait
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Cause, HostCall, Via, Wait
 from simulator.systolic import passes
 
 if TYPE_CHECKING:
@@ -43,12 +44,15 @@ def violations(trace: Trace) -> list[str]:
     - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
+    - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
     """
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
     found = [*_spans_violations(trace), *_unit_violations(trace), *_sum_violations(trace), *_channel_violations(trace)]
+    if trace.residents:
+        found += islice(residence.violations(trace), MOST)
     known: dict[int, list[Conflict]] = {}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for index, launched in enumerate(trace.launches):
@@ -214,9 +218,13 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
     _, begin, end = trace.kernel_spans[index]
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
     offset = int(np.searchsorted(trace.launch, index))
-    moved = int(trace.bytes[offset : offset + len(program)][in_dram].sum()) - _queued_bytes(machine)
+    size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
+    common = via == Via.COMMON
+    moved = int(size[in_dram & ~common].sum()) - _queued_bytes(machine)
     macs = program.extent.prod(1) * passes(program, machine) * (program.opcode == Opcode.MATMUL)
     floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
+    if common.any():
+        floors.append(("common memory", int(size[common].sum()) / machine.common_memory_bytes_per_cycle))
     for core in np.unique(program.core).tolist():
         mine = program.core == core
         floors += [

@@ -36,6 +36,8 @@ _CHOICES = {
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
+    "common_memory_bytes_per_second",
+    "common_memory_latency_ns",
     "interconnect_latency_cycles",
     "dram_latency_ns",
     "host_link_latency_us",
@@ -81,7 +83,9 @@ class Machine:
 
     scratchpad_bytes_per_lane: int
     common_memory_bytes: int
-    """Memory that all cores share, beyond the scratchpads; 0 is none."""
+    """Memory that all cores share, beyond the scratchpads; 0 is none. What it keeps is planned: common_memory.py."""
+    common_memory_bytes_per_second: int
+    common_memory_latency_ns: float
 
     memory: str
     """`simple`: a fixed latency and one bus. `banked`: channels, banks and rows of `dram_timing`; see banks.py."""
@@ -128,6 +132,11 @@ class Machine:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
         if not self.dram_bytes_per_cycle:
             raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
+        if self.common_memory_bytes and not self.common_memory_bytes_per_cycle:
+            raise MachineError(
+                f"machine {self.name!r}: with common_memory_bytes = {self.common_memory_bytes} the machine needs "
+                "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+            )
         if self.memory == "banked":
             self.banked_memory()
         if self.scratchpad_bytes < self.vector_bytes:
@@ -159,8 +168,21 @@ class Machine:
     @property
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
-        memory = Fraction(str(self.dram_latency_ns)) * self.clock_khz / 10**6
-        return self.interconnect_latency_cycles + math.ceil(memory)
+        return self.interconnect_latency_cycles + self._cycles(self.dram_latency_ns)
+
+    @property
+    def common_memory_bytes_per_cycle(self) -> Fraction:
+        """As precise as `dram_bytes_per_cycle`; 0 where there is no common memory."""
+        return Fraction(self.common_memory_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+
+    @property
+    def common_memory_latency_cycles(self) -> int:
+        """From a copy's last byte asked for to its data, the way through the interconnect included."""
+        return self.interconnect_latency_cycles + self._cycles(self.common_memory_latency_ns)
+
+    def _cycles(self, nanoseconds: float) -> int:
+        """Whole cycles that so much time takes."""
+        return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
 
     @property
     def dram_clock_ratio(self) -> Fraction:

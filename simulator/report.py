@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Wait
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
-    units, meets = len(trace.unit_names), Opcode.BARRIER in trace.kind
+    units, unseen = len(trace.unit_names), _unseen(trace)
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
     within, now = np.zeros((units, WAITS), np.int64), 0
@@ -39,9 +39,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         now = end
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
-        causes: dict[str, str | int] = {
-            cause.label: int(idle[unit, cause]) for cause in Cause if cause != Cause.BARRIER or meets
-        }
+        causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen}
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         if len(trace.waits):
@@ -50,6 +48,12 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows
+
+
+def _unseen(trace: Trace) -> set[Cause]:
+    """Causes that nothing in a trace could have waited for, which are no columns: those of what is not there."""
+    absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
+    return {cause for cause, is_absent in absent.items() if is_absent}
 
 
 def waterfall(trace: Trace) -> list[tuple[str, int]]:
@@ -117,6 +121,7 @@ def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
     elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
         parts += [(name, end)]
     else:
+        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
         parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
     for label, stop in parts:
         yield label, max(0, min(stop, until) - now)

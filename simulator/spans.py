@@ -40,6 +40,8 @@ class Cause(IntEnum):
     """What it reads was there."""
     BARRIER = 11
     """All cores had come to where they meet."""
+    COMMON_MEMORY = 12
+    """The common memory was free."""
 
     @property
     def label(self) -> str:
@@ -117,9 +119,34 @@ HOST_STEPS = 3
 HOST_UNIT = "host"
 """Name of the unit that host calls run on; it is there only in a trace that has some."""
 
-TOTALS = ("dram_read_bytes", "dram_write_bytes", "dram_request_bytes", "copied_bytes", "macs", "alu", "special")
-"""Bytes asked of the DRAM and what it moved in whole requests, bytes copied within the scratchpad,
-multiply-accumulates, element operations of the ALUs and of the special function units, vector and scalar."""
+
+class Via(IntEnum):
+    """Where a transfer went."""
+
+    NONE = 0
+    """It is none, or stays in the scratchpad."""
+    DRAM = 1
+    COMMON = 2
+
+    @property
+    def label(self) -> str:
+        return "" if self == Via.NONE else self.name.lower()
+
+
+TOTALS = (
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "dram_request_bytes",
+    "common_read_bytes",
+    "common_write_bytes",
+    "copied_bytes",
+    "macs",
+    "alu",
+    "special",
+)
+"""Bytes asked of the DRAM and what it moved in whole requests, bytes asked of the common memory, bytes copied within
+the scratchpad, multiply-accumulates, element operations of the ALUs and of the special function units, vector and
+scalar."""
 
 CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
 """Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,

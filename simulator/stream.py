@@ -45,5 +45,5 @@ def run_stream(memory: Memory, addresses: I64, writes: I64, channels: int = 1) -
         cycles=int(served.counters[:, LAST].max()) + 1,
         average_read_latency=int(counts[READ_CYCLES]) / max(answered, 1),
         counters=dict(zip(CHANNEL_COUNTERS, counts.tolist(), strict=False)),
-        spent=dict(zip(CHANNEL_CYCLES, served.spent.sum(0).tolist(), strict=False)),
+        spent=dict(zip(CHANNEL_CYCLES, served.clock.sum(0).tolist(), strict=False)),
     )

@@ -43,9 +43,11 @@ from simulator.spans import (
     HostCall,
     Launched,
     Statistics,
+    Via,
 )
 
 if TYPE_CHECKING:
+    from simulator.common_memory import Resident
     from simulator.costs import Told
 
 
@@ -76,6 +78,8 @@ class Trace:
     """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
     issue_cause: U8
     issue_blocker: I32
+    via: U8
+    """Where a transfer went: see `Via`."""
     assumed: npt.NDArray[np.bool_]
     """Whether a span's addresses are drawn, because the indices they follow from are not known: `simulator.indexed`."""
     waits: I64
@@ -100,6 +104,8 @@ class Trace:
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
+    residents: tuple[Resident, ...] = field(default=(), compare=False, repr=False)
+    """What was kept in the common memory, likewise."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -144,6 +150,7 @@ class Trace:
             "bytes": self.bytes.tolist(),
             "cause": [_CAUSE_LABELS[index] for index in self.cause.tolist()],
             "blocker": self.blocker.tolist(),
+            "via": [_VIA_LABELS[index] for index in self.via.tolist()],
             "origins": [tuple(origin[starts[i] : starts[i + 1]]) for i in range(len(self))],
         }
 
@@ -205,6 +212,7 @@ class Trace:
 
 _KINDS = [opcode.name for opcode in Opcode]
 _CAUSE_LABELS = [cause.label for cause in Cause]
+_VIA_LABELS = [via.label for via in Via]
 
 
 def assemble(
@@ -216,6 +224,7 @@ def assemble(
     waits: Sequence[I64],
     begins: Sequence[int],
     channels: Statistics,
+    residents: Sequence[Resident] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
     rows = _joined(spans, np.int64, SPAN_COLUMNS)
@@ -243,6 +252,7 @@ def assemble(
         blocker=rows[:, BLOCKER].astype(np.int32),
         issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
+        via=_joined([asked.via for asked in works], np.uint8),
         assumed=_joined([asked.assumed for asked in works], np.bool_),
         waits=_joined(waits, np.int64, WAITS),
         met=_joined(met, np.int64, CAUSES),
@@ -254,6 +264,7 @@ def assemble(
         channel_bytes=channels.bytes,
         channel_times=channels.times,
         launches=tuple(launches),
+        residents=tuple(residents),
     )
 
 
@@ -282,6 +293,8 @@ def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
         asked.read,
         asked.written,
         asked.requested,
+        asked.common_read,
+        asked.common_written,
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),
         int(done[0]),

@@ -13,7 +13,7 @@ from simulator import files
 from simulator.errors import FileFormatError, MachineError
 from simulator.machine import Machine, machine_from
 from simulator.program import Opcode
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS, Via
 
 FORMAT, VERSION = "aten-workbench/trace", 4
 
@@ -33,6 +33,7 @@ _COLUMNS: dict[str, type] = {
     "blocker": np.int32,
     "issue_cause": np.uint8,
     "issue_blocker": np.int32,
+    "via": np.uint8,
     "assumed": np.bool_,
 }
 ARRAYS = (
@@ -111,6 +112,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
         ("kind", len(Opcode)),
         ("cause", CAUSES),
         ("issue_cause", CAUSES),
+        ("via", len(Via)),
     ):
         if rows and not 0 <= arrays[name].min() <= arrays[name].max() < limit:
             raise FileFormatError(f"{path}: {name} holds values that are not between 0 and {limit - 1}")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import indexed
 from simulator.dma import contiguous
@@ -39,14 +40,16 @@ def no_walks() -> Walks:
     return Walks(np.zeros(1, np.int64), zeros, np.zeros(1, np.int64), zeros)
 
 
-def walks(program: TileProgram, addresses: Sequence[int], listed: indexed.Requests) -> Walks:
-    """The walks of a launch of `program` with its arguments at `addresses`."""
+def walks(
+    program: TileProgram, addresses: Sequence[int], listed: indexed.Requests, asking: npt.NDArray[np.bool_]
+) -> Walks:
+    """The walks of a launch of `program` with its arguments at `addresses`: of those instructions that are `asking`."""
     rows = len(program)
     owner = np.repeat(np.arange(rows), np.diff(program.operand_start))
     opcode = program.opcode[owner]
     in_dram = program.space == Space.DRAM
     copied = np.isin(opcode, [Opcode.LOAD, Opcode.STORE])
-    here = np.flatnonzero(in_dram & (copied | (opcode == Opcode.DIRECT)))
+    here = np.flatnonzero(in_dram & (copied | (opcode == Opcode.DIRECT)) & asking[owner])
     size = program.element_bytes[here].astype(np.int64)
     shape, strides = program.shape[here], program.strides[here]
     lowest = np.where(copied[here], (np.minimum(strides, 0) * (shape - 1)).sum(1), 0)  # backwards is the same bytes

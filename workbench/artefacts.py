@@ -333,6 +333,12 @@ class Scheduled(Handle[ScheduledProgram]):
     def _table(self) -> Table:
         return views.kernels.scheduled_table(self.record)
 
+    @property
+    def residence(self) -> pd.DataFrame:
+        """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
+        that spares DRAM, and why or why not. No rows without a plan (`resident=`)."""
+        return views.frame.frame(views.residence.residence_table(self.record))
+
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels with their mappings; with a selection, `>` stands before its lines."""
         return views.kernels.scheduled_text(self.record, select.lines_of if select else None)

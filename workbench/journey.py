@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, final
@@ -20,7 +20,7 @@ from workbench import __version__, ir, ops, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.check import Check
 from workbench.computing import Computing
-from workbench.options import checked_mapping, checked_seconds, machine_of
+from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of
 from workbench.pipeline import Request, Stages
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Journey:
         schedule: Mapping[str, str] | _Keep | None = KEEP,
         passes: UserPasses | _Keep | None = KEEP,
         simulate_seconds: float | _Keep | None = KEEP,
+        resident: str | Sequence[str] | _Keep | None = KEEP,
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
@@ -133,7 +134,8 @@ class Journey:
         `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number of buffers stays.
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
         `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
-        what the simulation may take at most.
+        what the simulation may take at most. `resident` is what stays in the machine's common memory: names of tensors,
+        `"auto"`, or None.
         """
         asked = self._request
         request = replace(
@@ -146,11 +148,14 @@ class Journey:
             simulate_seconds=asked.simulate_seconds
             if isinstance(simulate_seconds, _Keep)
             else checked_seconds(simulate_seconds),
+            resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
         )
         if request.fusion != asked.fusion:
             return Journey(request, self._stages.relowered(request))
         if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):
             return Journey(request, self._stages.rescheduled(request))
+        if request.resident != asked.resident:
+            return Journey(request, self._stages.replanned(request))
         if request.simulate_seconds != asked.simulate_seconds:
             return Journey(request, self._stages.resimulated(request))
         return self
@@ -179,7 +184,7 @@ class Journey:
             request.capture,
             request.on_missing,
             request.prefer,
-            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes)),
+            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes, request.resident)),
         )
         whole = ir.archive.Archive(
             asked,

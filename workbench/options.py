@@ -37,6 +37,15 @@ def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, Use
     return deepcopy(given)  # what the caller makes of it later is another question
 
 
+def checked_resident(given: object) -> str | tuple[str, ...] | None:
+    """What is to stay in the common memory, if it has the form of that; the names are looked up when it is planned."""
+    if given is None or given == "auto":
+        return None if given is None else "auto"
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
+        return tuple(cast("list[str]", given))
+    raise BadOption(f"resident={given!r}; expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None")
+
+
 def checked_seconds(given: object) -> float | None:
     """A time limit, if it is one."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given > 0):

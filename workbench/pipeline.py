@@ -83,6 +83,8 @@ class Request:
     """Pipelines of the user's own, by the step that each runs after."""
     prefer: str | None = None
     simulate_seconds: float | None = None
+    resident: str | tuple[str, ...] | None = None
+    """What stays in the common memory: names, `auto`, or nothing."""
     registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
     what is registered when a stage runs: what was registered once is code, which a file does not hold."""
@@ -115,6 +117,13 @@ class Stages:
     def rescheduled(self, request: Request) -> Stages:
         """The same capture, lowering and rendering, whether made already or not; the rest anew."""
         return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
+
+    def replanned(self, request: Request) -> Stages:
+        """The same kernels, whether made already or not, with another plan of the common memory."""
+        earlier = (self.captured, self.lowered, self.rendered, self.kernels, self.sources)
+        before = self.scheduled
+        scheduled = Once("schedule", lambda: _planned(self.lowered().record, before(), request))
+        return Stages._scheduled(request, *earlier, scheduled)
 
     def resimulated(self, request: Request) -> Stages:
         """The same up to scheduling, whether made already or not."""
@@ -168,7 +177,8 @@ class Stages:
     def loaded(found: Archive) -> Stages:
         """The stages of a file, all of them made."""
         took = found.seconds.get
-        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled))
+        kept = tuple(ops.residence.residents(found.scheduled, found.scheduled.residence))
+        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled), residents=kept)
         return Stages(
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
@@ -252,7 +262,12 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
         request.schedule,
         request.passes,
     )
-    return Scheduled(made, rendered)
+    return _planned(lowered, Scheduled(made, rendered), request)
+
+
+def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:
+    record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
+    return replace(scheduled, record=record)
 
 
 def simulated_of(

@@ -18,7 +18,7 @@ from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, not_yet
 from workbench.ir import AtenGraph, KernelGraph
 from workbench.journey import Journey
-from workbench.options import CompileOptions, checked_mapping, checked_seconds, machine_of
+from workbench.options import CompileOptions, checked_mapping, checked_resident, checked_seconds, machine_of
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def trace(
     fusion: UserFusion = None,
     prefer: str | None = None,
     simulate_seconds: float | None = None,
+    resident: str | Sequence[str] | None = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -49,7 +50,8 @@ def trace(
     `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
-    where an op has several. `simulate_seconds` is what the simulation may take at most.
+    where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
+    stay in the machine's common memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`).
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -67,6 +69,7 @@ def trace(
         deepcopy(fusion),
         prefer=prefer,
         simulate_seconds=checked_seconds(simulate_seconds),
+        resident=checked_resident(resident),
     )
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -97,9 +100,16 @@ def load(path: str | os.PathLike[str]) -> Journey:
         registrations=None,
         path=str(path),
     )
-    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes)
-    mapping, fusion, schedule, passes = map(json.loads, texts)
-    request = replace(request, mapping=mapping, fusion=fusion, schedule=schedule, passes=passes)
+    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes, asked.resident)
+    mapping, fusion, schedule, passes, resident = map(json.loads, texts)
+    request = replace(
+        request,
+        mapping=mapping,
+        fusion=fusion,
+        schedule=schedule,
+        passes=passes,
+        resident=checked_resident(resident),
+    )
     return Journey(request, Stages.loaded(found))
 
 
@@ -153,10 +163,12 @@ def schedule(
     machine: str | Machine = "tpu-v3",
     mapping: Mapping[str, UserMapping] | None = None,
     scripts: Mapping[str, str] | None = None,
+    resident: str | Sequence[str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone. `scripts` are transform scripts by kernel."""
+    """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` as in `trace`."""
     none = MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts)
+    kept = checked_resident(resident)
+    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts, resident=kept)
     return scheduled_of(lowered.record, rendered.record, request)
 
 

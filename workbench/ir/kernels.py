@@ -280,6 +280,32 @@ class HostStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Residence:
+    """Whether a tensor stays in the machine's common memory, and why."""
+
+    value: str
+    path: str
+    """How the user would write it, where it is given from outside."""
+    bytes: int
+    first: int
+    last: int
+    """The launches from and to which it stays, or would."""
+    alone: bool
+    """It is made and used up meanwhile, so that it need not be in DRAM as well."""
+    resident: bool = False
+    saved_read: int = 0
+    saved_written: int = 0
+    """Bytes of DRAM traffic that its residence spares, or would."""
+    reason: str = ""
+    refused: str = ""
+    """Why it cannot be resident on any machine; empty if it can."""
+
+    @property
+    def saved(self) -> int:
+        return self.saved_read + self.saved_written
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledProgram:
     """Every distinct kernel scheduled, and the order in which they are launched.
 
@@ -292,6 +318,8 @@ class ScheduledProgram:
     launches: Launches
     hosts: tuple[HostStep, ...] = ()
     """The kernels of kind host, which are launched like the others but have no program."""
+    residence: tuple[Residence, ...] = ()
+    """The plan of what stays in the common memory, a decision for each tensor in DRAM; empty without a plan."""
 
     def kernel(self, name: str) -> ScheduledKernel:
         for kernel in self.kernels:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from workbench.ops import proven as proven
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
+    from workbench.ops import residence as residence
     from workbench.ops import trees as trees
     from workbench.ops.listing import table as table
     from workbench.ops.listing import who as who
@@ -39,7 +40,7 @@ _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
     __name__,
     *("compare", "execute", "host", "listing", "memory", "names", "new_op", "parts"),
-    *("proven", "reference", "registry", "trees"),
+    *("proven", "reference", "registry", "residence", "trees"),
 )
 
 

@@ -6,13 +6,15 @@ from simulator import HostCall, Launched, Machine, Trace
 from simulator import simulate as run_launches
 from simulator.jit import when_compiling
 from workbench.ir import Launch, ScheduledProgram
+from workbench.ops.residence import residents
 from workbench.progress import at, reached
 
 
 def simulate(scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None) -> Trace:
     """When every instruction of every launch runs on `machine`, and what it waited for; in `seconds`, or not at all."""
     with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
-        return run_launches(launched(scheduled), machine, seconds=seconds, progress=reached)
+        kept = tuple(residents(scheduled, scheduled.residence))
+        return run_launches(launched(scheduled), machine, seconds=seconds, progress=reached, residents=kept)
 
 
 def launched(scheduled: ScheduledProgram) -> tuple[Launched | HostCall, ...]:

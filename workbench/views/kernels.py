@@ -13,6 +13,7 @@ from simulator.indexed import elements
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
+from workbench.views.residence import residence_text
 from workbench.views.table import Cell, Table
 
 Selected: TypeAlias = Callable[[str], tuple[int, ...]]
@@ -115,7 +116,8 @@ def passes_table(kernel: ScheduledKernel) -> Table:
 
 
 def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:
-    parts = [scheduled_kernel_text(kernel, selected) for kernel in program.kernels]
+    parts = [*filter(None, [residence_text(program)])]
+    parts += [scheduled_kernel_text(kernel, selected) for kernel in program.kernels]
     return "\n\n".join([*parts, *(f"// {step.kernel}: {host_text(step)}" for step in program.hosts)])
 
 

@@ -12,6 +12,7 @@ from workbench.views import kernels, markup, timeline
 from workbench.views.gantt import Gantt
 from workbench.views.highlight import changed_lines, code, diff
 from workbench.views.kernels import Selected
+from workbench.views.residence import residence_table
 from workbench.views.svg_gantt import gantt_svg
 from workbench.views.svg_graph import captured_svg, lowered_svg, route_colour
 from workbench.views.table import Table
@@ -110,6 +111,10 @@ def scheduled(
     before = {module.kernel: module.mlir for module in rendered}
     few = len(program.kernels) <= 2
     parts = [markup.table(kernels.scheduled_table(program), wide=("reason",))]
+    if program.residence:
+        shown, kept = residence_table(program), sum(each.resident for each in program.residence)
+        note = f"{kept} of {len(shown.rows)} tensors stay"
+        parts.append(markup.details("common memory", markup.table(shown, wide=("why",)), note=note))
     for kernel in program.kernels:
         many = len(program.kernels) > _MANY
         body = scheduled_kernel(kernel, before.get(kernel.kernel), selected, diffs=not many)
@@ -164,11 +169,13 @@ def passes(steps: tuple[Snapshot, ...], before: str | None) -> str:
 def simulated(trace: Trace, view: Gantt) -> str:
     """The timeline, where the time went, and what each unit waited for."""
     told = timeline.stats(trace)
+    common = told["common_read_bytes"] + told["common_write_bytes"]
     figures = {
         "cycles": f"{told['cycles']:,}",
         f"µs at {trace.machine.clock_mhz:g} MHz": f"{told['time_us']:,.2f}",
         "DRAM bytes read": f"{told['dram_read_bytes']:,}",
         "DRAM bytes written": f"{told['dram_write_bytes']:,}",
+        **({"common memory bytes": f"{common:,}"} if common else {}),
         "of DRAM peak": f"{told['dram_share_of_peak']:.0%}",
         "of MAC peak": f"{told['macs_share_of_peak']:.0%}",
         "instructions": f"{told['instructions']:,}",

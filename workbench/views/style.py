@@ -54,6 +54,7 @@ _LIGHT_CAUSES = {
     "accumulate": "#A5D2BF",
     "data": "#99A3AE",
     "barrier": "#E3B8A5",
+    "common_memory": "#BFD9A0",
 }
 _LIGHT_WAITS = {
     "interconnect": "#C7C4EA",
@@ -86,6 +87,7 @@ _DARK_CAUSES = {
     "accumulate": "#4B7565",
     "data": "#646E7A",
     "barrier": "#8A5F4C",
+    "common_memory": "#6A8547",
 }
 _DARK_KINDS = {
     **_LIGHT_KINDS,

@@ -26,6 +26,7 @@ EVENT_COLUMNS = (
     "cause",
     "blocker",
     "origins",
+    "via",
 )
 
 _GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
@@ -263,10 +264,12 @@ def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
 def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | None = None) -> str:
     """The run in words, the timeline, and where the time went."""
     figures: Mapping[str, int | float] = stats(trace)
+    common = figures["common_read_bytes"] + figures["common_write_bytes"]
     head = (
         f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.name}; "
         f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
         f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
+        f"{f'common memory {common:,} bytes; ' if common else ''}"
         f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
     )
     drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
