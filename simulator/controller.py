@@ -64,7 +64,8 @@ _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 # Figures beyond those of `banks`
 _ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
 
-# The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look again, and the lengths of its lists
+# The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look
+# again, and the lengths of its lists
 _NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT = range(channel_time.SPENT, channel_time.SPENT + 7)
 _CLOCK = _COUNT + _LISTS
 
@@ -74,8 +75,8 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
 cycle in which a request was taken."""
 
-# Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests, where they end, how many are not done, when the last one was, and
-# whether the begin of its transfer is still to be noted
+# Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests,
+# where they end, how many are not done, when the last one was, and whether the begin of its transfer is to be noted
 CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = range(channel_time.NOTES, channel_time.NOTES + 6)
 
 # Of a source: first cycle at which it asks, requests that are not done, when the last was
