@@ -53,7 +53,8 @@ def _note(notes: I64, spent: I64, at: int, sign: int) -> None:
 @compiled
 def begin(notes: I64, spent: I64, at: int) -> None:
     """Notes what a channel had done before a transfer asked first."""
-    notes[:NOTES] = 0
+    for each in range(NOTES):
+        notes[each] = 0
     _note(notes, spent, at, -1)
     spent[NOT_NOTED] -= 1
 

@@ -49,7 +49,7 @@ from simulator.controller import (
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
-from simulator.program import I64
+from simulator.program import I32, I64
 from simulator.requests import request_counts, requests_of
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
 from simulator.walks import Walks, no_walks
@@ -232,7 +232,7 @@ def ended(memory: I64, of: Banked, source: int) -> int:
 
 
 @compiled
-def waited(memory: I64, of: Banked, source: int, waits: I64, for_memory: bool) -> None:
+def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
     """Writes down what a transfer that has ended waited for: the way there, and in the channel that was done last.
 
     In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
@@ -302,8 +302,9 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
     count = np.zeros(len(channels.parts) + 1, np.int64)
     for request in asked:
         count[channel_of(bits, request) + 1] += 1
-    most = int(np.max(count))
+    most = 0
     for channel in range(len(channels.parts)):
+        most = max(most, count[channel + 1])
         count[channel + 1] += count[channel]
         part, here = channels.parts[channel, source], count[channel + 1] - count[channel]
         part[CURSOR], part[STOP] = count[channel], count[channel + 1]

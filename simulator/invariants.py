@@ -81,7 +81,7 @@ def _spans_violations(trace: Trace) -> Iterator[str]:
         cause = Cause(trace.cause[index]).label
         yield f"span {index} starts at {trace.start[index]} for {cause}, its constraints were met at {trace.met[index]}"
     for index in np.flatnonzero(
-        (trace.waits < 0).any(1) | (trace.waits.sum(1) > (trace.end - trace.start)[: len(trace.waits)])
+        (trace.waits < 0).any(1) | (trace.waits.sum(1, np.int64) > (trace.end - trace.start)[: len(trace.waits)])
     )[:MOST]:
         told = dict(zip([wait.label for wait in Wait], trace.waits[index].tolist(), strict=True))
         yield f"span {index} takes {trace.end[index] - trace.start[index]} cycles, of which it waits {told}"

@@ -15,10 +15,10 @@ import numpy as np
 from simulator.common_memory import Served
 from simulator.costs import Told
 from simulator.machine import Machine
-from simulator.program import I64
+from simulator.program import I32, I64
 from simulator.spans import DONE, END, ISSUE, PHASE, START, Launched
 
-Ran = tuple[Told, I64, I64, I64]
+Ran = tuple[Told, I64, I64, I32]
 """What a launch asked, its spans, when their constraints were met, and what they waited for within."""
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
 

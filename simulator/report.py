@@ -33,7 +33,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
             busy[unit] += int((ends - starts).sum())
-            within[unit] += trace.waits[own].sum(0) if len(trace.waits) else 0
+            within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
             rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
             rest[unit] += end - int(before[-1])
         now = end

@@ -82,7 +82,7 @@ class Trace:
     """Where a transfer went: see `Via`."""
     assumed: npt.NDArray[np.bool_]
     """Whether a span's addresses are drawn, because the indices they follow from are not known: `simulator.indexed`."""
-    waits: I64
+    waits: I32
     """N x `spans.Wait`: cycles of the span itself. No rows where no transfer's time is told apart: simple memory."""
     met: I64
     """N x causes: when each constraint was met; -1 where there was none."""
@@ -221,7 +221,7 @@ def assemble(
     works: Sequence[Told],
     spans: Sequence[I64],
     met: Sequence[I64],
-    waits: Sequence[I64],
+    waits: Sequence[I32],
     begins: Sequence[int],
     channels: Statistics,
     residents: Sequence[Resident] = (),
@@ -254,7 +254,7 @@ def assemble(
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
         via=_joined([asked.via for asked in works], np.uint8),
         assumed=_joined([asked.assumed for asked in works], np.bool_),
-        waits=_joined(waits, np.int64, WAITS),
+        waits=_joined(waits, np.int32, WAITS),
         met=_joined(met, np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),

@@ -96,7 +96,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     wanted["origin"] = (np.int32, (None,))
     wanted["totals"] = (np.int64, (len(kernels), len(TOTALS)))
     wanted["channels"] = (np.int64, (None, len(CHANNEL_COUNTERS)))
-    wanted["waits"] = (np.int64, (None, WAITS))
+    wanted["waits"] = (np.int32, (None, WAITS))
     wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
     wanted["channel_bytes"] = (np.int64, (None, None))
     wanted["channel_times"] = (np.int64, (None,))
