@@ -304,7 +304,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
 
 
 def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine: Machine) -> float:
-    """Bytes of a tile; of runs too short and too far apart to hide the opening of rows, what would move in that time."""
+    """Bytes of a tile, or what moves while its rows open, if its runs are too short and too far apart to hide it."""
     nearest = sorted(
         zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
         key=lambda axis: max((payload.in_memory.index(dim) for dim, _ in axis[0]), default=-1),
