@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
-from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
+from simulator.memory_file import FIELDS, REFRESHES, Memory, is_mapping, load_memory
 
 Figure = int | float | str
 
@@ -32,6 +32,7 @@ _CHOICES = {
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
     "dram_hash": ("none", "xor", "all"),
+    "dram_refresh": REFRESHES,
 }
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
@@ -99,6 +100,8 @@ class Machine:
     """Where an address lies in banked memory, from the highest bits on: see `memory_file.FIELDS`."""
     dram_hash: str
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
+    dram_refresh: str
+    """Whether `all` banks of banked memory are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
     dram_bytes_per_second: int
     dram_latency_ns: float
     interconnect_latency_cycles: int
@@ -223,7 +226,10 @@ class Machine:
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
-        memory = dataclasses.replace(memory, address=self.dram_address, channel_hash=self.dram_hash)
+        if self.dram_refresh == "each" and not memory.bank_refresh:
+            raise MachineError(f"{where}: dram_refresh = 'each': {memory.name} refreshes all banks at once only")
+        chosen = {"address": self.dram_address, "channel_hash": self.dram_hash, "refreshes": self.dram_refresh}
+        memory = dataclasses.replace(memory, **chosen)  # pyright: ignore[reportArgumentType]
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
     @property
