@@ -5,7 +5,7 @@
 1. `gemm`: 1024x1024x1024 on tpu-v3 with banked memory, against SCALE-Sim's gemm 1024 (a 128x128 weight-stationary
    array, its own bandwidth mode, no trace files): at least 100 times faster.
 2. `resnet18`: 224x224, batch 1, on tpu-v3 with banked memory, against that same gemm: at least 8 times faster.
-3. `requests`: to the banked memory, from 10,000 to 10,000,000: the cost of one stays what it is (dram_speed.py); `--plot`
+3. `requests`: to the banked memory, from 10,000 to 10,000,000: the cost of one stays what it is; `--plot`
    draws it.
 4. `million`: a program of 1,000,000 instructions: simulated in less than 1 GB, with simple and with banked memory.
 
