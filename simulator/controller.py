@@ -20,10 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator import channel_time
 from simulator.banks import (
     ACT,
     ALIKE,
     BUSES,
+    COLUMN,
     FIGURES,
     PRE,
     PSEUDOS,
@@ -43,12 +45,16 @@ from simulator.banks import (
     precharge_all,
     pseudo_of,
     refresh_all,
+    waits_for,
 )
 from simulator.jit import compiled
 from simulator.memory_file import Memory
 from simulator.program import I64
 
 NEVER = 1 << 62
+
+# What comes of looking for a request to take
+_NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
 
 # The lists of a channel, and an entry of one: the request; its source, and whether what it found is counted; when it
 # came
@@ -58,8 +64,10 @@ _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 # Figures beyond those of `banks`
 _ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
 
-# The clock of a channel: where it is, when it will look again, and the lengths of its lists
-_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 2, 3, 4, 5, 6, 9
+# The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look
+# again, and the lengths of its lists
+_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT = range(channel_time.SPENT, channel_time.SPENT + 7)
+_CLOCK = _COUNT + _LISTS
 
 # What a channel counts
 READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -67,8 +75,9 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
 cycle in which a request was taken."""
 
-# Of a source in a channel: the next of its requests, and where they end
-CURSOR, STOP, _PART = 0, 1, 2
+# Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests,
+# where they end, how many are not done, when the last one was, and whether the begin of its transfer is to be noted
+CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = range(channel_time.NOTES, channel_time.NOTES + 6)
 
 # Of a source: first cycle at which it asks, requests that are not done, when the last was
 BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
@@ -101,6 +110,7 @@ class Channels(NamedTuple):
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
     """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
     clock = np.zeros((channels, _CLOCK), np.int64)
+    clock[:, channel_time.STATE] = channel_time.IDLE
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
     controller = [
         memory.queue_entries,
@@ -137,22 +147,28 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     parts, sources, requests = channels.parts[channel], channels.sources, channels.requests
     now = clock[_NOW]
     while now < until:
+        if clock[channel_time.NOT_NOTED] > 0:
+            _note_begins(clock, parts, sources, now)
         if now >= clock[_NEXT_REFRESH]:
             clock[_REFRESHING] += figures[PSEUDOS]
             clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
             clock[_WAKE] = now
         if clock[_WAKE] <= now:
             queued = _queued(clock)
-            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, sources, now)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, now)
             if _queued(clock) < queued:
                 _note(channels.history, channels.bucket, channel, now)
-        if _accept(figures, gates, queue, clock, counters, parts, sources, requests, now):
+        taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, now)
+        if taken == _TAKEN:
             now += 1
             continue
         begin = _next_begin(parts, sources, now)
         if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
-        now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        if taken == _NO_ROOM:
+            clock[channel_time.FULL] += min(later, until) - now
+        now = later
     clock[_NOW] = max(clock[_NOW], until)
 
 
@@ -162,10 +178,39 @@ def _queued(clock: I64) -> int:
 
 
 @compiled
+def _note_begins(clock: I64, parts: I64, sources: I64, now: int) -> None:
+    """Notes what the channel had done before those transfers that have begun to ask."""
+    for source in range(len(parts)):
+        if parts[source, UNNOTED] == 1 and sources[source, BEGIN] <= now:
+            channel_time.begin(parts[source], clock, sources[source, BEGIN])
+            parts[source, UNNOTED] = 0
+
+
+@compiled
+def _done(clock: I64, parts: I64, sources: I64, source: int, now: int, done: int) -> None:
+    """One request less of a source: what the channel still does for it is done at a cycle."""
+    sources[source, LEFT] -= 1
+    sources[source, DONE] = max(sources[source, DONE], done)
+    parts[source, REMAINING] -= 1
+    if parts[source, REMAINING] == 0:
+        parts[source, LATEST] = done
+        channel_time.end(parts[source], clock, now)
+
+
+@compiled
 def _accept(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, parts: I64, sources: I64, requests: I64, now: int
-) -> bool:
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    requests: I64,
+    now: int,
+) -> int:
     """Takes the next request of the first source, in turn, that finds room."""
+    found = _NOT_ASKED
     for step in range(len(parts)):
         source = clock[_TURN] + step
         if source >= len(parts):
@@ -179,6 +224,7 @@ def _accept(
         if forwarded:
             counters[FORWARDED] += 1
         elif clock[_COUNT + way] == figures[_ENTRIES]:
+            found = _NO_ROOM
             continue
         else:
             entry = queue[way, clock[_COUNT + way]]
@@ -189,15 +235,16 @@ def _accept(
             elif clock[_DRAINS] == way:
                 time = first_cycle(figures, gates, request, next_command(figures, gates, request))
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
+            if clock[channel_time.STATE] == channel_time.IDLE:
+                channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
         if forwarded or way == _WRITES:
-            sources[source, LEFT] -= 1
-            sources[source, DONE] = max(sources[source, DONE], now + 1)
+            _done(clock, parts, sources, source, now, now + 1)
         parts[source, CURSOR] = at + 1
         counters[READS + way] += 1
         counters[LAST] = now
         clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
-        return True
-    return False
+        return _TAKEN
+    return found
 
 
 @compiled
@@ -230,12 +277,21 @@ def _turn(figures: I64, clock: I64) -> bool:
 
 
 @compiled
-def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int) -> int:
+def _schedule(
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    now: int,
+) -> int:
     """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
     _turn(figures, clock)
     column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
     if column >= 0:
-        _give_column(figures, gates, queue, clock, counters, sources, now, column_list, column)
+        _give_column(figures, gates, queue, clock, counters, parts, sources, now, column_list, column)
         if row_list == column_list and row > column:
             row -= 1
         if row >= 0:
@@ -249,7 +305,22 @@ def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, s
             wake = now + 1
     elif clock[_REFRESHING] > 0 and (column < 0 or figures[BUSES] == 2):
         wake = min(wake, _refresh(figures, gates, queue, clock, counters, now))
+    if clock[channel_time.MOVING] < wake:
+        channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
     return wake
+
+
+@compiled
+def _state(figures: I64, gates: I64, queue: I64, clock: I64, now: int) -> int:
+    """What a channel does from now on where no data moves."""
+    if _queued(clock) == 0:
+        return channel_time.IDLE
+    if clock[_REFRESHING] > 0:
+        return channel_time.REFRESH
+    which = _OPENING if clock[_COUNT + _OPENING] > 0 else clock[_DRAINS]
+    if clock[_COUNT + which] == 0:
+        which = 1 - which
+    return waits_for(figures, gates, queue[which, 0, _REQUEST], now)
 
 
 @compiled
@@ -286,7 +357,16 @@ def _choose(
 
 @compiled
 def _give_column(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int, which: int, place: int
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    now: int,
+    which: int,
+    place: int,
 ) -> None:
     """Moves the data of a request, which leaves its list."""
     request, owner = queue[which, place, _REQUEST], queue[which, place, _OWNER]
@@ -296,8 +376,8 @@ def _give_column(
     if request & 1 == _READS:
         answered = now + figures[READ_DATA]
         counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
-        sources[owner >> 1, LEFT] -= 1
-        sources[owner >> 1, DONE] = max(sources[owner >> 1, DONE], answered)
+        _done(clock, parts, sources, owner >> 1, now, answered)
+    channel_time.move(parts[owner >> 1], clock, now, figures[COLUMN])
     _remove(queue, clock, which, place)
 
 

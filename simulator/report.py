@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, HOST_UNIT, Cause, Via
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -22,7 +22,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
     units, unseen = len(trace.unit_names), _unseen(trace)
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
-    now = 0
+    within, now = np.zeros((units, WAITS), np.int64), 0
     for index, (_, begin, end) in enumerate(trace.kernel_spans):
         idle[:, Cause.LAUNCH] += begin - now
         spans = np.flatnonzero(trace.launch == index)
@@ -33,6 +33,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
             busy[unit] += int((ends - starts).sum())
+            within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
             rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
             rest[unit] += end - int(before[-1])
         now = end
@@ -41,7 +42,10 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen}
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
-        total = int(busy[unit] + idle[unit].sum() + finished[unit] + hosted[unit])
+        if len(trace.waits):
+            causes.update({wait.label: int(within[unit, wait]) for wait in Wait})
+            busy[unit] -= within[unit].sum()
+        total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows
 
@@ -106,21 +110,31 @@ def _before(trace: Trace, base: int, span: int) -> int:
 def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
     """What a span did between its start and cycle `until`."""
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
-    now = int(trace.start[span])
+    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
+    parts = _waits(trace, span, name)
     if opcode == Opcode.MATMUL:
-        parts = [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
     elif opcode == Opcode.DIRECT:
-        parts = [("scalar accesses", phase), ("scalar latency", end)]
+        parts += [("scalar accesses", phase), ("scalar latency", end)]
     elif opcode == Opcode.HOST:
-        parts = [("host link" if trace.instr[span] != 1 else "host compute", end)]
+        parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
     elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
-        parts = [(opcode.name.lower(), end)]
+        parts += [(name, end)]
     else:
-        name = opcode.name.lower() if trace.via[span] != Via.COMMON else f"common memory {opcode.name.lower()}"
-        parts = [(f"{name} transfer", phase), (f"{name} latency", end)]
+        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
+        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
     for label, stop in parts:
         yield label, max(0, min(stop, until) - now)
         now = max(now, min(stop, until))
+
+
+def _waits(trace: Trace, span: int, name: str) -> list[tuple[str, int]]:
+    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
+    parts, now = list[tuple[str, int]](), int(trace.start[span])
+    for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
+        now += cycles
+        parts.append((f"{name} {wait.label}", now))
+    return parts
 
 
 def memory(trace: Trace) -> list[dict[str, int]]:
@@ -129,6 +143,7 @@ def memory(trace: Trace) -> list[dict[str, int]]:
     for channel, counts in enumerate(trace.channels.tolist()):
         row: dict[str, int] = {"channel": channel}
         row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
+        row.update(zip(CHANNEL_CYCLES, trace.channel_cycles[channel].tolist(), strict=True))
         row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram_request_bytes
         rows.append(row)
     return rows
