@@ -14,6 +14,11 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
 
 
+def sentences(*parts: str) -> str:
+    """One after the other, with a full stop where neither that nor a question mark stands."""
+    return " ".join(part if part.endswith(("?", ".")) else f"{part}." for part in parts[:-1]) + " " + parts[-1]
+
+
 def not_there(path: Path) -> str:
     """That there is no such file, where it was looked for, and what is there that is called almost so."""
     if not path.parent.is_dir():

@@ -136,7 +136,7 @@ def test_a_header_with_other_keys_is_refused(program_file: Path, key: str) -> No
 def test_a_missing_file_is_told_with_what_is_there(program_file: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no file '.*/k2.npz'; did you mean 'k.npz'\?"):
         TileProgram.load(program_file.parent / "k2.npz")
-    with pytest.raises(SimulatorError, match="there is no folder '.*/elsewhere'"):
+    with pytest.raises(SimulatorError, match=r"there is no folder '.*/elsewhere'"):
         Trace.load(program_file.parent / "elsewhere" / "k.npz")
 
 
