@@ -156,7 +156,10 @@ def precharge(figures: I64, gates: I64, bank: int, now: int) -> None:
 @compiled
 def all_closed(figures: I64, gates: I64, pseudo: int) -> bool:
     """Whether no bank of a pseudo-channel has a row open."""
-    return bool(np.max(gates[pseudo * figures[_BANKS] : (pseudo + 1) * figures[_BANKS], _OPEN]) < 0)
+    for bank in range(pseudo * figures[_BANKS], (pseudo + 1) * figures[_BANKS]):  # noqa: SIM110
+        if gates[bank, _OPEN] >= 0:
+            return False
+    return True
 
 
 @compiled

@@ -376,6 +376,7 @@ def _note(history: I64, bucket: I64, channel: int, now: int) -> None:
         for each in range(len(history)):
             for at in range(BUCKETS // 2):
                 history[each, at] = history[each, 2 * at] + history[each, 2 * at + 1]
-            history[each, BUCKETS // 2 :] = 0
+            for at in range(BUCKETS // 2, BUCKETS):
+                history[each, at] = 0
         bucket[0] += 1
     history[channel, now >> bucket[0]] += 1

@@ -103,38 +103,51 @@ def work(
     """
     common = served.rows if served else np.zeros(len(program), np.bool_)
     table = np.zeros((len(program), COLUMNS), np.int64)
+    chosen = indexed.requests(program, addresses, indices, machine)
+    table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
+    moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
+    for first in range(0, len(program), _PIECE):
+        piece = slice(first, first + _PIECE)
+        part = program.part(first, min(first + _PIECE, len(program)))
+        _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
+    table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
+    table[:, CHAIN] = _chains(program, machine)
+    walked = walks.walks(program, addresses, chosen, ~common) if machine.memory == "banked" else walks.no_walks()
+    return Work(table, *_waits(program, served), moved, read, written, chosen, walked)
+
+
+_PIECE = 1 << 16
+"""Instructions whose costs are worked out at once: of a long program, what lies about meanwhile would be much."""
+
+
+def _add_costs(
+    program: TileProgram,
+    addresses: Sequence[int],
+    machine: Machine,
+    table: I64,
+    moved: I64,
+    read: I64,
+    written: I64,
+) -> None:
+    """Adds what each instruction costs by itself to its row of the table and to the bytes it moves."""
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine)
     direct = scalar.loops(program, addresses, machine)
-    chosen = indexed.requests(program, addresses, indices, machine)
     matmul = systolic.matmul_cost(program.extent, program.stationary, machine, systolic.passes(program, machine))
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
-    table[:, CYCLES] = copies.cycles + direct.work  # each 0 where it is none of its own
-    table[:, CYCLES] += -(-chosen.bytes // machine.dma_bytes_per_cycle)
+    table[:, CYCLES] += copies.cycles + direct.work  # each 0 where it is none of its own
     table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
     table[:, CYCLES] += np.where(is_vector, vector.vector_cycles(program, machine), 0)
     for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
         table[:, column] = np.where(is_matmul, values, 0)
-    table[:, REQUESTED] = copies.request_bytes + direct.request_bytes + chosen.request_bytes
-    table[common, REQUESTED] = 0
-    table[:, COMMON] = np.where(common, copies.bytes, 0)
-    walked = walks.walks(program, addresses, chosen, ~common) if machine.memory == "banked" else walks.no_walks()
-    table[:, CHAIN] = _chains(program, machine)
+    table[:, REQUESTED] += copies.request_bytes + direct.request_bytes
     table[:, WAITING] = direct.waiting
     table[:, CORE], table[:, MEETS] = program.core, program.opcode == Opcode.BARRIER
     table[:, CYCLES] += table[:, MEETS] * machine.interconnect_latency_cycles
-    return Work(
-        table,
-        *_waits(program, served),
-        copies.bytes + direct.bytes + chosen.bytes,
-        np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes + chosen.read_bytes),
-        np.where(program.opcode == Opcode.STORE, copies.bytes, 0)
-        + (direct.bytes - direct.read_bytes)
-        + (chosen.bytes - chosen.read_bytes),
-        chosen,
-        walked,
-    )
+    moved += copies.bytes + direct.bytes
+    read += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
+    written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
 
 
 def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I64, I64]:

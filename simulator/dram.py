@@ -267,8 +267,9 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
     count = np.zeros(len(channels.parts) + 1, np.int64)
     for request in asked:
         count[channel_of(bits, request) + 1] += 1
-    most = int(np.max(count))
+    most = 0
     for channel in range(len(channels.parts)):
+        most = max(most, count[channel + 1])
         count[channel + 1] += count[channel]
         channels.parts[channel, source, CURSOR], channels.parts[channel, source, STOP] = (
             count[channel],

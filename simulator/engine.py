@@ -201,7 +201,8 @@ def _run(
     """Spans of one launch, and when each of their constraints was met."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
-    met = np.full((2, rows, CAUSES), -1, np.int64)  # when each constraint was met, and by whom
+    met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
+    by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
     cores = int(figures[_CORES])
     units = cores * (int(figures[_QUEUES] + figures[_ARRAYS]) + 2)
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
@@ -236,6 +237,7 @@ def _run(
             retired,
             spans,
             met,
+            by,
             EVENTS,
         )
         if came == _PAUSED:
@@ -246,8 +248,7 @@ def _run(
             for of, row in enumerate(unit)
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    met.resize((1, rows, CAUSES), refcheck=False)  # by whom is let go, in place: of long programs it is much
-    return spans, met[0]
+    return spans, met
 
 
 @compiled
@@ -269,6 +270,7 @@ def _loop(
     retired: I64,
     spans: I64,
     met: I64,
+    by: I64,
     events: int,
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
@@ -314,7 +316,7 @@ def _loop(
                 _retire(order, stage[number // units], retired, spans)
                 continue
         if issuing >= 0 and issue <= at:
-            _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, begin)
+            _issue(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, by, begin)
         elif best < 0:
             return _STUCK
         else:
@@ -335,6 +337,7 @@ def _loop(
                 shared,
                 spans,
                 met,
+                by,
             )
             _retire(order, own, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
@@ -453,29 +456,30 @@ def _issue(
     retired: I64,
     spans: I64,
     met: I64,
+    by: I64,
     begin: int,
 ) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
     index, base = stage[_NEXT], stage[_BASE]
     row = int(order[base + index])
     needed = _needed(table, figures, row, index)
-    met[0, row, _AT_LAUNCH] = begin
+    met[row, _AT_LAUNCH], by[_AT_LAUNCH] = begin, -1
     if index > 0:
         before = order[base + index - 1]
-        met[0, row, _AT_ISSUE], met[1, row, _AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
+        met[row, _AT_ISSUE], by[_AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
         if table[before, MEETS] == 1:
-            met[0, row, _AT_BARRIER], met[1, row, _AT_BARRIER] = spans[before, DONE], before
+            met[row, _AT_BARRIER], by[_AT_BARRIER] = spans[before, DONE], before
     if needed > 0:
         column = _AT_BARRIER if table[row, MEETS] == 1 else _AT_WINDOW
-        if retired[base + needed - 1, 0] > met[0, row, column]:
-            met[0, row, column], met[1, row, column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
+        if retired[base + needed - 1, 0] > met[row, column]:
+            met[row, column], by[column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
     if stage[_BLOCKED] == 1:
-        met[0, row, _AT_QUEUE], met[1, row, _AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
+        met[row, _AT_QUEUE], by[_AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
     cause = _AT_LAUNCH
     for candidate in range(_AT_QUEUE + 1):
-        if met[0, row, candidate] >= met[0, row, cause]:
+        if met[row, candidate] >= met[row, cause]:
             cause = candidate
-    if met[0, row, _AT_BARRIER] >= met[0, row, cause]:
+    if met[row, _AT_BARRIER] >= met[row, cause]:
         cause = _AT_BARRIER
     number = _queue_for(table, figures, unit, row, spans, time)
     place = (unit[number, _HEAD] + unit[number, _COUNT]) % figures[_DEPTH]
@@ -483,7 +487,7 @@ def _issue(
     unit[number, _COUNT] += 1
     unit[number, _BACKLOG] += table[row, CYCLES]
     spans[row, UNIT], spans[row, ISSUE] = number, time
-    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, met[1, row, cause]
+    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, by[cause]
     stage[_NEXT], stage[_TIME], stage[_BLOCKED] = index + 1, time, 0
 
 
@@ -504,28 +508,30 @@ def _start(
     shared: I64,
     spans: I64,
     met: I64,
+    by: I64,
 ) -> None:
     """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
+    for cause in range(len(by)):
+        by[cause] = spans[row, ISSUE_BLOCKER]  # what was last of what its issue waited for, none other can be last now
     if unit[number, _LATEST] >= 0:
-        met[0, row, _AT_UNIT], met[1, row, _AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
+        met[row, _AT_UNIT], by[_AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
-        met[0, row, _AT_BANDWIDTH], met[1, row, _AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
+        met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
     if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
-        met[0, row, _AT_COMMON], met[1, row, _AT_COMMON] = dram.grant_common(memory, state, 0), shared[_COMMON_USER]
+        met[row, _AT_COMMON], by[_AT_COMMON] = dram.grant_common(memory, state, 0), shared[_COMMON_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
         source, kind = wait[edge], int(wait_kind[edge])
         cause = _CAUSE_OF_KIND[kind]
         time = _met_at(edge, row, table, wait, wait_kind, spans)
         if kind == MEET and time <= spans[row, ISSUE]:
             continue  # who was there before has not been waited for: of those that come together, none waits
-        if time > met[0, row, cause]:
-            met[0, row, cause], met[1, row, cause] = time, source
+        if time > met[row, cause]:
+            met[row, cause], by[cause] = time, source
     last = 0
-    for candidate in range(met.shape[2]):
-        if met[0, row, candidate] >= met[0, row, last]:
+    for candidate in range(len(by)):
+        if met[row, candidate] >= met[row, last]:
             last = candidate
-    spans[row, START], spans[row, CAUSE] = met[0, row, last], last
-    spans[row, BLOCKER] = met[1, row, last]
+    spans[row, START], spans[row, CAUSE], spans[row, BLOCKER] = met[row, last], last, by[last]
     if table[row, CLASS] == _SYSTOLIC:
         _stream(row, number, at, table, unit, spans)
     elif table[row, REQUESTED] > 0:
@@ -597,6 +603,7 @@ def _retire(order: I64, stage: I64, retired: I64, spans: I64) -> None:
         row = order[base + done]
         retired[base + done, 0], retired[base + done, 1] = spans[row, DONE], row
         if done > 0 and retired[base + done - 1, 0] > spans[row, DONE]:
-            retired[base + done] = retired[base + done - 1]
+            for field in range(2):
+                retired[base + done, field] = retired[base + done - 1, field]
         done += 1
     stage[_RETIRED] = done

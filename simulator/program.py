@@ -351,6 +351,16 @@ class TileProgram:
             origins=tuple(origins.tolist()),
         )
 
+    def part(self, first: int, last: int) -> TileProgram:
+        """Instructions `first` to `last` alone; what they wait for is counted from the whole program's begin."""
+        kept = {"N": slice(first, last), "N+1": slice(first, last + 1)}
+        for symbol, starts in (("M", self.operand_start), ("D", self.dependence_start), ("O", self.origin_start)):
+            kept[symbol] = slice(int(starts[first]), int(starts[last]))
+        columns = {name: getattr(self, name)[kept[str(shape[0])]] for name, (_, shape) in _COLUMNS.items()}
+        for name in ("operand_start", "dependence_start", "origin_start"):
+            columns[name] = columns[name] - columns[name][0]
+        return dataclasses.replace(self, **columns)
+
     def _operand(self, index: int) -> Operand:
         rank = int(self.operand_rank[index])
         return Operand(

@@ -20,6 +20,7 @@ from workbench.ir import AtenGraph, KernelGraph
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_mapping, checked_resident, checked_seconds, machine_of
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
+from workbench.progress import waiting
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +140,8 @@ def capture(
     capture: str = "dynamo",
 ) -> Captured:
     """The first stage alone."""
-    program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
+    with waiting("capture"):
+        program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
     return Captured(program.graph, program)
 
 
@@ -148,12 +150,14 @@ def lower(
 ) -> Lowered:
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
-    return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
+    with waiting("lower"):
+        return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
 
 
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
+    with waiting("render"):
+        return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 def schedule(
@@ -169,14 +173,17 @@ def schedule(
     none = MappingProxyType(dict[str, object]())
     kept = checked_resident(resident)
     request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts, resident=kept)
-    return scheduled_of(lowered.record, rendered.record, request)
+    with waiting("schedule"):
+        return scheduled_of(lowered.record, rendered.record, request)
 
 
 def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
-    return simulated_of(lowered.record, scheduled.record, machine_of(machine), checked_seconds(seconds))
+    on, limit = machine_of(machine), checked_seconds(seconds)
+    with waiting("simulate"):
+        return simulated_of(lowered.record, scheduled.record, on, limit)
 
 
 def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.program import TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
+from tests.simulator.build import Made, elementwise, matmul_chain
 
 EDGE = load_machine("edge-8x8")
 
@@ -186,61 +181,3 @@ def test_launches_must_make_sense() -> None:
             simulate([Launched("k", elementwise(), (0, address))], EDGE)
     with pytest.raises(LaunchError, match="waits for launch 0, which is not before it"):
         simulate([Launched("k", elementwise(), (0, 0), after=(0,))], EDGE)
-
-
-SCRIPT = """
-from simulator.jit import when_compiling
-from tests.simulator.test_engine import digests
-began = []
-with when_compiling(began.append):
-    for digest in digests():
-        print(digest)
-print(began.count(True))
-"""
-
-
-def digests() -> list[str]:
-    """Of some launches of everything, on two machines."""
-    found = list[str]()
-    for name in ("tpu-v3", "edge-8x8"):
-        machine = load_machine(name, queue_depth=3, issue_window=9)
-        launches = [
-            Launched("a", elementwise(9, 3), (0, 64)),
-            Launched("b", matmul_chain(48, 32, 64, 16), (0, 8, 4096)),
-        ]
-        launches.append(Launched("c", direct_copy(5, 9), (0, 4)))
-        found.append(simulate(launches, machine).digest())
-    return found
-
-
-def in_a_new_process(cache: Path, script: str = SCRIPT, **environment: str) -> list[str]:
-    root = Path(__file__).parents[2]
-    wanted = {**os.environ, "PYTHONPATH": str(root), "ATEN_WORKBENCH_CACHE": str(cache), **environment}
-    done = subprocess.run([sys.executable, "-c", script], env=wanted, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def test_traces_are_the_same_in_every_process_and_only_the_first_compiles(tmp_path: Path) -> None:
-    *first, compiled = in_a_new_process(tmp_path)
-    assert first == digests()
-    assert int(compiled) > 0
-    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["numba"]
-    assert in_a_new_process(tmp_path, PYTHONHASHSEED="7") == [*first, "0"]
-
-
-def test_plain_python_gives_the_same_traces(tmp_path: Path) -> None:
-    assert in_a_new_process(tmp_path / "none", NUMBA_DISABLE_JIT="1") == [*digests(), "0"]
-
-
-# One compiled function stands for all: each goes its own way to the cache, and the loop alone takes seconds
-ONE_FUNCTION = """
-import numpy as np
-from simulator.dram import grant
-print(grant(np.array([0, 5, 1, 1, 0, 0, 0]), np.zeros(3, np.int64), 7))
-"""
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert in_a_new_process(tmp_path / "file", ONE_FUNCTION) == ["7"]
