@@ -36,8 +36,9 @@ def critical_path(trace: Trace) -> list[Step]:
 
     It is found backward from the last completion of each launch. A span is on the path until the moment its successor
     no longer needed it; what it was doing in that time is told apart (a copy's transfer or a loop of accesses from its
-    latency, a matmul's preload from its stream and drain). Where an instruction was only late because it was issued
-    late, the path goes on through issue.
+    latency, a matmul's preload from its stream and drain). Where weights went in late while their array was still busy,
+    the path goes on with what kept the array busy. Where an instruction was only late because it was issued late, it
+    goes on through issue.
     """
     intervals = trace.kernel_spans
     first = np.searchsorted(trace.launch, np.arange(len(intervals) + 1)).tolist()

@@ -4,8 +4,9 @@ Every core runs its own instructions. They leave the program in order, one every
 in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
 its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
 scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
-is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM,
-the memory, which all cores share, grants it (DRAM, or the common memory); a matmul's preload may begin while its array still streams.
+is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM or
+to the common memory, that one, which all cores share, grants it; a matmul's preload may begin while its array still
+streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -109,8 +110,8 @@ def simulate(
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
-    what one before it did is not simulated again (see repeats.py); the trace is the same. `residents` is what stays in the
-    common memory.
+    what one before it did is not simulated again (see repeats.py); the trace is the same. `residents` is what stays in
+    the common memory.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
     common memory holds, `NotYetSupported` for what this version cannot simulate, `ProgramError` or `LaunchError` for

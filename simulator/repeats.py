@@ -2,8 +2,8 @@
 
 With simple memory nothing of one launch is left when the next begins: the scratchpad is empty, all units and the bus
 are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
-indices it reads and from what the common memory serves, whatever their cycle. A banked memory remembers which rows are open, and refreshes when it is time to:
-there every launch is simulated.
+indices it reads and from what the common memory serves, whatever their cycle. A banked memory
+remembers which rows are open, and refreshes when it is time to: there every launch is simulated.
 """
 
 from __future__ import annotations

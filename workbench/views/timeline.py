@@ -161,26 +161,30 @@ def bandwidth(trace: Trace) -> Table:
 
 def critical_path(trace: Trace) -> Table:
     """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
-    columns = ("launch", "kernel", "span", "instr", "unit", "kind", "what", "begin", "end", "cycles", "cause", "blocker")
+    columns = (
+        "launch",
+        "kernel",
+        "span",
+        "instr",
+        "unit",
+        "kind",
+        "what",
+        "begin",
+        "end",
+        "cycles",
+        "cause",
+        "blocker",
+    )
     rows: list[tuple[Cell, ...]] = []
     for step in trace.critical_path():
-        span, cause, blocker = step.span, "", -1
+        span, where, cause, blocker = step.span, (-1, "", ""), "", -1
         if span >= 0:
             issued = step.what == Cause.ISSUE.label
             causes, blockers = (trace.issue_cause, trace.issue_blocker) if issued else (trace.cause, trace.blocker)
             cause, blocker = Cause(causes[span]).label, int(blockers[span])
-        rows.append(
-            (
-                step.launch,
-                trace.kernels[step.launch],
-                span,
-                int(trace.instr[span]) if span >= 0 else -1,
-                trace.unit_names[trace.unit[span]] if span >= 0 else "",
-                Opcode(trace.kind[span]).name if span >= 0 else "",
-                *(step.what, step.begin, step.end, step.cycles),
-                *(cause, blocker),
-            )
-        )
+            where = int(trace.instr[span]), trace.unit_names[int(trace.unit[span])], Opcode(trace.kind[span]).name
+        did = step.what, step.begin, step.end, step.cycles
+        rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
     return Table(columns, tuple(rows))
 
 
