@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.channel_time import COMMAND, GROUP, REFRESH, ROW, TURN
 from simulator.jit import compiled
 from simulator.memory_file import Memory
 from simulator.program import I64
 
 ACT, PRE, RD, WR = 0, 1, 2, 3
 
-# A row of gates: the first cycle of each command, a bank's open row (-1 for none), the last four ACTs of a
-# pseudo-channel, oldest first
-_OPEN, _ACTS, _GATES = 4, 5, 9
+# A row of gates: the first cycle of each command, a bank's open row (-1 for none), of a pseudo-channel when its last
+# refresh is over, its last command for data, and its last four ACTs, oldest first
+_OPEN, _REFRESHED, _DATA, _ACTS, _GATES = 4, 5, 6, 7, 11
 
 # Figures
 (
     PSEUDOS, _BANKS, _GROUP_SHIFT, _PSEUDO_SHIFT, _GROUPS_AT, _PSEUDOS_AT, _CHANNEL_AT, _BANK_AT, _BANK_MASK, _ROW_AT,
     ALIKE, BUSES, _ACT_CYCLES, _ACT_RD, _ACT_WR, _ACT_PRE, _ACT_ACT, _ACT_ACT_GROUP, _ACT_ACT_PSEUDO, _FOUR_ACTS,
-    _PRE_ACT, _RD_PRE, _WR_PRE, _COLUMN_GROUP, _COLUMN, _RD_WR, _WR_RD_GROUP, _WR_RD, READ_DATA,
+    _PRE_ACT, _RD_PRE, _WR_PRE, _COLUMN_GROUP, COLUMN, _RD_WR, _WR_RD_GROUP, _WR_RD, READ_DATA,
     _REFRESH, REFRESH_INTERVAL, FIGURES,
 ) = range(32)  # fmt: skip
 
@@ -62,7 +63,7 @@ def figures_of(memory: Memory) -> I64:
         _RD_PRE: memory.read_to_precharge,
         _WR_PRE: written + memory.write_recovery,
         _COLUMN_GROUP: memory.column_to_column_same_group,
-        _COLUMN: max(memory.column_to_column, memory.burst),
+        COLUMN: max(memory.column_to_column, memory.burst),
         _RD_WR: memory.read_latency + memory.burst + memory.read_to_write_gap - memory.write_latency,
         _WR_RD_GROUP: written + memory.write_to_read_same_group,
         _WR_RD: written + memory.write_to_read,
@@ -108,6 +109,21 @@ def first_cycle(figures: I64, gates: I64, request: int, command: int) -> int:
 
 
 @compiled
+def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
+    """What a request waits for now, as a state of its channel."""
+    bank, command = bank_of(figures, request), next_command(figures, gates, request)
+    group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
+    pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
+    if gates[pseudo, _REFRESHED] > now:
+        return REFRESH
+    if command < RD or gates[bank, command] > now:
+        return ROW
+    if max(gates[group, command], gates[pseudo, command]) <= now:
+        return COMMAND
+    return GROUP if gates[pseudo, _DATA] == command else TURN
+
+
+@compiled
 def give_column(figures: I64, gates: I64, request: int, now: int) -> None:
     """RD or WR."""
     bank = bank_of(figures, request)
@@ -116,14 +132,16 @@ def give_column(figures: I64, gates: I64, request: int, now: int) -> None:
     if request & 1 == 0:
         _wait(gates, bank, PRE, now + figures[_RD_PRE])
         _wait(gates, group, RD, now + figures[_COLUMN_GROUP])
-        _wait(gates, pseudo, RD, now + figures[_COLUMN])
+        _wait(gates, pseudo, RD, now + figures[COLUMN])
         _wait(gates, pseudo, WR, now + figures[_RD_WR])
+        gates[pseudo, _DATA] = RD
     else:
         _wait(gates, bank, PRE, now + figures[_WR_PRE])
         _wait(gates, group, WR, now + figures[_COLUMN_GROUP])
-        _wait(gates, pseudo, WR, now + figures[_COLUMN])
+        _wait(gates, pseudo, WR, now + figures[COLUMN])
         _wait(gates, group, RD, now + figures[_WR_RD_GROUP])
         _wait(gates, pseudo, RD, now + figures[_WR_RD])
+        gates[pseudo, _DATA] = WR
     _take_bus(figures, gates, RD, WR, now + 1)
 
 
@@ -182,6 +200,7 @@ def precharge_all(figures: I64, gates: I64, pseudo: int, now: int) -> None:
 def refresh_all(figures: I64, gates: I64, pseudo: int, now: int) -> None:
     """The refresh of all banks of a pseudo-channel."""
     _wait(gates, figures[_PSEUDOS_AT] + pseudo, ACT, now + figures[_REFRESH])
+    gates[figures[_PSEUDOS_AT] + pseudo, _REFRESHED] = now + figures[_REFRESH]
     _take_bus(figures, gates, ACT, PRE, now + 1)
 
 

@@ -9,8 +9,9 @@ until it has been given only listed requests are served.
 A write is done when it is in the queue: a read of the same place is answered from there. A read is done when its data
 has passed the bus.
 
-Requests come from sources. A channel takes one a cycle, from its sources in turn, each in its own order; a source whose
-next request finds its queue full waits. Nothing is computed for cycles in which nothing can happen.
+Requests come from sources, several of which share a port. In a port they stand in line, those of the source that
+began first before all others'. A channel takes one a cycle, from its ports in turn; a port whose first request finds
+its queue full waits. Nothing is computed for cycles in which nothing can happen.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator import channel_time
 from simulator.banks import (
     ACT,
     ALIKE,
     BUSES,
+    COLUMN,
     FIGURES,
     PRE,
     PSEUDOS,
@@ -43,6 +46,7 @@ from simulator.banks import (
     precharge_all,
     pseudo_of,
     refresh_all,
+    waits_for,
 )
 from simulator.jit import compiled
 from simulator.memory_file import Memory
@@ -50,16 +54,21 @@ from simulator.program import I64
 
 NEVER = 1 << 62
 
+# What comes of looking for a request to take
+_NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
+
 # The lists of a channel, and an entry of one: the request; its source, and whether what it found is counted; when it
 # came
 _READS, _WRITES, _OPENING, _LISTS = 0, 1, 2, 3
 _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 
 # Figures beyond those of `banks`
-_ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
+_ENTRIES, _HIGH, _LOW, _SHARING = FIGURES, FIGURES + 1, FIGURES + 2, FIGURES + 3
 
-# The clock of a channel: where it is, when it will look again, and the lengths of its lists
-_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT, _CLOCK = 0, 1, 2, 3, 4, 5, 6, 9
+# The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look
+# again, and the lengths of its lists
+_NOW, _WAKE, _NEXT_REFRESH, _REFRESHING, _DRAINS, _TURN, _COUNT = range(channel_time.SPENT, channel_time.SPENT + 7)
+_CLOCK = _COUNT + _LISTS
 
 # What a channel counts
 READS, WRITES, ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -67,11 +76,12 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
 cycle in which a request was taken."""
 
-# Of a source in a channel: the next of its requests, and where they end
-CURSOR, STOP, _PART = 0, 1, 2
+# Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests,
+# where they end, how many are not done, when the last one was, and whether the begin of its transfer is to be noted
+CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = range(channel_time.NOTES, channel_time.NOTES + 6)
 
-# Of a source: first cycle at which it asks, requests that are not done, when the last was
-BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
+# Of a source: first cycle at which it asks, requests that are not done, when the last was, its place among all begun
+BEGIN, LEFT, DONE, PLACE, _SOURCE = 0, 1, 2, 3, 4
 
 BUCKETS = 1024
 """Pieces of time for which the requests of a channel are counted: each as long as it must be, in powers of two."""
@@ -98,14 +108,19 @@ class Channels(NamedTuple):
     """S x ...: what each source asks for, channel by channel."""
 
 
-def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
-    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
+def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
+    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time.
+
+    Each channel has so many ports, and as many sources share one as another.
+    """
     clock = np.zeros((channels, _CLOCK), np.int64)
+    clock[:, channel_time.STATE] = channel_time.IDLE
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
     controller = [
         memory.queue_entries,
         math.floor(memory.drain_from * memory.queue_entries),
         math.ceil(memory.drain_to * memory.queue_entries),
+        sources // ports,
     ]
     return Channels(
         figures=np.concatenate([figures_of(memory), np.array(controller, np.int64)]),
@@ -137,22 +152,28 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     parts, sources, requests = channels.parts[channel], channels.sources, channels.requests
     now = clock[_NOW]
     while now < until:
+        if clock[channel_time.NOT_NOTED] > 0:
+            _note_begins(clock, parts, sources, now)
         if now >= clock[_NEXT_REFRESH]:
             clock[_REFRESHING] += figures[PSEUDOS]
             clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
             clock[_WAKE] = now
         if clock[_WAKE] <= now:
             queued = _queued(clock)
-            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, sources, now)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, now)
             if _queued(clock) < queued:
                 _note(channels.history, channels.bucket, channel, now)
-        if _accept(figures, gates, queue, clock, counters, parts, sources, requests, now):
+        taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, now)
+        if taken == _TAKEN:
             now += 1
             continue
         begin = _next_begin(parts, sources, now)
         if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
-        now = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
+        if taken == _NO_ROOM:
+            clock[channel_time.FULL] += min(later, until) - now
+        now = later
     clock[_NOW] = max(clock[_NOW], until)
 
 
@@ -162,23 +183,55 @@ def _queued(clock: I64) -> int:
 
 
 @compiled
+def _note_begins(clock: I64, parts: I64, sources: I64, now: int) -> None:
+    """Notes what the channel had done before those transfers that have begun to ask."""
+    for source in range(len(parts)):
+        if parts[source, UNNOTED] == 1 and sources[source, BEGIN] <= now:
+            channel_time.begin(parts[source], clock, sources[source, BEGIN])
+            parts[source, UNNOTED] = 0
+
+
+@compiled
+def _done(clock: I64, parts: I64, sources: I64, source: int, now: int, done: int) -> None:
+    """One request less of a source: what the channel still does for it is done at a cycle."""
+    sources[source, LEFT] -= 1
+    sources[source, DONE] = max(sources[source, DONE], done)
+    parts[source, REMAINING] -= 1
+    if parts[source, REMAINING] == 0:
+        parts[source, LATEST] = done
+        channel_time.end(parts[source], clock, now)
+
+
+@compiled
 def _accept(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, parts: I64, sources: I64, requests: I64, now: int
-) -> bool:
-    """Takes the next request of the first source, in turn, that finds room."""
-    for step in range(len(parts)):
-        source = clock[_TURN] + step
-        if source >= len(parts):
-            source -= len(parts)
-        at = parts[source, CURSOR]
-        if at >= parts[source, STOP] or sources[source, BEGIN] > now:
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    requests: I64,
+    now: int,
+) -> int:
+    """Takes the next request of the first port, in turn, that has one for which there is room."""
+    found = _NOT_ASKED
+    ports = len(parts) // figures[_SHARING]
+    for step in range(ports):
+        port = clock[_TURN] + step
+        if port >= ports:
+            port -= ports
+        source = _first_begun(parts, sources, port * figures[_SHARING], (port + 1) * figures[_SHARING])
+        if source < 0 or sources[source, BEGIN] > now:
             continue
+        at = parts[source, CURSOR]
         request = int(requests[source, at])
         way = request & 1
         forwarded = way == _READS and _written(queue, clock[_COUNT + _WRITES], request)
         if forwarded:
             counters[FORWARDED] += 1
         elif clock[_COUNT + way] == figures[_ENTRIES]:
+            found = _NO_ROOM
             continue
         else:
             entry = queue[way, clock[_COUNT + way]]
@@ -189,15 +242,28 @@ def _accept(
             elif clock[_DRAINS] == way:
                 time = first_cycle(figures, gates, request, next_command(figures, gates, request))
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
+            if clock[channel_time.STATE] == channel_time.IDLE:
+                channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
         if forwarded or way == _WRITES:
-            sources[source, LEFT] -= 1
-            sources[source, DONE] = max(sources[source, DONE], now + 1)
+            _done(clock, parts, sources, source, now, now + 1)
         parts[source, CURSOR] = at + 1
         counters[READS + way] += 1
         counters[LAST] = now
-        clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
-        return True
-    return False
+        clock[_TURN] = port + 1 if port + 1 < ports else 0
+        return _TAKEN
+    return found
+
+
+@compiled
+def _first_begun(parts: I64, sources: I64, first: int, last: int) -> int:
+    """Of the sources that share a port, the one that began first of those with requests left; -1 without any."""
+    found = -1
+    for source in range(first, last):
+        if parts[source, CURSOR] < parts[source, STOP] and (
+            found < 0 or sources[source, PLACE] < sources[found, PLACE]
+        ):
+            found = source
+    return found
 
 
 @compiled
@@ -230,12 +296,21 @@ def _turn(figures: I64, clock: I64) -> bool:
 
 
 @compiled
-def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int) -> int:
+def _schedule(
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    now: int,
+) -> int:
     """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
     _turn(figures, clock)
     column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
     if column >= 0:
-        _give_column(figures, gates, queue, clock, counters, sources, now, column_list, column)
+        _give_column(figures, gates, queue, clock, counters, parts, sources, now, column_list, column)
         if row_list == column_list and row > column:
             row -= 1
         if row >= 0:
@@ -249,7 +324,22 @@ def _schedule(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, s
             wake = now + 1
     elif clock[_REFRESHING] > 0 and (column < 0 or figures[BUSES] == 2):
         wake = min(wake, _refresh(figures, gates, queue, clock, counters, now))
+    if clock[channel_time.MOVING] < wake:
+        channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
     return wake
+
+
+@compiled
+def _state(figures: I64, gates: I64, queue: I64, clock: I64, now: int) -> int:
+    """What a channel does from now on where no data moves."""
+    if _queued(clock) == 0:
+        return channel_time.IDLE
+    if clock[_REFRESHING] > 0:
+        return channel_time.REFRESH
+    which = _OPENING if clock[_COUNT + _OPENING] > 0 else clock[_DRAINS]
+    if clock[_COUNT + which] == 0:
+        which = 1 - which
+    return waits_for(figures, gates, queue[which, 0, _REQUEST], now)
 
 
 @compiled
@@ -286,7 +376,16 @@ def _choose(
 
 @compiled
 def _give_column(
-    figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, sources: I64, now: int, which: int, place: int
+    figures: I64,
+    gates: I64,
+    queue: I64,
+    clock: I64,
+    counters: I64,
+    parts: I64,
+    sources: I64,
+    now: int,
+    which: int,
+    place: int,
 ) -> None:
     """Moves the data of a request, which leaves its list."""
     request, owner = queue[which, place, _REQUEST], queue[which, place, _OWNER]
@@ -296,8 +395,8 @@ def _give_column(
     if request & 1 == _READS:
         answered = now + figures[READ_DATA]
         counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
-        sources[owner >> 1, LEFT] -= 1
-        sources[owner >> 1, DONE] = max(sources[owner >> 1, DONE], answered)
+        _done(clock, parts, sources, owner >> 1, now, answered)
+    channel_time.move(parts[owner >> 1], clock, now, figures[COLUMN])
     _remove(queue, clock, which, place)
 
 

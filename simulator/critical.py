@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.program import I64, Opcode
-from simulator.spans import Cause, Via
+from simulator.spans import Cause, Via, Wait
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -92,18 +92,28 @@ def _before(trace: Trace) -> I64:
 def _parts(trace: Trace, launch: int, span: int, until: int) -> Iterator[Step]:
     """What a span did between its start and cycle `until`."""
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
-    now = int(trace.start[span])
+    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
+    parts = _waits(trace, span, name)
     if opcode == Opcode.MATMUL:
-        parts = [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
     elif opcode == Opcode.DIRECT:
-        parts = [("scalar accesses", phase), ("scalar latency", end)]
+        parts += [("scalar accesses", phase), ("scalar latency", end)]
     elif opcode == Opcode.HOST:
-        parts = [("host link" if trace.instr[span] != 1 else "host compute", end)]
+        parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
     elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
-        parts = [(opcode.name.lower(), end)]
+        parts += [(name, end)]
     else:
-        name = opcode.name.lower() if trace.via[span] != Via.COMMON else f"common memory {opcode.name.lower()}"
-        parts = [(f"{name} transfer", phase), (f"{name} latency", end)]
+        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
+        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
     for label, stop in parts:
         yield Step(launch, span, label, now, max(now, min(stop, until)))
         now = max(now, min(stop, until))
+
+
+def _waits(trace: Trace, span: int, name: str) -> list[tuple[str, int]]:
+    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
+    parts, now = list[tuple[str, int]](), int(trace.start[span])
+    for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
+        now += cycles
+        parts.append((f"{name} {wait.label}", now))
+    return parts

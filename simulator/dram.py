@@ -10,10 +10,11 @@ take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no b
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
 
 **Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
-transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the engine
-lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The requests of a
-transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel has a port of
-its own, takes one request a cycle of its clock, from all transfers in turn, and knows nothing of the other channels.
+transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
+engine lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The
+requests of a transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel
+has a port of its own for each core, in which requests wait in the order their transfers began, takes one request a
+cycle of its clock, from the cores in turn, and knows nothing of the other channels.
 
     a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
 
@@ -28,15 +29,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator import channel_time
 from simulator.address_map import address_map, channel_of, coordinate_of
 from simulator.banks import READ_DATA
 from simulator.controller import (
     BEGIN,
     CURSOR,
     DONE,
+    LATEST,
     LEFT,
     NEVER,
+    PLACE,
+    REMAINING,
     STOP,
+    UNNOTED,
     Channels,
     advance_channel,
     drain,
@@ -45,9 +51,9 @@ from simulator.controller import (
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
-from simulator.program import I64
+from simulator.program import I32, I64
 from simulator.requests import request_counts, requests_of
-from simulator.spans import CHANNEL_COUNTERS
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
 from simulator.walks import Walks, no_walks
 
 STRETCH = 1 << 12
@@ -58,6 +64,7 @@ SIMPLE, BANKED = 0, 1
 _MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY = 0, 1, 2, 3, 4, 5
 _COMMON_LATENCY, _COMMON_CYCLE, _COMMON_BYTE, _PARAMETERS = 6, 7, 8, 9
 _BUS_FREE, _REACHED, _QUIET, _COMMON_FREE, _STATE = 0, 1, 2, 3, 4
+_INTERCONNECT, _IN_MEMORY = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS)
 
 
 class Banked(NamedTuple):
@@ -105,7 +112,7 @@ def banked(machine: Machine) -> Banked | None:
     if machine.memory == "simple":
         return None
     memory, asking = machine.banked_memory(), sources(machine)
-    channels = idle_channels(memory, machine.dram_channels, asking, 0)
+    channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
     bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
     return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
 
@@ -226,23 +233,53 @@ def ended(memory: I64, of: Banked, source: int) -> int:
     return -(-done * memory[_CYCLE] // memory[_BYTE])
 
 
-def statistics(memory: I64, of: Banked | None, end: int) -> tuple[I64, I64, I64]:
-    """What each channel counted and moved, at a cycle or when all it holds is done: counters, bytes by piece of time,
-    the borders of these pieces.
+@compiled
+def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
+    """Writes down what a transfer that has ended waited for: the way there, and in the channel that was done last.
 
-    Borders are in the machine's cycles. Nothing for a simple memory.
+    In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
+    """
+    waits[_INTERCONNECT] = memory[_WAY]
+    if not for_memory:
+        return
+    last = 0
+    for channel in range(len(of.channels.parts)):
+        if of.channels.parts[channel, source, LATEST] > of.channels.parts[last, source, LATEST]:
+            last = channel
+    cycles, before = 0, 0
+    for state in range(channel_time.IDLE):
+        cycles += of.channels.parts[last, source, state]
+        now = cycles * memory[_CYCLE] // memory[_BYTE]
+        waits[_IN_MEMORY + state], before = now - before, now
+
+
+def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
+    """What each channel counted and moved, at a cycle or when all it holds is done, and did until that cycle.
+
+    Cycles are the machine's. Nothing for a simple memory.
     """
     if of is None:
-        return np.zeros((0, len(CHANNEL_COUNTERS)), np.int64), np.zeros((0, 0), np.int64), np.zeros(1, np.int64)
+        return Statistics(
+            counters=np.zeros((0, len(CHANNEL_COUNTERS)), np.int64),
+            cycles=np.zeros((0, len(CHANNEL_CYCLES)), np.int64),
+            bytes=np.zeros((0, 0), np.int64),
+            times=np.zeros(1, np.int64),
+        )
+    reached = _to_memory(memory, end)
     for channel in range(len(of.channels.parts)):
-        advance_channel(of.channels, channel, _to_memory(memory, end))
+        advance_channel(of.channels, channel, reached)
+        channel_time.pass_time(of.channels.clock[channel], reached)
+    passed = of.channels.clock[:, : channel_time.STATES].cumsum(1) * memory[_CYCLE] // memory[_BYTE]
+    full = of.channels.clock[:, channel_time.FULL, None] * memory[_CYCLE] // memory[_BYTE]
+    states = np.diff(np.minimum(passed, end), axis=1, prepend=0)
     drain(of.channels)
     used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
     borders = np.arange(used + 1, dtype=np.int64) << int(of.channels.bucket[0])
-    return (
-        of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
-        of.channels.history[:, :used] * memory[_REQUEST],
-        -(-borders * memory[_CYCLE] // memory[_BYTE]),
+    return Statistics(
+        counters=of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
+        cycles=np.concatenate([states, np.minimum(full, end)], axis=1),
+        bytes=of.channels.history[:, :used] * memory[_REQUEST],
+        times=-(-borders * memory[_CYCLE] // memory[_BYTE]),
     )
 
 
@@ -271,14 +308,17 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
     for channel in range(len(channels.parts)):
         most = max(most, count[channel + 1])
         count[channel + 1] += count[channel]
-        channels.parts[channel, source, CURSOR], channels.parts[channel, source, STOP] = (
-            count[channel],
-            count[channel + 1],
-        )
+        part, here = channels.parts[channel, source], count[channel + 1] - count[channel]
+        part[CURSOR], part[STOP] = count[channel], count[channel + 1]
+        part[REMAINING], part[LATEST] = here, 0
+        if here > 0:
+            part[UNNOTED] = 1
+            channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
         channel = channel_of(bits, request)
         channels.requests[source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
         count[channel] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin
+    channels.sources[source, PLACE] = np.max(channels.sources[:, PLACE]) + 1
     return most

@@ -4,9 +4,9 @@ Every core runs its own instructions. They leave the program in order, one every
 in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
 its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
 scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
-is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to DRAM or
-to the common memory, that one, which all cores share, grants it; a matmul's preload may begin while its array still
-streams.
+is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to a
+memory that all cores share (DRAM, or the common memory), that memory grants it; a matmul's preload may begin while its
+array still streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -51,7 +51,7 @@ from simulator.errors import LaunchError, ProgramError
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.placement import check_fit
-from simulator.program import I64, TileProgram
+from simulator.program import I32, I64, TileProgram
 from simulator.repeats import Repeats
 from simulator.spans import (
     BLOCKER,
@@ -66,6 +66,7 @@ from simulator.spans import (
     SPAN_COLUMNS,
     START,
     UNIT,
+    WAITS,
     HostCall,
     Launched,
 )
@@ -122,7 +123,8 @@ def simulate(
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
-    works, spans, met, begins = list[Told](), list[I64](), list[I64](), list[int]()
+    works, begins = list[Told](), list[int]()
+    spans, met, waits = list[I64](), list[I64](), list[I32]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
     ran, common = Repeats(machine, repeats), CommonMemory(residents)
@@ -135,6 +137,7 @@ def simulate(
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
+            within = _no_waits(len(rows), banked)
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -147,17 +150,27 @@ def simulate(
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
                 banked = dram.launched(banked, machine, whole)
-                rows, times = _run(launched.program, whole, figures, memory, state, banked, now, watch)
-                found = whole.told(), rows, times
+                came = _run(launched.program, whole, figures, memory, state, banked, now, watch)
+                found = whole.told(), *came
                 del whole  # which is as large as its program
                 ran.keep(launched, served, now, found)
-            asked, rows, times = found
+            asked, rows, times, within = found
         now = max(now, int(rows[:, DONE].max(initial=0)))
         watch.before += len(rows)
         works.append(asked)
         spans.append(rows)
         met.append(times)
-    return assemble(launches, machine, works, spans, met, begins, dram.statistics(memory, banked, now), residents)
+        waits.append(within)
+    channels = dram.statistics(memory, banked, now)
+    return assemble(launches, machine, works, spans, met, waits, begins, channels, residents)
+
+
+def _no_waits(rows: int, banked: dram.Banked | None) -> I32:
+    """Room for what each instruction waits for while it holds its unit, where the machine tells it apart.
+
+    Cycles that fit 32 bits: in banked memory more would be a simulation of hours.
+    """
+    return np.zeros((0 if banked is None else rows, WAITS), np.int32)
 
 
 def _length(launched: Launched | HostCall) -> int:
@@ -198,10 +211,11 @@ def _run(
     banked: dram.Banked | None,
     begin: int,
     watch: Watch,
-) -> tuple[I64, I64]:
-    """Spans of one launch, and when each of their constraints was met."""
+) -> tuple[I64, I64, I32]:
+    """Spans of one launch, when each of their constraints was met, and what they waited for within."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
+    waits = _no_waits(rows, banked)
     met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
     by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
     cores = int(figures[_CORES])
@@ -239,6 +253,7 @@ def _run(
             spans,
             met,
             by,
+            waits,
             EVENTS,
         )
         if came == _PAUSED:
@@ -249,7 +264,7 @@ def _run(
             for of, row in enumerate(unit)
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    return spans, met
+    return spans, met, waits
 
 
 @compiled
@@ -272,6 +287,7 @@ def _loop(
     spans: I64,
     met: I64,
     by: I64,
+    waits: I32,
     events: int,
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
@@ -313,7 +329,7 @@ def _loop(
                 continue
             if source >= 0:
                 number = _unit_of(source, figures)
-                _end(number, source, table, memory, banked, unit, shared, spans)
+                _end(number, source, table, memory, banked, unit, shared, spans, waits)
                 _retire(order, stage[number // units], retired, spans)
                 continue
         if issuing >= 0 and issue <= at:
@@ -575,13 +591,22 @@ def _unit_of(source: int, figures: I64) -> int:
 
 @compiled
 def _end(
-    number: int, source: int, table: I64, memory: I64, banked: dram.Banked, unit: I64, shared: I64, spans: I64
+    number: int,
+    source: int,
+    table: I64,
+    memory: I64,
+    banked: dram.Banked,
+    unit: I64,
+    shared: I64,
+    spans: I64,
+    waits: I32,
 ) -> None:
     """Ends a unit's transfer in banked memory."""
     row = unit[number, _LATEST]
-    least = spans[row, START] + table[row, CYCLES]
-    spans[row, PHASE] = max(dram.ended(memory, banked, source), least + dram.way(memory))
+    least, ended = spans[row, START] + table[row, CYCLES], dram.ended(memory, banked, source)
+    spans[row, PHASE] = max(ended, least + dram.way(memory))
     spans[row, END] = spans[row, DONE] = max(spans[row, PHASE], least + table[row, WAITING])
+    dram.waited(memory, banked, source, waits[row], spans[row, END] == ended)
     unit[number, _FREE] = spans[row, END]
     shared[_RUNNING] -= 1
 

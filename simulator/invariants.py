@@ -18,7 +18,7 @@ from simulator.hazards import Conflict, Grade, conflicts
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.spans import CHANNEL_COUNTERS, Cause, HostCall, Via
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Cause, HostCall, Via, Wait
 from simulator.systolic import passes
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def violations(trace: Trace) -> list[str]:
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
     - what a core does after a barrier starts when all that any core did before it is complete
     - buffers that are in use at once lie apart, and all inside their core's scratchpad
+    - what a span waits for within is part of it, and what a channel does with its time is all its time
     - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
@@ -79,6 +80,11 @@ def _spans_violations(trace: Trace) -> Iterator[str]:
     for index in np.flatnonzero((trace.met.max(1) != trace.start) | (last != trace.cause))[:MOST]:
         cause = Cause(trace.cause[index]).label
         yield f"span {index} starts at {trace.start[index]} for {cause}, its constraints were met at {trace.met[index]}"
+    for index in np.flatnonzero(
+        (trace.waits < 0).any(1) | (trace.waits.sum(1, np.int64) > (trace.end - trace.start)[: len(trace.waits)])
+    )[:MOST]:
+        told = dict(zip([wait.label for wait in Wait], trace.waits[index].tolist(), strict=True))
+        yield f"span {index} takes {trace.end[index] - trace.start[index]} cycles, of which it waits {told}"
     wrong = (trace.end < trace.start) | (trace.done < trace.end) | (trace.issue > trace.start)
     for index in np.flatnonzero(wrong)[:MOST]:
         yield f"span {index} goes backward in time"
@@ -122,6 +128,10 @@ def _channel_violations(trace: Trace) -> Iterator[str]:
     served, asked = count["reads"] + count["writes"], trace.counters["dram_request_bytes"] // size
     if served != asked:
         yield f"the channels served {served} requests, asked were {asked}"
+    for channel, cycles in enumerate(trace.channel_cycles.tolist()):
+        if sum(cycles[:-1]) != trace.makespan or min(cycles) < 0 or cycles[-1] > trace.makespan:
+            told = dict(zip(CHANNEL_CYCLES, cycles, strict=True))
+            yield f"channel {channel} accounts for {told} of {trace.makespan} cycles"
     found = count["row_hits"] + count["row_misses"] + count["row_conflicts"]
     for number, what in ((found, "came to a bank"), (int(trace.channel_bytes.sum()) // size, "moved data")):
         if number + count["forwarded"] != served:

@@ -2,8 +2,8 @@
 
 With simple memory nothing of one launch is left when the next begins: the scratchpad is empty, all units and the bus
 are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
-indices it reads and from what the common memory serves, whatever their cycle. A banked memory
-remembers which rows are open, and refreshes when it is time to: there every launch is simulated.
+indices it reads and from what the common memory serves, whatever their cycle. A banked memory remembers which rows are
+open, and refreshes when it is time to: there every launch is simulated.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from simulator.common_memory import Served
 from simulator.costs import Told
 from simulator.machine import Machine
-from simulator.program import I64
+from simulator.program import I32, I64
 from simulator.spans import DONE, END, ISSUE, PHASE, START, Launched
 
-Ran = tuple[Told, I64, I64]
-"""What a launch asked, its spans, and when their constraints were met."""
+Ran = tuple[Told, I64, I64, I32]
+"""What a launch asked, its spans, when their constraints were met, and what they waited for within."""
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
 
 
@@ -38,10 +38,10 @@ class Repeats:
         found = self._ran.get(self._key(launched, served))
         if found is None:
             return None
-        began, (asked, spans, met) = found
+        began, (asked, spans, met, waits) = found
         spans, met = spans.copy(), np.where(met < 0, met, met + (begin - began))
         spans[:, (START, END, DONE, PHASE, ISSUE)] += begin - began
-        return asked, spans, met
+        return asked, spans, met, waits
 
     def keep(self, launched: Launched, served: Served | None, begin: int, ran: Ran) -> None:
         if self._apply:

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, HOST_UNIT, Cause, Via
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -21,7 +21,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
     units, unseen = len(trace.unit_names), _unseen(trace)
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
-    now = 0
+    within, now = np.zeros((units, WAITS), np.int64), 0
     for index, (_, begin, end) in enumerate(trace.kernel_spans):
         idle[:, Cause.LAUNCH] += begin - now
         spans = np.flatnonzero(trace.launch == index)
@@ -32,6 +32,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
             busy[unit] += int((ends - starts).sum())
+            within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
             rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
             rest[unit] += end - int(before[-1])
         now = end
@@ -40,7 +41,10 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen}
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
-        total = int(busy[unit] + idle[unit].sum() + finished[unit] + hosted[unit])
+        if len(trace.waits):
+            causes.update({wait.label: int(within[unit, wait]) for wait in Wait})
+            busy[unit] -= within[unit].sum()
+        total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows
 
@@ -57,6 +61,7 @@ def memory(trace: Trace) -> list[dict[str, int]]:
     for channel, counts in enumerate(trace.channels.tolist()):
         row: dict[str, int] = {"channel": channel}
         row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
+        row.update(zip(CHANNEL_CYCLES, trace.channel_cycles[channel].tolist(), strict=True))
         row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram_request_bytes
         rows.append(row)
     return rows

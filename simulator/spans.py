@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
 
@@ -48,6 +49,31 @@ class Cause(IntEnum):
 
 
 CAUSES = len(Cause)
+
+
+class Wait(IntEnum):
+    """What an instruction waited for while it held its unit: a transfer, in the network and in a banked memory."""
+
+    INTERCONNECT = 0
+    """The way to the memory."""
+    MEMORY_BUS = 1
+    """Data of other transfers moved."""
+    MEMORY_ROW = 2
+    """A row was closed and another opened: bank conflicts, ACTs too close to others."""
+    MEMORY_BANK_GROUP = 3
+    """A bank group takes its next request later than the bus does."""
+    MEMORY_TURNAROUND = 4
+    """The bus turned from reads to writes or back."""
+    MEMORY_REFRESH = 5
+    MEMORY_COMMAND = 6
+    """The command bus carried another command."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+WAITS = len(Wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +151,23 @@ scalar."""
 CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
 """Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
 reads answered from the write queue."""
+
+CHANNEL_CYCLES = (
+    "transfer_cycles", "row_cycles", "bank_group_cycles", "turnaround_cycles", "refresh_cycles", "command_cycles",
+    "idle_cycles", "queue_full_cycles",
+)  # fmt: skip
+"""What a channel did with its time: data moved, the oldest request waited (`Wait` says for what), nothing was queued.
+These add up to the makespan; besides them, cycles in which requests stood before a full queue."""
+
+
+class Statistics(NamedTuple):
+    """What the channels of a banked memory did; no channels with a simple one."""
+
+    counters: I64
+    """C x `CHANNEL_COUNTERS`."""
+    cycles: I64
+    """C x `CHANNEL_CYCLES`."""
+    bytes: I64
+    """C x piece of time."""
+    times: I64
+    """Where the pieces of time begin, and the last ends."""

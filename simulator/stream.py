@@ -16,7 +16,7 @@ from simulator.controller import (
 from simulator.dram import ask
 from simulator.memory_file import Memory
 from simulator.program import I64
-from simulator.spans import CHANNEL_COUNTERS
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Stream:
     """Cycles from the queue to the data, of the reads that the banks answered."""
     counters: dict[str, int]
     """Over all channels: `spans.CHANNEL_COUNTERS`."""
+    spent: dict[str, int]
+    """Cycles over all channels, until each was idle: `spans.CHANNEL_CYCLES`."""
 
 
 def run_stream(memory: Memory, addresses: I64, writes: I64, channels: int = 1) -> Stream:
@@ -43,4 +45,5 @@ def run_stream(memory: Memory, addresses: I64, writes: I64, channels: int = 1) -
         cycles=int(served.counters[:, LAST].max()) + 1,
         average_read_latency=int(counts[READ_CYCLES]) / max(answered, 1),
         counters=dict(zip(CHANNEL_COUNTERS, counts.tolist(), strict=False)),
+        spent=dict(zip(CHANNEL_CYCLES, served.clock.sum(0).tolist(), strict=False)),
     )

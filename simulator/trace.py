@@ -38,9 +38,11 @@ from simulator.spans import (
     START,
     TOTALS,
     UNIT,
+    WAITS,
     Cause,
     HostCall,
     Launched,
+    Statistics,
     Via,
 )
 
@@ -80,6 +82,8 @@ class Trace:
     """Where a transfer went: see `Via`."""
     assumed: npt.NDArray[np.bool_]
     """Whether a span's addresses are drawn, because the indices they follow from are not known: `simulator.indexed`."""
+    waits: I32
+    """N x `spans.Wait`: cycles of the span itself. No rows where no transfer's time is told apart: simple memory."""
     met: I64
     """N x causes: when each constraint was met; -1 where there was none."""
 
@@ -91,6 +95,8 @@ class Trace:
 
     channels: I64
     """What each channel of a banked memory counted: `spans.CHANNEL_COUNTERS`. No rows with a simple memory."""
+    channel_cycles: I64
+    """What each did with its time: `spans.CHANNEL_CYCLES`."""
     channel_bytes: I64
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
@@ -152,7 +158,8 @@ class Trace:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`.
+        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
+        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either.
         """
         return report.stalls(self)
 
@@ -169,7 +176,7 @@ class Trace:
         return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
-        """One row per channel of a banked memory: its requests, what they found, refreshes; bytes."""
+        """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
         return report.memory(self)
 
     def bandwidth(self) -> list[dict[str, int]]:
@@ -222,8 +229,9 @@ def assemble(
     works: Sequence[Told],
     spans: Sequence[I64],
     met: Sequence[I64],
+    waits: Sequence[I32],
     begins: Sequence[int],
-    channels: tuple[I64, I64, I64],
+    channels: Statistics,
     residents: Sequence[Resident] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
@@ -254,13 +262,15 @@ def assemble(
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
         via=_joined([asked.via for asked in works], np.uint8),
         assumed=_joined([asked.assumed for asked in works], np.bool_),
+        waits=_joined(waits, np.int32, WAITS),
         met=_joined(met, np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
         totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),
-        channels=channels[0],
-        channel_bytes=channels[1],
-        channel_times=channels[2],
+        channels=channels.counters,
+        channel_cycles=channels.cycles,
+        channel_bytes=channels.bytes,
+        channel_times=channels.times,
         launches=tuple(launches),
         residents=tuple(residents),
     )

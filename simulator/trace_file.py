@@ -13,7 +13,7 @@ from simulator import files
 from simulator.errors import FileFormatError, MachineError
 from simulator.machine import Machine, machine_from
 from simulator.program import Opcode
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, TOTALS, Via
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS, Via
 
 FORMAT, VERSION = "aten-workbench/trace", 4
 
@@ -36,7 +36,10 @@ _COLUMNS: dict[str, type] = {
     "via": np.uint8,
     "assumed": np.bool_,
 }
-ARRAYS = ("begins", *_COLUMNS, "met", "origin_start", "origin", "totals", "channels", "channel_bytes", "channel_times")
+ARRAYS = (
+    *("begins", *_COLUMNS, "waits", "met", "origin_start", "origin", "totals"),
+    *("channels", "channel_cycles", "channel_bytes", "channel_times"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,14 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     wanted["origin"] = (np.int32, (None,))
     wanted["totals"] = (np.int64, (len(kernels), len(TOTALS)))
     wanted["channels"] = (np.int64, (None, len(CHANNEL_COUNTERS)))
+    wanted["waits"] = (np.int32, (None, WAITS))
+    wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
     wanted["channel_bytes"] = (np.int64, (None, None))
     wanted["channel_times"] = (np.int64, (None,))
     files.expect(path, arrays, wanted)
+    for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):
+        if len(arrays[name]) not in (0, limit):
+            raise FileFormatError(f"{path}: {name} has {len(arrays[name])} rows, not {limit}")
     if arrays["channel_bytes"].shape != (len(arrays["channels"]), len(arrays["channel_times"]) - 1):
         raise FileFormatError(f"{path}: channel_bytes is not a row per channel and a column per piece of time")
     for name, limit in (

@@ -411,7 +411,9 @@ class Simulated(Handle[Trace]):
 
     @property
     def memory(self) -> pd.DataFrame:
-        """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes."""
+        """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes;
+        cycles by what it did, which add up to the makespan, and those in which requests found its queue full.
+        """
         return views.frame.frame(views.timeline.memory(self.record))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -58,6 +59,9 @@ def test_events_give_what_looking_at_every_cycle_gives(name: str) -> None:
         addresses, writes = mixed(seed, 160, memory.request_bytes)
         found, (expected, cycles) = run_stream(memory, addresses, writes), ticked(memory, addresses, writes)
         assert found.cycles == cycles
+        after = found.spent["transfer_cycles"] - expected.moving  # what still moves when the last command is given
+        assert 0 <= after < max(memory.burst, memory.column_to_column)
+        assert found.spent["idle_cycles"] >= expected.idle
         outcomes = [found.counters[f"row_{name}"] for name in ("hits", "misses", "conflicts")]
         assert outcomes == list(expected.counters.values())
         answered = found.counters["reads"] - found.counters["forwarded"]
@@ -214,8 +218,4 @@ def test_plain_python_gives_the_same() -> None:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     plain = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     found = run_stream(HBM2, *mixed(9, 1500, 32), 2)
-    assert json.loads(plain.stdout) == {
-        "cycles": found.cycles,
-        "average_read_latency": found.average_read_latency,
-        "counters": found.counters,
-    }
+    assert json.loads(plain.stdout) == dataclasses.asdict(found)

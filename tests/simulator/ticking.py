@@ -53,6 +53,10 @@ class Ticking:
     memory: Memory
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("hits", "misses", "conflicts"), 0))
     latency: int = 0
+    moving: int = 0
+    """Cycles in which data moves."""
+    idle: int = 0
+    """Cycles in which nothing is queued and no data moves."""
     forwarded: int = 0
 
     def __post_init__(self) -> None:
@@ -73,6 +77,7 @@ class Ticking:
             if waiting and self.take(waiting[0], now):
                 waiting.pop(0)
                 last = now
+            self.look(now)
             now += 1
         return last + 1
 
@@ -88,6 +93,12 @@ class Ticking:
         queue.append(request)
         self.turn()
         return True
+
+    def look(self, now: int) -> None:
+        length = max(self.memory.burst, self.memory.column_to_column)
+        moves = any(command in ("RD", "WR") and now < at + length for at, command, _ in self.log)
+        self.moving += moves
+        self.idle += not moves and not any(self.lists.values())
 
     def turn(self) -> None:
         reads, filled = len(self.lists["reads"]), len(self.lists["writes"]) / self.memory.queue_entries

@@ -129,7 +129,7 @@ background:none}
 def _variables(own: Mapping[str, str], style: Style, tone: int) -> str:
     told = {**own, "faint": style.faint, "band": style.band}
     told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
-    told |= {f"c-{name}": colour for name, colour in style.causes.items()}
+    told |= {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
     told |= {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
     return "".join(f"--{name}:{value};" for name, value in told.items())
 

@@ -24,6 +24,8 @@ class Style:
     kinds: Mapping[str, str]
     causes: Mapping[str, str]
     """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use."""
+    waits: Mapping[str, str]
+    """What transfers wait for on their way and in a banked memory: blues, and others' data as in `causes`."""
 
 
 _LIGHT_KINDS = {
@@ -53,6 +55,24 @@ _LIGHT_CAUSES = {
     "data": "#99A3AE",
     "barrier": "#E3B8A5",
     "common_memory": "#BFD9A0",
+}
+_LIGHT_WAITS = {
+    "interconnect": "#C7C4EA",
+    "memory_bus": "#8CB7E0",
+    "memory_row": "#6FA8B8",
+    "memory_bank_group": "#A9CFD8",
+    "memory_turnaround": "#B9D8F2",
+    "memory_refresh": "#7F98C9",
+    "memory_command": "#D3E3EA",
+}
+_DARK_WAITS = {
+    "interconnect": "#5A5790",
+    "memory_bus": "#476F99",
+    "memory_row": "#3B6F7D",
+    "memory_bank_group": "#54808A",
+    "memory_turnaround": "#345A80",
+    "memory_refresh": "#4A5F8C",
+    "memory_command": "#3C5560",
 }
 _DARK_CAUSES = {
     "launch": "#3C424B",
@@ -89,6 +109,7 @@ LIGHT: Final = Style(
     band="#F4F6F9",
     kinds=MappingProxyType(_LIGHT_KINDS),
     causes=MappingProxyType(_LIGHT_CAUSES),
+    waits=MappingProxyType(_LIGHT_WAITS),
 )
 DARK: Final = Style(
     ground="#15181D",
@@ -97,6 +118,7 @@ DARK: Final = Style(
     band="#1C2129",
     kinds=MappingProxyType(_DARK_KINDS),
     causes=MappingProxyType(_DARK_CAUSES),
+    waits=MappingProxyType(_DARK_WAITS),
 )
 
 

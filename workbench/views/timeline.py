@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator import Cause, Trace
 from simulator.program import Opcode
-from simulator.spans import CHANNEL_COUNTERS, TOTALS
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
@@ -147,8 +147,8 @@ def stalls(trace: Trace) -> Table:
 
 
 def memory(trace: Trace) -> Table:
-    """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes."""
-    columns = ("channel", *CHANNEL_COUNTERS, "bytes")
+    """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
+    columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
     return Table(columns, tuple(tuple(row[column] for column in columns) for row in trace.memory()))
 
 
