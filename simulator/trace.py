@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, invariants, report, scalar, slack, trace_file, vector
+from simulator import critical, invariants, report, scalar, trace_file, vector
 from simulator.errors import InvariantViolation
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -173,6 +173,8 @@ class Trace:
 
     def slack(self) -> I64:
         """Cycles that each span could have started later without moving the makespan, all else as it was."""
+        from simulator import slack  # only here: it loads the compiler, which reading a trace does not wait for
+
         return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
