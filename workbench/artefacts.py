@@ -421,6 +421,11 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
+    def links(self) -> pd.DataFrame:
+        """One row a link of a crossbar or mesh: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return views.frame.frame(views.timeline.links(self.record))
+
+    @property
     def waterfall(self) -> pd.DataFrame:
         """Where the makespan went along the critical path; the cycles add up to it."""
         return views.frame.frame(views.timeline.waterfall(self.record))
