@@ -9,8 +9,9 @@ until it has been given only listed requests are served.
 A write is done when it is in the queue: a read of the same place is answered from there. A read is done when its data
 has passed the bus.
 
-Requests come from sources. A channel takes one a cycle, from its sources in turn, each in its own order; a source whose
-next request finds its queue full waits. Nothing is computed for cycles in which nothing can happen.
+Requests come from sources, several of which share a port. In a port they stand in line, those of the source that
+began first before all others'. A channel takes one a cycle, from its ports in turn; a port whose first request finds
+its queue full waits. Nothing is computed for cycles in which nothing can happen.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _READS, _WRITES, _OPENING, _LISTS = 0, 1, 2, 3
 _REQUEST, _OWNER, _ARRIVAL, _ENTRY = 0, 1, 2, 3
 
 # Figures beyond those of `banks`
-_ENTRIES, _HIGH, _LOW = FIGURES, FIGURES + 1, FIGURES + 2
+_ENTRIES, _HIGH, _LOW, _SHARING = FIGURES, FIGURES + 1, FIGURES + 2, FIGURES + 3
 
 # The clock of a channel: first what it does with its time (see channel_time.py), then where it is, when it will look
 # again, and the lengths of its lists
@@ -80,8 +81,8 @@ cycle in which a request was taken."""
 # and cycles in which it was
 CURSOR, STOP, REMAINING, LATEST, UNNOTED, SINCE, AWAY, _PART = range(channel_time.NOTES, channel_time.NOTES + 8)
 
-# Of a source: first cycle at which it asks, requests that are not done, when the last was
-BEGIN, LEFT, DONE, _SOURCE = 0, 1, 2, 3
+# Of a source: first cycle at which it asks, requests that are not done, when the last was, its place among all begun
+BEGIN, LEFT, DONE, PLACE, _SOURCE = 0, 1, 2, 3, 4
 
 BUCKETS = 1024
 """Pieces of time for which the requests of a channel are counted: each as long as it must be, in powers of two."""
@@ -108,8 +109,11 @@ class Channels(NamedTuple):
     """1 x S x ...: what each source asks for, channel by channel; with a network 2 x S x ...: and when each comes."""
 
 
-def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int) -> Channels:
-    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time."""
+def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
+    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time.
+
+    Each channel has so many ports, and as many sources share one as another.
+    """
     clock = np.zeros((channels, _CLOCK), np.int64)
     clock[:, channel_time.STATE] = channel_time.IDLE
     clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
@@ -117,6 +121,7 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
         memory.queue_entries,
         math.floor(memory.drain_from * memory.queue_entries),
         math.ceil(memory.drain_to * memory.queue_entries),
+        sources // ports,
     ]
     return Channels(
         figures=np.concatenate([figures_of(memory), np.array(controller, np.int64)]),
@@ -227,15 +232,17 @@ def _accept(
     requests: I64,
     now: int,
 ) -> int:
-    """Takes the next request of the first source, in turn, that finds room."""
+    """Takes the next request of the first port, in turn, that has one for which there is room."""
     found = _NOT_ASKED
-    for step in range(len(parts)):
-        source = clock[_TURN] + step
-        if source >= len(parts):
-            source -= len(parts)
-        at = parts[source, CURSOR]
-        if at >= parts[source, STOP] or _comes(parts, sources, requests, source) > now:
+    ports = len(parts) // figures[_SHARING]
+    for step in range(ports):
+        port = clock[_TURN] + step
+        if port >= ports:
+            port -= ports
+        source = _first_begun(parts, sources, requests, port * figures[_SHARING], (port + 1) * figures[_SHARING], now)
+        if source < 0 or sources[source, BEGIN] > now:
             continue
+        at = parts[source, CURSOR]
         request = int(requests[0, source, at])
         way = request & 1
         forwarded = way == _READS and _written(queue, clock[_COUNT + _WRITES], request)
@@ -260,8 +267,25 @@ def _accept(
             _done(clock, parts, sources, requests, source, now, now + 1)
         counters[READS + way] += 1
         counters[LAST] = now
-        clock[_TURN] = source + 1 if source + 1 < len(parts) else 0
+        clock[_TURN] = port + 1 if port + 1 < ports else 0
         return _TAKEN
+    return found
+
+
+@compiled
+def _first_begun(parts: I64, sources: I64, requests: I64, first: int, last: int, now: int) -> int:
+    """Of the sources that share a port, the one that began first of those with requests left; -1 without any.
+
+    With a network only requests that have come stand in line.
+    """
+    found = -1
+    for source in range(first, last):
+        if parts[source, CURSOR] < parts[source, STOP] and (
+            found < 0 or sources[source, PLACE] < sources[found, PLACE]
+        ):
+            if len(requests) == 2 and _comes(parts, sources, requests, source) > now:
+                continue
+            found = source
     return found
 
 

@@ -10,10 +10,11 @@ take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no b
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
 
 **Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
-transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the engine
-lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The requests of a
-transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel has a port of
-its own, takes one request a cycle of its clock, from all transfers in turn, and knows nothing of the other channels.
+transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
+engine lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The
+requests of a transfer (see walks.py) reach all channels the latency of the interconnect after it began; each channel
+has a port of its own for each core, in which requests wait in the order their transfers began, takes one request a
+cycle of its clock, from the cores in turn, and knows nothing of the other channels.
 
     a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
 
@@ -39,6 +40,7 @@ from simulator.controller import (
     LATEST,
     LEFT,
     NEVER,
+    PLACE,
     REMAINING,
     SINCE,
     STOP,
@@ -113,7 +115,7 @@ def banked(machine: Machine) -> Banked | None:
     if machine.memory == "simple":
         return None
     memory, asking = machine.banked_memory(), sources(machine)
-    channels = idle_channels(memory, machine.dram_channels, asking, 0)
+    channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
     bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
     return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
 
@@ -275,7 +277,7 @@ def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
             bytes=np.zeros((0, 0), np.int64),
             times=np.zeros(1, np.int64),
         )
-    reached = _to_memory(memory, end)
+    reached = _to_memory(memory, end + memory[_WAY]) + 1  # what `advance` may have reached when the last transfer ended
     for channel in range(len(of.channels.parts)):
         advance_channel(of.channels, channel, reached)
         channel_time.pass_time(of.channels.clock[channel], reached)
@@ -332,4 +334,5 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
         count[channel] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin
+    channels.sources[source, PLACE] = np.max(channels.sources[:, PLACE]) + 1
     return most

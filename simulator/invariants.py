@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator import report, residence
+from simulator import critical, report, residence
 from simulator.barriers import meetings
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
@@ -120,7 +120,7 @@ def _sum_violations(trace: Trace) -> Iterator[str]:
             yield f"busy and idle cycles of {row['unit']} add up to {parts}, not to {trace.makespan}"
         if any(isinstance(value, int) and value < 0 for value in row.values()):
             yield f"{row['unit']} has a negative number of cycles in {row}"
-    total = sum(cycles for _, cycles in report.waterfall(trace))
+    total = sum(cycles for _, cycles in critical.waterfall(trace))
     if total != trace.makespan:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
 

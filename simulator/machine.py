@@ -211,6 +211,22 @@ class Machine:
         """Cycles of the memory's clock in one of the machine's, with banked memory."""
         return self.dram_bytes_per_cycle / (self.dram_channels * load_memory(self.dram_timing).bytes_per_cycle)
 
+    @property
+    def dram_row_bytes(self) -> int:
+        """Of one channel, while every bank but one is closed."""
+        return load_memory(self.dram_timing).row_bytes
+
+    @property
+    def dram_bytes_while_a_row_opens(self) -> int:
+        """What all channels move between two activates: what a run that is alone in its row costs at least.
+
+        A simple memory has no rows.
+        """
+        if self.memory == "simple":
+            return 0
+        memory = load_memory(self.dram_timing)
+        return int(self.dram_channels * memory.bytes_per_cycle * memory.activate_to_activate / memory.pseudo_channels)
+
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
         memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"

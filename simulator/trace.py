@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import invariants, report, scalar, trace_file, vector
+from simulator import critical, invariants, report, scalar, slack, trace_file, vector
 from simulator.errors import InvariantViolation
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -167,7 +167,15 @@ class Trace:
 
     def waterfall(self) -> list[tuple[str, int]]:
         """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
-        return report.waterfall(self)
+        return critical.waterfall(self)
+
+    def critical_path(self) -> list[critical.Step]:
+        """The makespan from its first cycle to its last, each piece with what was on its way."""
+        return critical.critical_path(self)
+
+    def slack(self) -> I64:
+        """Cycles that each span could have started later without moving the makespan, all else as it was."""
+        return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""

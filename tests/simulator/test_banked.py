@@ -58,6 +58,28 @@ def test_transfers_of_all_queues_end_as_their_requests_do_side_by_side(machine: 
     assert trace.end.tolist() == by_itself(machine, asked, begins)
 
 
+def test_a_transfer_is_done_before_those_behind_it() -> None:
+    """Requests stand in line: the first of eight loads takes as long as it does by itself."""
+    alone, together = (run(loads(count, elements=3000), TPU) for count in (1, 8))
+    assert together.start.tolist() == [together.start[0] + place for place in range(8)]
+    assert together.end[0] - together.start[0] == alone.makespan - alone.start[0]
+    assert np.all(np.diff(together.end) > 0)
+
+
+def test_cores_take_turns_at_a_channel() -> None:
+    """Two sources with a port each are done together; with one port the first is done in half of the time."""
+    memory = TPU.banked_memory()
+    asked = [np.arange(4096, dtype=np.int64) * 32 + (base << 24) for base in (0, 1)]
+    apart, line = (idle_channels(memory, 16, 2, 4096, ports=ports) for ports in (2, 1))
+    for channels in (apart, line):
+        for source, requests in enumerate(asked):
+            ask(channels, address_map(memory, 16), source, 0, requests)
+        drain(channels)
+    first, last = line.sources[:, DONE].tolist()
+    assert 1.8 * first < last < 2.2 * first
+    assert min(apart.sources[:, DONE].tolist()) > 0.9 * last
+
+
 def test_a_queue_takes_its_time_even_if_the_memory_is_faster() -> None:
     machine = load_machine("edge-8x8", memory="banked", dma_bytes_per_cycle=1)
     assert run(loads(1, elements=1000), machine).makespan == 4000 + machine.interconnect_latency_cycles

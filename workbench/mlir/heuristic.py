@@ -18,7 +18,7 @@ from simulator.program import MAX_RANK
 from simulator.systolic import SINGLE_PASS_BYTES, shares
 from workbench.ir import Mapping
 from workbench.mlir.cores import said, share, splits, used
-from workbench.mlir.payload import Payload, PayloadOp
+from workbench.mlir.payload import Access, Payload, PayloadOp
 
 STEPS = 16
 """Tiles aimed at: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
@@ -288,7 +288,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
         for access in op.accesses:
             if op.role == "fill" or (access.value in made and access.value != final):
                 continue
-            size, dims = access.bytes(tile), access.dims
+            size, dims = _moved_bytes(access, tile, payload, machine), access.dims
             loops = [dim for dim in order if steps[dim] > 1]
             while loops and loops[-1] not in dims:
                 loops.pop()  # hoisted out of the loops it does not depend on
@@ -301,6 +301,22 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
         _vector_cycles(payload, machine),
         first / per_cycle,
     )
+
+
+def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine: Machine) -> float:
+    """Bytes of a tile, or what moves while its rows open, if its runs are too short and too far apart to hide it."""
+    nearest = sorted(
+        zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
+        key=lambda axis: max((payload.in_memory.index(dim) for dim, _ in axis[0]), default=-1),
+        reverse=True,
+    )
+    run = apart = access.element_bytes
+    for _, extent, whole in nearest:
+        run, apart = run * extent, apart * whole
+        if extent < whole:
+            break
+    opened = min(1.0, apart / (machine.dram_channels * machine.dram_row_bytes))
+    return access.bytes(tile) * max(1.0, opened * machine.dram_bytes_while_a_row_opens / run)
 
 
 def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:

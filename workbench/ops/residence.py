@@ -110,8 +110,8 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise BadOption(
                 f"resident={[*names]!r}: there is no tensor {name!r} in DRAM. {hint}"
-                f"Expected some of {', '.join(each.path or each.value for each in found if not each.refused)}; what only "
-                "passes between the ops of one kernel is never there"
+                f"Expected some of {', '.join(each.path or each.value for each in found if not each.refused)}; what "
+                "only passes between the ops of one kernel is never there"
             )
         if by_name[name].refused:
             raise BadOption(f"resident={[*names]!r}: {name!r} cannot stay resident: {by_name[name].refused}")

@@ -47,8 +47,8 @@ def residence_text(program: ScheduledProgram) -> str:
         return ""
     kept = [each for each in program.residence if each.resident]
     head = (
-        f"// common memory: {len(kept)} of {len(program.residence)} tensors stay, at most {_most(program, kept):,} bytes "
-        f"at once; DRAM is spared {sum(each.saved for each in kept):,} bytes"
+        f"// common memory: {len(kept)} of {len(program.residence)} tensors stay, at most {_most(program, kept):,} "
+        f"bytes at once; DRAM is spared {sum(each.saved for each in kept):,} bytes"
     )
     lines = [
         f"//   {each.path or each.value}: {each.bytes:,} bytes, launches {each.first} to {each.last}, "

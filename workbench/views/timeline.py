@@ -27,6 +27,7 @@ EVENT_COLUMNS = (
     "blocker",
     "origins",
     "via",
+    "slack",
 )
 
 _GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
@@ -49,6 +50,7 @@ def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]
     """Every span, column by column; `origins` are the captured nodes it works for."""
     columns: dict[str, Sequence[Cell]] = {**trace.columns()}
     columns["origins"] = origins_of_spans(trace, launches)
+    columns["slack"] = trace.slack().tolist()
     return {name: columns[name] for name in EVENT_COLUMNS}
 
 
@@ -160,6 +162,41 @@ def bandwidth(trace: Trace) -> Table:
 def links(trace: Trace) -> Table:
     """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
     return Table(("from", "to", "bytes", "cycles", "share"), tuple(tuple(row.values()) for row in trace.links()))
+
+
+def critical_path(trace: Trace) -> Table:
+    """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
+    columns = (
+        "launch",
+        "kernel",
+        "span",
+        "instr",
+        "unit",
+        "kind",
+        "what",
+        "begin",
+        "end",
+        "cycles",
+        "cause",
+        "blocker",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for step in trace.critical_path():
+        span, where, cause, blocker = step.span, (-1, "", ""), "", -1
+        if span >= 0:
+            issued = step.what == Cause.ISSUE.label
+            causes, blockers = (trace.issue_cause, trace.issue_blocker) if issued else (trace.cause, trace.blocker)
+            cause, blocker = Cause(causes[span]).label, int(blockers[span])
+            where = int(trace.instr[span]), trace.unit_names[int(trace.unit[span])], Opcode(trace.kind[span]).name
+        did = step.what, step.begin, step.end, step.cycles
+        rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
+    return Table(columns, tuple(rows))
+
+
+def on_critical_path(trace: Trace) -> tuple[int, ...]:
+    """The spans that the makespan waits for."""
+    issued = Cause.ISSUE.label
+    return tuple(sorted({step.span for step in trace.critical_path() if step.span >= 0 and step.what != issued}))
 
 
 def waterfall(trace: Trace) -> Table:
