@@ -101,6 +101,8 @@ class Trace:
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
     """Where these pieces begin, and the last ends."""
+    link_bytes: I64
+    """What each link of the interconnect carried: see topology.py. No links where it is simple."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
@@ -185,6 +187,10 @@ class Trace:
         """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
         return report.bandwidth(self)
 
+    def links(self) -> list[dict[str, str | int | float]]:
+        """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return report.links(self)
+
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""
         return report.traffic(self)
@@ -234,6 +240,7 @@ def assemble(
     waits: Sequence[I32],
     begins: Sequence[int],
     channels: Statistics,
+    links: I64,
     residents: Sequence[Resident] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
@@ -273,6 +280,7 @@ def assemble(
         channel_cycles=channels.cycles,
         channel_bytes=channels.bytes,
         channel_times=channels.times,
+        link_bytes=links,
         launches=tuple(launches),
         residents=tuple(residents),
     )
