@@ -422,6 +422,12 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
+    def energy(self) -> pd.DataFrame:
+        """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
+        by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
+        return views.frame.frame(views.timeline.energy(self.record))
+
+    @property
     def critical_path(self) -> pd.DataFrame:
         """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
         and what it had waited for. The cycles add up to the makespan."""
