@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, energy, invariants, report, scalar, slack, trace_file, vector
+from simulator import critical, energy, invariants, report, scalar, trace_file, vector
 from simulator.errors import InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -173,7 +173,9 @@ class Trace:
 
     def slack(self) -> I64:
         """Cycles that each span could have started later without moving the makespan, all else as it was."""
-        return slack.slack(self)
+        from simulator.slack import slack  # here, because it is compiled: who reads a trace need not load Numba
+
+        return slack(self)
 
     def memory(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
