@@ -18,6 +18,7 @@ from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
 from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
+from simulator.topology import places
 
 Figure = int | float | str
 
@@ -32,6 +33,7 @@ _CHOICES = {
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
     "dram_hash": ("none", "xor", "all"),
+    "interconnect": ("simple", "crossbar", "mesh"),
 }
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
@@ -39,6 +41,7 @@ _MAY_BE_ZERO = {
     "common_memory_bytes_per_second",
     "common_memory_latency_ns",
     "interconnect_latency_cycles",
+    "mesh_hop_cycles",
     "dram_latency_ns",
     "host_link_latency_us",
     "cross_lane_step_cycles",
@@ -108,8 +111,24 @@ class Machine:
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
     dram_bytes_per_second: int
     dram_latency_ns: float
+    interconnect: str
+    """`simple`: a latency. `crossbar`, `mesh`: links that are held by what they carry; see topology.py, network.py."""
     interconnect_latency_cycles: int
+    """Of the way to the memory and back."""
     interconnect_ports: int
+    """Of a crossbar, on the side of the queues."""
+    interconnect_link_bytes_per_cycle: int
+    """What a link carries in one direction."""
+    interconnect_packet_bytes: int
+    """What a queue sends to a banked memory before another has its turn on a link."""
+    mesh_columns: int
+    mesh_rows: int
+    mesh_hop_cycles: int
+    """What the way from a router to the next adds to the latency, there and back together."""
+    mesh_queues: str
+    """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
+    mesh_channels: str
+    """Routers that channels of the memory are attached to, in turn."""
 
     dma_queues: int
     dma_bytes_per_cycle: int
@@ -156,6 +175,9 @@ class Machine:
             )
         if self.memory == "banked":
             self.banked_memory()
+        if self.interconnect == "mesh":
+            places(self, "mesh_queues")
+            places(self, "mesh_channels")
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
 

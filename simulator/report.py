@@ -9,6 +9,7 @@ import numpy as np
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
+from simulator.topology import topology
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -42,7 +43,8 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         if len(trace.waits):
-            causes.update({wait.label: int(within[unit, wait]) for wait in Wait})
+            told = Wait if len(trace.channels) else (Wait.INTERCONNECT,)
+            causes.update({wait.label: int(within[unit, wait]) for wait in told})
             busy[unit] -= within[unit].sum()
         total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
@@ -75,6 +77,17 @@ def bandwidth(trace: Trace) -> list[dict[str, int]]:
         for channel, row in enumerate(trace.channel_bytes.tolist())
         for begin, end, moved in zip(times, times[1:], row, strict=False)
     ]
+
+
+def links(trace: Trace) -> list[dict[str, str | int | float]]:
+    """See `Trace.links`."""
+    if trace.machine.interconnect == "simple":
+        return []
+    rows, width = list[dict[str, str | int | float]](), trace.machine.interconnect_link_bytes_per_cycle
+    for (begin, end), moved in zip(topology(trace.machine).links, trace.link_bytes.tolist(), strict=True):
+        held = -(-moved // width)
+        rows.append({"from": begin, "to": end, "bytes": moved, "cycles": held, "share": held / max(1, trace.makespan)})
+    return rows
 
 
 def traffic(trace: Trace) -> list[dict[str, str | int]]:

@@ -101,6 +101,8 @@ class Trace:
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
     """Where these pieces begin, and the last ends."""
+    link_bytes: I64
+    """What each link of the interconnect carried: see topology.py. No links where it is simple."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
@@ -191,6 +193,10 @@ class Trace:
             raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
         return energy.energy(self)
 
+    def links(self) -> list[dict[str, str | int | float]]:
+        """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return report.links(self)
+
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""
         return report.traffic(self)
@@ -240,6 +246,7 @@ def assemble(
     waits: Sequence[I32],
     begins: Sequence[int],
     channels: Statistics,
+    links: I64,
     residents: Sequence[Resident] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
@@ -279,6 +286,7 @@ def assemble(
         channel_cycles=channels.cycles,
         channel_bytes=channels.bytes,
         channel_times=channels.times,
+        link_bytes=links,
         launches=tuple(launches),
         residents=tuple(residents),
     )

@@ -428,6 +428,11 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.energy(self.record))
 
     @property
+    def links(self) -> pd.DataFrame:
+        """One row a link of a crossbar or mesh: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return views.frame.frame(views.timeline.links(self.record))
+
+    @property
     def critical_path(self) -> pd.DataFrame:
         """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
         and what it had waited for. The cycles add up to the makespan."""

@@ -190,14 +190,14 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + _stalls(trace)
         + _energy(trace)
         + markup.details("kernels", markup.table(timeline.by_kernel(trace)), note=str(len(set(trace.kernels))))
-        + _channels(trace)
+        + _filled("memory channels", timeline.memory(trace))
+        + _filled("interconnect links", timeline.links(trace))
     )
 
 
-def _channels(trace: Trace) -> str:
-    """What the channels of a banked memory did."""
-    found = timeline.memory(trace)
-    return markup.details("memory channels", markup.table(found), note=str(len(found.rows))) if found.rows else ""
+def _filled(title: str, found: Table) -> str:
+    """A table that is told if it has rows."""
+    return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else ""
 
 
 def _energy(trace: Trace) -> str:

@@ -160,6 +160,11 @@ def bandwidth(trace: Trace) -> Table:
     return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows))
 
 
+def links(trace: Trace) -> Table:
+    """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
+    return Table(("from", "to", "bytes", "cycles", "share"), tuple(tuple(row.values()) for row in trace.links()))
+
+
 def critical_path(trace: Trace) -> Table:
     """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
     columns = (
