@@ -7,7 +7,6 @@ listed in `assumed`, so that a reader of a result can see which of its premises 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import tomllib
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
 from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
+from simulator.names import did_you_mean, not_there
 from simulator.topology import places
 
 Figure = int | float | str
@@ -35,6 +35,7 @@ _CHOICES = {
     "dram_hash": ("none", "xor", "all"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
+_LARGEST, _LARGEST_RATE = 2**40, 2**60
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
@@ -244,14 +245,12 @@ class Machine:
         memory = load_memory(self.dram_timing)
         return int(self.dram_channels * memory.bytes_per_cycle * memory.activate_to_activate / memory.pseudo_channels)
 
-    def banked_memory(self) -> Memory:
-        """One channel of the memory, at the clock that the machine's bandwidth means."""
-        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
-        if memory.request_bytes != self.dram_request_bytes:
-            raise MachineError(
-                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
-                f"dram_request_bytes = {self.dram_request_bytes}"
-            )
+    def check_dram(self) -> None:
+        """Raises for what is wrong of the banks even if they are not simulated.
+
+        Requests of simple memory may be of any size.
+        """
+        where, memory = f"machine {self.name!r}", load_memory(self.dram_timing)
         if memory.standard != self.dram_standard:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
@@ -262,6 +261,15 @@ class Machine:
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+
+    def banked_memory(self) -> Memory:
+        """One channel of the memory, at the clock that the machine's bandwidth means."""
+        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
+        if memory.request_bytes != self.dram_request_bytes:
+            raise MachineError(
+                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
+                f"dram_request_bytes = {self.dram_request_bytes}"
+            )
         memory = dataclasses.replace(memory, address=self.dram_address, channel_hash=self.dram_hash)
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
@@ -289,7 +297,7 @@ class Machine:
         known = figure_names()
         for key in overrides:
             if key not in known:
-                raise MachineError(f"machine {self.name!r} has no figure {key!r}{_did_you_mean(key, known)}")
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
         changed = tuple((key, "override") for key in sorted(overrides))
         kept = tuple(pair for pair in self.sources if pair[0] not in overrides)
         figures = {**self.figures(), **overrides}
@@ -313,7 +321,7 @@ def machine_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
 
 
-def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
+def load_machine(name: str | os.PathLike[str], /, **overrides: Figure) -> Machine:
     """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
 
     `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: what ends in `.toml` is a file.
@@ -325,7 +333,7 @@ def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
         machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
     else:
         raise MachineError(
-            f"there is no machine {name!r}{_did_you_mean(name, machine_names())}; shipped: "
+            f"there is no machine {name!r}{did_you_mean(name, machine_names())}; shipped: "
             f"{', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'"
         )
     return machine.with_(**overrides) if overrides else machine
@@ -334,6 +342,8 @@ def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
 def _from_file(path: Path) -> Machine:
     try:
         text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise MachineError(f"the machine file cannot be read: {not_there(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise MachineError(f"the machine file {str(path)!r} cannot be read: {error}") from None
     if path.stem in machine_names():
@@ -356,7 +366,7 @@ def parse_machine(name: str, text: str) -> Machine:
         below = _File(of.figures(), of.assumed, dict(of.sources))
     else:
         raise MachineError(
-            f"machine {name!r}: base = {own.base!r} is no shipped machine{_did_you_mean(own.base, machine_names())}; "
+            f"machine {name!r}: base = {own.base!r} is no shipped machine{did_you_mean(own.base, machine_names())}; "
             f"expected one of {', '.join(machine_names())}"
         )
     figures: dict[str, Figure] = {**below.figures, **own.figures, "name": name}
@@ -375,7 +385,7 @@ def machine_from(
     figures: Mapping[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]
 ) -> Machine:
     """The machine that `Machine.figures`, `.assumed` and `.sources` were taken from."""
-    return _machine(dict(figures), assumed, sources)
+    return _machine(dict(figures), assumed, sources, anew=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +410,7 @@ def _parse(name: str, text: str) -> _File:
     known = figure_names()
     for key, value in table.items():
         if key not in known:
-            raise MachineError(f"machine {name!r}: unknown figure {key!r}{_did_you_mean(key, known)}")
+            raise MachineError(f"machine {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
         if key == "cores" and isinstance(value, list):
             raise NotYetSupported("cores that differ from one another", f"machine {name!r}")
         if not isinstance(value, int | float | str):
@@ -411,11 +421,21 @@ def _parse(name: str, text: str) -> _File:
     return _File(figures, names, texts, base)
 
 
-def _machine(figures: dict[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]) -> Machine:
+def _machine(
+    figures: dict[str, Figure],
+    assumed: tuple[str, ...],
+    sources: tuple[tuple[str, str], ...],
+    *,
+    anew: bool = True,
+) -> Machine:
+    """A machine of these figures; what is not `anew` comes from a file, and its memory's file may be elsewhere."""
     missing = [name for name in figure_names() if name not in figures]
     if missing:
         raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
-    return Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    machine = Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    if anew:
+        machine.check_dram()
+    return machine
 
 
 def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
@@ -431,11 +451,8 @@ def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
     allowed = (int,) if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
         raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
+    if value > most:
+        raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
-
-
-def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
-    spelt = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(given.lower(), spelt, n=1)
-    return f"; did you mean {spelt[close[0]]!r}?" if close else ""

@@ -175,9 +175,9 @@ class Trace:
 
     def slack(self) -> I64:
         """Cycles that each span could have started later without moving the makespan, all else as it was."""
-        from simulator.slack import slack  # here, because it is compiled: who reads a trace need not load Numba
+        from simulator import slack  # only here: it loads the compiler, which reading a trace does not wait for
 
-        return slack(self)
+        return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
