@@ -47,6 +47,13 @@ _MAY_BE_ZERO = {
     "host_link_latency_us",
     "cross_lane_step_cycles",
     "transpose_cycles_per_vector",
+    "mac_pj",
+    "vector_op_pj",
+    "special_op_pj",
+    "scratchpad_pj_per_byte",
+    "common_memory_pj_per_byte",
+    "dram_pj_per_bit",
+    "dram_activate_pj",
 }
 
 
@@ -138,6 +145,16 @@ class Machine:
     host_link_bytes_per_second: int
     host_link_latency_us: float
     host_flops_per_second: int
+
+    mac_pj: float
+    """Energy, in picojoules: one multiplication and addition in a systolic array. See energy.py for what is counted."""
+    vector_op_pj: float
+    special_op_pj: float
+    scratchpad_pj_per_byte: float
+    common_memory_pj_per_byte: float
+    dram_pj_per_bit: float
+    """Of what DRAM moves: array, I/O and PHY together."""
+    dram_activate_pj: float
 
     assumed: tuple[str, ...] = ()
     """Figures that are not published: chosen, not known."""

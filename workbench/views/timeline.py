@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simulator import Cause, Trace
+from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS
 from workbench.ir import KernelGraph, Launches
@@ -194,6 +195,35 @@ def critical_path(trace: Trace) -> Table:
         did = step.what, step.begin, step.end, step.cycles
         rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
     return Table(columns, tuple(rows))
+
+
+def energy(trace: Trace) -> Table:
+    """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
+
+    A figure of the machine that nobody published is `assumed`.
+    """
+    rows = tuple(
+        (
+            *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
+            ENERGY_FIGURES[spent.unit, spent.kind] in trace.machine.assumed,
+        )
+        for spent in trace.energy()
+    )
+    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed"), rows)
+
+
+def energy_by_unit(trace: Trace) -> Table:
+    """One row a unit and kind, over all kernels, and each one's share of the whole."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for spent in trace.energy():
+        row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
+        row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
+    whole = sum(pj for _, pj in sums.values()) or 1.0
+    rows = (
+        (*key, round(count), pj, pj / whole, ENERGY_FIGURES[key] in trace.machine.assumed)
+        for key, (count, pj) in sums.items()
+    )
+    return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
 
 
 def on_critical_path(trace: Trace) -> tuple[int, ...]:
