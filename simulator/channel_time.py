@@ -6,7 +6,8 @@ writes and reads, for its bank group, or for the command bus. A state lasts from
 Cycles in which requests stand before a full queue are counted besides.
 
 A transfer is over in a channel with the last of its requests there, and over when its last channel is done. What that
-channel did in between is what the transfer waited for; of the cycles in which data moved, only those of other queues'.
+channel did while requests of it were there is what the transfer waited for; of the cycles in which data moved, only
+those of other queues'. The rest of the time they were on their way.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from simulator.jit import compiled
 from simulator.program import I64
 
 # Of a channel: cycles in each state, and besides those in which requests stood before a full queue; then up to when it
-# is counted, the state since, until when data moves, and how many transfers have a begin that is not noted
+# is counted, the state since, until when data moves, and how many transfers have nothing there yet
 TRANSFER, ROW, GROUP, TURN, REFRESH, COMMAND, IDLE, STATES = 0, 1, 2, 3, 4, 5, 6, 7
 FULL, COUNTED, SINCE, STATE, MOVING, NOT_NOTED, SPENT = 7, 8, 8, 9, 10, 11, 12
 
-# Of a source in a channel: cycles in each state since its transfer asked first, and those in which its own data moved
+# Of a source in a channel: cycles in each state while requests of its transfer were there, and those in which its own
+# data moved
 OWN, NOTES = STATES, STATES + 1
 
 
@@ -52,11 +54,16 @@ def _note(notes: I64, spent: I64, at: int, sign: int) -> None:
 
 @compiled
 def begin(notes: I64, spent: I64, at: int) -> None:
-    """Notes what a channel had done before a transfer asked first."""
-    for each in range(NOTES):
-        notes[each] = 0
+    """Notes what a channel had done before a request of a transfer came that had none there."""
     _note(notes, spent, at, -1)
     spent[NOT_NOTED] -= 1
+
+
+@compiled
+def pause(notes: I64, spent: I64, at: int) -> None:
+    """Notes what a channel has done when all that is left of a transfer is on its way."""
+    _note(notes, spent, at, 1)
+    spent[NOT_NOTED] += 1
 
 
 @compiled
@@ -67,10 +74,11 @@ def end(notes: I64, spent: I64, at: int) -> None:
 
 
 @compiled
-def move(notes: I64, spent: I64, now: int, length: int) -> None:
-    """Data moves from now on; of what was not moving before, each cycle is the source's own."""
+def move(notes: I64, spent: I64, now: int, length: int, own: bool) -> None:
+    """Data moves from now on; what was not moving before is a source's own, if its notes go on."""
     if spent[MOVING] < now:
         pass_time(spent, now)
         spent[MOVING] = now
-    notes[OWN] += max(0, now + length - spent[MOVING])
+    if own:
+        notes[OWN] += max(0, now + length - spent[MOVING])
     spent[MOVING] = max(spent[MOVING], now + length)

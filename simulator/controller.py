@@ -80,8 +80,9 @@ READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 cycle in which a request was taken."""
 
 # Of a source in a channel: first what its transfer waited for (see channel_time.py), then the next of its requests,
-# where they end, how many are not done, when the last one was, and whether the begin of its transfer is to be noted
-CURSOR, STOP, REMAINING, LATEST, UNNOTED, _PART = range(channel_time.NOTES, channel_time.NOTES + 6)
+# where they end, how many are not done, when the last one was; whether all that is left is on its way and since when,
+# and cycles in which it was
+CURSOR, STOP, REMAINING, LATEST, UNNOTED, SINCE, AWAY, _PART = range(channel_time.NOTES, channel_time.NOTES + 8)
 
 # Of a source: first cycle at which it asks, requests that are not done, when the last was, its place among all begun
 BEGIN, LEFT, DONE, PLACE, _SOURCE = 0, 1, 2, 3, 4
@@ -108,7 +109,7 @@ class Channels(NamedTuple):
     """C x S: what a source asks of a channel."""
     sources: I64
     requests: I64
-    """S x ...: what each source asks for, channel by channel."""
+    """1 x S x ...: what each source asks for, channel by channel; with a network 2 x S x ...: and when each comes."""
 
 
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
@@ -136,7 +137,7 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
         bucket=np.zeros(1, np.int64),
         parts=np.zeros((channels, sources, _PART), np.int64),
         sources=np.zeros((sources, _SOURCE), np.int64),
-        requests=np.zeros((sources, most_requests), np.int64),
+        requests=np.zeros((1, sources, most_requests), np.int64),
     )
 
 
@@ -157,21 +158,21 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     now = clock[_NOW]
     while now < until:
         if clock[channel_time.NOT_NOTED] > 0:
-            _note_begins(clock, parts, sources, now)
+            _note_arrivals(clock, parts, sources, requests, now)
         if now >= clock[_NEXT_REFRESH]:
             clock[_REFRESHING] += figures[PSEUDOS]
             clock[_NEXT_REFRESH] += figures[REFRESH_INTERVAL]
             clock[_WAKE] = now
         if clock[_WAKE] <= now:
             queued = _queued(clock)
-            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, now)
+            clock[_WAKE] = _schedule(figures, gates, queue, clock, counters, parts, sources, requests, now)
             if _queued(clock) < queued:
                 _note(channels.history, channels.bucket, channel, now)
         taken = _accept(figures, gates, queue, clock, counters, parts, sources, requests, now)
         if taken == _TAKEN:
             now += 1
             continue
-        begin = _next_begin(parts, sources, now)
+        begin = _next_begin(parts, sources, requests, now)
         if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
             _skip_refreshes(figures, gates, clock, counters, min(begin, until))
         later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
@@ -187,16 +188,26 @@ def _queued(clock: I64) -> int:
 
 
 @compiled
-def _note_begins(clock: I64, parts: I64, sources: I64, now: int) -> None:
-    """Notes what the channel had done before those transfers that have begun to ask."""
+def _note_arrivals(clock: I64, parts: I64, sources: I64, requests: I64, now: int) -> None:
+    """Notes what the channel had done before requests came of those transfers that had none here."""
     for source in range(len(parts)):
-        if parts[source, UNNOTED] == 1 and sources[source, BEGIN] <= now:
-            channel_time.begin(parts[source], clock, sources[source, BEGIN])
+        comes = _comes(parts, sources, requests, source) if parts[source, UNNOTED] == 1 else NEVER
+        if comes <= now:
+            channel_time.begin(parts[source], clock, comes)
+            parts[source, AWAY] += comes - parts[source, SINCE]
             parts[source, UNNOTED] = 0
 
 
 @compiled
-def _done(clock: I64, parts: I64, sources: I64, source: int, now: int, done: int) -> None:
+def _comes(parts: I64, sources: I64, requests: I64, source: int) -> int:
+    """When the next request of a source comes to the channel."""
+    if len(requests) == 1:
+        return sources[source, BEGIN]
+    return max(sources[source, BEGIN], requests[1, source, parts[source, CURSOR]])
+
+
+@compiled
+def _done(clock: I64, parts: I64, sources: I64, requests: I64, source: int, now: int, done: int) -> None:
     """One request less of a source: what the channel still does for it is done at a cycle."""
     sources[source, LEFT] -= 1
     sources[source, DONE] = max(sources[source, DONE], done)
@@ -204,6 +215,13 @@ def _done(clock: I64, parts: I64, sources: I64, source: int, now: int, done: int
     if parts[source, REMAINING] == 0:
         parts[source, LATEST] = done
         channel_time.end(parts[source], clock, now)
+    elif (
+        len(requests) == 2
+        and parts[source, REMAINING] == parts[source, STOP] - parts[source, CURSOR]
+        and requests[1, source, parts[source, CURSOR]] > now
+    ):
+        channel_time.pause(parts[source], clock, now)
+        parts[source, UNNOTED], parts[source, SINCE] = 1, now
 
 
 @compiled
@@ -225,11 +243,11 @@ def _accept(
         port = clock[_TURN] + step
         if port >= ports:
             port -= ports
-        source = _first_begun(parts, sources, port * figures[_SHARING], (port + 1) * figures[_SHARING])
+        source = _first_begun(parts, sources, requests, port * figures[_SHARING], (port + 1) * figures[_SHARING], now)
         if source < 0 or sources[source, BEGIN] > now:
             continue
         at = parts[source, CURSOR]
-        request = int(requests[source, at])
+        request = int(requests[0, source, at])
         way = request & 1
         forwarded = way == _READS and _written(queue, clock[_COUNT + _WRITES], request)
         if forwarded:
@@ -248,9 +266,9 @@ def _accept(
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
             if clock[channel_time.STATE] == channel_time.IDLE:
                 channel_time.enter(clock, _state(figures, gates, queue, clock, now), now)
-        if forwarded or way == _WRITES:
-            _done(clock, parts, sources, source, now, now + 1)
         parts[source, CURSOR] = at + 1
+        if forwarded or way == _WRITES:
+            _done(clock, parts, sources, requests, source, now, now + 1)
         counters[READS + way] += 1
         counters[LAST] = now
         clock[_TURN] = port + 1 if port + 1 < ports else 0
@@ -259,13 +277,18 @@ def _accept(
 
 
 @compiled
-def _first_begun(parts: I64, sources: I64, first: int, last: int) -> int:
-    """Of the sources that share a port, the one that began first of those with requests left; -1 without any."""
+def _first_begun(parts: I64, sources: I64, requests: I64, first: int, last: int, now: int) -> int:
+    """Of the sources that share a port, the one that began first of those with requests left; -1 without any.
+
+    With a network only requests that have come stand in line.
+    """
     found = -1
     for source in range(first, last):
         if parts[source, CURSOR] < parts[source, STOP] and (
             found < 0 or sources[source, PLACE] < sources[found, PLACE]
         ):
+            if len(requests) == 2 and _comes(parts, sources, requests, source) > now:
+                continue
             found = source
     return found
 
@@ -280,12 +303,14 @@ def _written(queue: I64, writes: int, request: int) -> bool:
 
 
 @compiled
-def _next_begin(parts: I64, sources: I64, now: int) -> int:
-    """When the next source begins to ask, of those that do not yet."""
+def _next_begin(parts: I64, sources: I64, requests: I64, now: int) -> int:
+    """When the next source begins to ask, or a request comes, of those that do not yet."""
     begin = NEVER
     for source in range(len(parts)):
-        if parts[source, CURSOR] < parts[source, STOP] and sources[source, BEGIN] > now:
-            begin = min(begin, sources[source, BEGIN])
+        if parts[source, CURSOR] < parts[source, STOP]:
+            comes = _comes(parts, sources, requests, source)
+            if comes > now:
+                begin = min(begin, comes)
     return begin
 
 
@@ -308,13 +333,14 @@ def _schedule(
     counters: I64,
     parts: I64,
     sources: I64,
+    requests: I64,
     now: int,
 ) -> int:
     """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
     _turn(figures, clock)
     column, column_list, row, row_list, wake = _choose(figures, gates, queue, clock, now, False)
     if column >= 0:
-        _give_column(figures, gates, queue, clock, counters, parts, sources, now, column_list, column)
+        _give_column(figures, gates, queue, clock, counters, parts, sources, requests, now, column_list, column)
         if row_list == column_list and row > column:
             row -= 1
         if row >= 0:
@@ -392,6 +418,7 @@ def _give_column(
     counters: I64,
     parts: I64,
     sources: I64,
+    requests: I64,
     now: int,
     which: int,
     place: int,
@@ -404,8 +431,9 @@ def _give_column(
     if request & 1 == _READS:
         answered = now + figures[READ_DATA]
         counters[READ_CYCLES] += answered - queue[which, place, _ARRIVAL]
-        _done(clock, parts, sources, owner >> 1, now, answered)
-    channel_time.move(parts[owner >> 1], clock, now, figures[COLUMN])
+        _done(clock, parts, sources, requests, owner >> 1, now, answered)
+    own = parts[owner >> 1, REMAINING] > 0 and parts[owner >> 1, UNNOTED] == 0
+    channel_time.move(parts[owner >> 1], clock, now, figures[COLUMN], own)
     _remove(queue, clock, which, place)
 
 

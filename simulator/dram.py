@@ -29,10 +29,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator import channel_time
+from simulator import channel_time, network
 from simulator.address_map import address_map, channel_of, coordinate_of
 from simulator.banks import READ_DATA
 from simulator.controller import (
+    AWAY,
     BEGIN,
     CURSOR,
     DONE,
@@ -41,6 +42,7 @@ from simulator.controller import (
     NEVER,
     PLACE,
     REMAINING,
+    SINCE,
     STOP,
     UNNOTED,
     Channels,
@@ -51,6 +53,7 @@ from simulator.controller import (
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
+from simulator.network import Network
 from simulator.program import I32, I64
 from simulator.requests import request_counts, requests_of
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
@@ -123,9 +126,10 @@ def launched(before: Banked | None, machine: Machine, asked: Work) -> Banked | N
         return None
     counts = request_counts(asked.walks, machine.dram_request_bytes)
     asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
-    requests = np.zeros((len(before.running), counts.max(initial=0)), np.int64)
+    columns = 1 if machine.interconnect == "simple" else 2
+    requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
     channels = before.channels._replace(requests=requests)
-    return before._replace(channels=channels, walks=asked.walks, asked=np.zeros(requests.shape[1], np.int64))
+    return before._replace(channels=channels, walks=asked.walks, asked=np.zeros(requests.shape[2], np.int64))
 
 
 @compiled
@@ -177,17 +181,20 @@ def way(memory: I64) -> int:
 
 
 @compiled
-def begin_transfer(memory: I64, state: I64, of: Banked, source: int, row: int, start: int) -> None:
+def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
     """Begins a transfer of a source at a granted cycle."""
     count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
     begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
     most = ask(of.channels, of.bits, source, begin, of.asked[:count])
     of.running[source] = 1
     state[_QUIET] = min(state[_QUIET], begin + most)
+    if net is not None:
+        network.begin(net, of.channels, source, of.bits, of.asked[:count], start)
+        state[_QUIET] = min(state[_QUIET], network.next_packet(net))
 
 
 @compiled
-def advance(memory: I64, state: I64, of: Banked, until: int) -> int:
+def advance(memory: I64, state: I64, of: Banked, net: Network | None, until: int) -> int:
     """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
 
     After a stretch of many cycles it is `ON_THE_WAY`, and wants to be called again.
@@ -197,6 +204,9 @@ def advance(memory: I64, state: I64, of: Banked, until: int) -> int:
         if limit < state[_QUIET] or state[_QUIET] == NEVER:
             return -1
         quiet = NEVER
+        if net is not None:
+            network.send_until(net, of.channels, min(state[_REACHED], limit))
+            quiet = max(network.next_packet(net), state[_REACHED])
         for source in range(len(of.running)):
             if of.running[source] == 0:
                 continue
@@ -246,7 +256,9 @@ def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -
     for channel in range(len(of.channels.parts)):
         if of.channels.parts[channel, source, LATEST] > of.channels.parts[last, source, LATEST]:
             last = channel
-    cycles, before = 0, 0
+    cycles = int(of.channels.parts[last, source, AWAY])
+    before = cycles * memory[_CYCLE] // memory[_BYTE]
+    waits[_INTERCONNECT] += before
     for state in range(channel_time.IDLE):
         cycles += of.channels.parts[last, source, state]
         now = cycles * memory[_CYCLE] // memory[_BYTE]
@@ -265,7 +277,7 @@ def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
             bytes=np.zeros((0, 0), np.int64),
             times=np.zeros(1, np.int64),
         )
-    reached = _to_memory(memory, end)
+    reached = _to_memory(memory, end + memory[_WAY]) + 1  # what `advance` may have reached when the last transfer ended
     for channel in range(len(of.channels.parts)):
         advance_channel(of.channels, channel, reached)
         channel_time.pass_time(of.channels.clock[channel], reached)
@@ -310,13 +322,15 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
         count[channel + 1] += count[channel]
         part, here = channels.parts[channel, source], count[channel + 1] - count[channel]
         part[CURSOR], part[STOP] = count[channel], count[channel + 1]
-        part[REMAINING], part[LATEST] = here, 0
+        for each in range(channel_time.NOTES):
+            part[each] = 0
+        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = here, 0, begin, 0
         if here > 0:
             part[UNNOTED] = 1
             channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
         channel = channel_of(bits, request)
-        channels.requests[source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
+        channels.requests[0, source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
         count[channel] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin

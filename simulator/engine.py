@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator import dram, host
+from simulator import dram, host, network
 from simulator.common_memory import CommonMemory, Resident, check_plan
 from simulator.costs import (
     CHAIN,
@@ -50,6 +50,7 @@ from simulator.deadlock import deadlock
 from simulator.errors import LaunchError, ProgramError
 from simulator.jit import compiled
 from simulator.machine import Machine
+from simulator.network import Network
 from simulator.placement import check_fit
 from simulator.program import I32, I64, TileProgram
 from simulator.repeats import Repeats
@@ -69,6 +70,7 @@ from simulator.spans import (
     WAITS,
     HostCall,
     Launched,
+    Wait,
 )
 from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import LARGEST, verify_tables
@@ -81,6 +83,7 @@ _AT_BARRIER, _AT_COMMON = 11, 12
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
 _NEVER = 1 << 62
+_INTERCONNECT, _MOST_WAITED = int(Wait.INTERCONNECT), (1 << 31) - 1
 
 # Figures of the machine, as the event loop reads them
 _QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _FIGURES = 0, 1, 2, 3, 4, 5, 6
@@ -123,6 +126,7 @@ def simulate(
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
+    net = network.network(machine)
     works, begins = list[Told](), list[int]()
     spans, met, waits = list[I64](), list[I64](), list[I32]()
     checked = set[int]()
@@ -137,7 +141,7 @@ def simulate(
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host.run(launched, machine, len(unit_names(machine)), now)
-            within = _no_waits(len(rows), banked)
+            within = _no_waits(len(rows), machine)
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -149,9 +153,10 @@ def simulate(
             found = ran.find(launched, served, now)
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
-                banked = dram.launched(banked, machine, whole)
-                came = _run(launched.program, whole, figures, memory, state, banked, now, watch)
-                found = whole.told(), *came
+                banked, net = dram.launched(banked, machine, whole), network.launched(net, machine, whole)
+                within = _no_waits(len(launched.program), machine)
+                rows, times = _run(launched.program, whole, figures, memory, state, banked, net, within, now, watch)
+                found = whole.told(), rows, times, within
                 del whole  # which is as large as its program
                 ran.keep(launched, served, now, found)
             asked, rows, times, within = found
@@ -161,16 +166,17 @@ def simulate(
         spans.append(rows)
         met.append(times)
         waits.append(within)
-    channels = dram.statistics(memory, banked, now)
-    return assemble(launches, machine, works, spans, met, waits, begins, channels, residents)
+    channels, links = dram.statistics(memory, banked, now), network.carried(net)
+    return assemble(launches, machine, works, spans, met, waits, begins, channels, links, residents)
 
 
-def _no_waits(rows: int, banked: dram.Banked | None) -> I32:
+def _no_waits(rows: int, machine: Machine) -> I32:
     """Room for what each instruction waits for while it holds its unit, where the machine tells it apart.
 
-    Cycles that fit 32 bits: in banked memory more would be a simulation of hours.
+    Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
     """
-    return np.zeros((0 if banked is None else rows, WAITS), np.int32)
+    told = machine.memory == "banked" or machine.interconnect != "simple"
+    return np.zeros((rows if told else 0, WAITS), np.int32)
 
 
 def _length(launched: Launched | HostCall) -> int:
@@ -209,13 +215,14 @@ def _run(
     memory: I64,
     state: I64,
     banked: dram.Banked | None,
+    net: Network | None,
+    waits: I32,
     begin: int,
     watch: Watch,
-) -> tuple[I64, I64, I32]:
-    """Spans of one launch, when each of their constraints was met, and what they waited for within."""
+) -> tuple[I64, I64]:
+    """Spans of one launch, and when each of their constraints was met; fills in what they waited for within."""
     rows = len(asked.table)
     spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
-    waits = _no_waits(rows, banked)
     met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
     by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
     cores = int(figures[_CORES])
@@ -243,6 +250,7 @@ def _run(
             memory,
             state,
             banked,
+            net,
             unit,
             queue,
             order,
@@ -264,7 +272,7 @@ def _run(
             for of, row in enumerate(unit)
         ]
         raise deadlock(program, asked, spans, queues, int(figures[_WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    return spans, met, waits
+    return spans, met
 
 
 @compiled
@@ -277,6 +285,7 @@ def _loop(
     memory: I64,
     state: I64,
     banked: dram.Banked | None,
+    net: Network | None,
     unit: I64,
     queue: I64,
     order: I64,
@@ -323,7 +332,7 @@ def _loop(
                 issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
             before = dram.reached(state)
-            source = dram.advance(memory, state, banked, min(issue, at)) if shared[_RUNNING] > 0 else -1
+            source = dram.advance(memory, state, banked, net, min(issue, at)) if shared[_RUNNING] > 0 else -1
             events = max(0, events - (dram.reached(state) - before))
             if source == dram.ON_THE_WAY:
                 continue
@@ -350,11 +359,13 @@ def _loop(
                 memory,
                 state,
                 banked,
+                net,
                 unit,
                 shared,
                 spans,
                 met,
                 by,
+                waits,
             )
             _retire(order, own, retired, spans)
             unit[chosen, _HEAD] = (unit[chosen, _HEAD] + 1) % figures[_DEPTH]
@@ -521,11 +532,13 @@ def _start(
     memory: I64,
     state: I64,
     banked: dram.Banked | None,
+    net: Network | None,
     unit: I64,
     shared: I64,
     spans: I64,
     met: I64,
     by: I64,
+    waits: I32,
 ) -> None:
     """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
     for cause in range(len(by)):
@@ -553,14 +566,23 @@ def _start(
         _stream(row, number, at, table, unit, spans)
     elif table[row, REQUESTED] > 0:
         if banked is not None:
-            dram.begin_transfer(memory, state, banked, _source_of(number, figures), row, at)
+            dram.begin_transfer(memory, state, banked, net, _source_of(number, figures), row, at)
             shared[_RUNNING] += 1
             spans[row, END] = _NEVER
         else:
             sent = dram.serve(memory, state, at, table[row, REQUESTED])
             spans[row, PHASE] = max(sent, at + table[row, CYCLES])
             answered = spans[row, PHASE] + dram.latency(memory)
-            spans[row, END] = spans[row, DONE] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
+            spans[row, END] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
+            if net is not None:
+                over = spans[row, END]
+                source = _source_of(number, figures)
+                passed = network.carry(net, source, row, table[row, REQUESTED], at)
+                spans[row, PHASE] = max(spans[row, PHASE], passed)
+                answered = spans[row, PHASE] + dram.latency(memory) + network.longest_way(net, source)
+                spans[row, END] = max(answered, over)
+                waits[row, _INTERCONNECT] = min(spans[row, END] - over, _MOST_WAITED)
+            spans[row, DONE] = spans[row, END]
             shared[_BUS_USER] = row
     elif table[row, COMMON] > 0:
         sent = dram.serve_common(memory, state, at, table[row, COMMON])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator import report, residence
+from simulator import critical, report, residence
 from simulator.barriers import meetings
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
@@ -42,6 +42,7 @@ def violations(trace: Trace) -> list[str]:
     - buffers that are in use at once lie apart, and all inside their core's scratchpad
     - what a span waits for within is part of it, and what a channel does with its time is all its time
     - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
+    - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
     - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
@@ -50,7 +51,13 @@ def violations(trace: Trace) -> list[str]:
     """
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
-    found = [*_spans_violations(trace), *_unit_violations(trace), *_sum_violations(trace), *_channel_violations(trace)]
+    found = [
+        *_spans_violations(trace),
+        *_unit_violations(trace),
+        *_sum_violations(trace),
+        *_channel_violations(trace),
+        *_link_violations(trace),
+    ]
     if trace.residents:
         found += islice(residence.violations(trace), MOST)
     known: dict[int, list[Conflict]] = {}
@@ -113,7 +120,7 @@ def _sum_violations(trace: Trace) -> Iterator[str]:
             yield f"busy and idle cycles of {row['unit']} add up to {parts}, not to {trace.makespan}"
         if any(isinstance(value, int) and value < 0 for value in row.values()):
             yield f"{row['unit']} has a negative number of cycles in {row}"
-    total = sum(cycles for _, cycles in report.waterfall(trace))
+    total = sum(cycles for _, cycles in critical.waterfall(trace))
     if total != trace.makespan:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
 
@@ -136,6 +143,21 @@ def _channel_violations(trace: Trace) -> Iterator[str]:
     for number, what in ((found, "came to a bank"), (int(trace.channel_bytes.sum()) // size, "moved data")):
         if number + count["forwarded"] != served:
             yield f"of {served} requests {number} {what} and {count['forwarded']} were answered from the write queue"
+
+
+def _link_violations(trace: Trace) -> Iterator[str]:
+    """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
+    asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
+    for row in report.links(trace):
+        entered += int(row["bytes"]) if str(row["from"]).startswith(_ENDS) else 0
+        left += int(row["bytes"]) if str(row["to"]).startswith(_ENDS) else 0
+        if int(row["cycles"]) > trace.makespan:
+            yield f"the link from {row['from']} to {row['to']} is held for {row['cycles']} of {trace.makespan} cycles"
+    if trace.machine.interconnect != "simple" and not entered == left == asked:
+        yield f"{asked} bytes were asked for, {entered} entered the interconnect and {left} left it"
+
+
+_ENDS = ("port", "dma", "core", "channel")
 
 
 def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""What a trace says about time: idle cycles by cause, and the critical path."""
+"""What a trace says about time and traffic: idle cycles by cause, channels, bytes by argument."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from simulator.indexed import INDEXED, elements
 from simulator.program import Access, Opcode, Space
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
+from simulator.topology import topology
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -43,7 +43,8 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         if len(trace.waits):
-            causes.update({wait.label: int(within[unit, wait]) for wait in Wait})
+            told = Wait if len(trace.channels) else (Wait.INTERCONNECT,)
+            causes.update({wait.label: int(within[unit, wait]) for wait in told})
             busy[unit] -= within[unit].sum()
         total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
@@ -54,87 +55,6 @@ def _unseen(trace: Trace) -> set[Cause]:
     """Causes that nothing in a trace could have waited for, which are no columns: those of what is not there."""
     absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
     return {cause for cause, is_absent in absent.items() if is_absent}
-
-
-def waterfall(trace: Trace) -> list[tuple[str, int]]:
-    """See `Trace.waterfall`."""
-    cycles: dict[str, int] = {}
-    for label, amount in critical_path(trace):
-        if amount:
-            cycles[label] = cycles.get(label, 0) + amount
-    return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
-def critical_path(trace: Trace) -> Iterator[tuple[str, int]]:
-    """(label, cycles), backward from the last completion of each launch to its begin, launches in reverse.
-
-    A span is on the path until the moment its successor no longer needed it; what it was doing in that time is told
-    apart (a copy's transfer or a loop of accesses from its latency, a matmul's preload from its stream and drain).
-    Where an instruction was only late because it was issued late, the path goes on through issue.
-    """
-    intervals = trace.kernel_spans
-    first = np.searchsorted(trace.launch, np.arange(len(intervals))).tolist()
-    for index in range(len(intervals) - 1, -1, -1):
-        _, begin, now = intervals[index]
-        spans = np.flatnonzero(trace.launch == index)
-        if len(spans):
-            last = int(spans[np.argmax(trace.done[spans])])
-            yield from _walk(trace, first[index], last, now)
-        yield "launch", begin - (intervals[index - 1][2] if index else 0)
-
-
-def _walk(trace: Trace, base: int, span: int, now: int) -> Iterator[tuple[str, int]]:
-    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
-    while True:
-        if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
-            span = _before(trace, base, span)
-        yield from _parts(trace, span, now)
-        now = int(trace.start[span])
-        cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
-        while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage
-            if cause == Cause.LAUNCH:
-                return
-            span = base + blocker
-            yield Cause.ISSUE.label, now - int(trace.issue[span])
-            now = int(trace.issue[span])
-            cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
-        span = base + blocker
-
-
-def _before(trace: Trace, base: int, span: int) -> int:
-    """What the unit of a span did before it."""
-    earlier = np.flatnonzero((trace.unit[base:span] == trace.unit[span]) & (trace.start[base:span] < trace.start[span]))
-    return base + int(earlier[np.argmax(trace.start[base + earlier])])
-
-
-def _parts(trace: Trace, span: int, until: int) -> Iterator[tuple[str, int]]:
-    """What a span did between its start and cycle `until`."""
-    opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
-    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
-    parts = _waits(trace, span, name)
-    if opcode == Opcode.MATMUL:
-        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
-    elif opcode == Opcode.DIRECT:
-        parts += [("scalar accesses", phase), ("scalar latency", end)]
-    elif opcode == Opcode.HOST:
-        parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
-    elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
-        parts += [(name, end)]
-    else:
-        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
-        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
-    for label, stop in parts:
-        yield label, max(0, min(stop, until) - now)
-        now = max(now, min(stop, until))
-
-
-def _waits(trace: Trace, span: int, name: str) -> list[tuple[str, int]]:
-    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
-    parts, now = list[tuple[str, int]](), int(trace.start[span])
-    for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
-        now += cycles
-        parts.append((f"{name} {wait.label}", now))
-    return parts
 
 
 def memory(trace: Trace) -> list[dict[str, int]]:
@@ -157,6 +77,17 @@ def bandwidth(trace: Trace) -> list[dict[str, int]]:
         for channel, row in enumerate(trace.channel_bytes.tolist())
         for begin, end, moved in zip(times, times[1:], row, strict=False)
     ]
+
+
+def links(trace: Trace) -> list[dict[str, str | int | float]]:
+    """See `Trace.links`."""
+    if trace.machine.interconnect == "simple":
+        return []
+    rows, width = list[dict[str, str | int | float]](), trace.machine.interconnect_link_bytes_per_cycle
+    for (begin, end), moved in zip(topology(trace.machine).links, trace.link_bytes.tolist(), strict=True):
+        held = -(-moved // width)
+        rows.append({"from": begin, "to": end, "bytes": moved, "cycles": held, "share": held / max(1, trace.makespan)})
+    return rows
 
 
 def traffic(trace: Trace) -> list[dict[str, str | int]]:

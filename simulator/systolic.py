@@ -5,13 +5,14 @@ operand streams through it, one row a cycle. With R x C the array, a tile of k r
 
     preload    k cycles: a row of weights a cycle. The array holds two sets of weights, so a preload runs while the
                set before is in use, but not earlier: only one set can wait.
+    switch     `weight_switch_cycles`, in which no row enters: the set that waited takes the place of the one in use
     stream     S cycles
     fill       R + C - 1 cycles from a row's entry to its last result: the first row takes them all, each further row
                comes one cycle later
 
-    one tile on an idle array       k + (S - 1) + (R + C - 1)                                       cycles
-    a further tile, back to back    max(S, its k)                       more: its preload is hidden behind the stream
-    a matmul of T tiles             k_1 + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
+    one tile on an idle array       k + switch + (S - 1) + (R + C - 1)                              cycles
+    a further tile, back to back    switch + max(S, its k)              more: its preload is hidden behind the stream
+    a matmul of T tiles             k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
 
 A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
 a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
@@ -96,7 +97,8 @@ def matmul_cost(extent: I64, stationary: U8, machine: Machine, times: I64 | None
     first = np.minimum(k, rows)
     column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
     groups = batch * -(-across // columns) * (1 if times is None else times)
-    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed
+    switches = groups * -(-k // rows) * machine.weight_switch_cycles
+    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed + switches
     drain = np.full_like(stream, rows + columns - 2)
     return MatmulCost(first, stream, streamed.copy(), drain)
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import invariants, report, scalar, trace_file, vector
-from simulator.errors import InvariantViolation
+from simulator import critical, energy, invariants, report, scalar, trace_file, vector
+from simulator.errors import InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
 from simulator.spans import (
@@ -101,6 +101,8 @@ class Trace:
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
     """Where these pieces begin, and the last ends."""
+    link_bytes: I64
+    """What each link of the interconnect carried: see topology.py. No links where it is simple."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """What was simulated; empty in a trace that was loaded from a file."""
@@ -165,7 +167,17 @@ class Trace:
 
     def waterfall(self) -> list[tuple[str, int]]:
         """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
-        return report.waterfall(self)
+        return critical.waterfall(self)
+
+    def critical_path(self) -> list[critical.Step]:
+        """The makespan from its first cycle to its last, each piece with what was on its way."""
+        return critical.critical_path(self)
+
+    def slack(self) -> I64:
+        """Cycles that each span could have started later without moving the makespan, all else as it was."""
+        from simulator import slack  # only here: it loads the compiler, which reading a trace does not wait for
+
+        return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
@@ -174,6 +186,16 @@ class Trace:
     def bandwidth(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
         return report.bandwidth(self)
+
+    def energy(self) -> list[energy.Spent]:
+        """What each kernel spent, by unit and kind, in picojoules of the machine's figures: see energy.py."""
+        if self.kernels and not self.launches:
+            raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
+        return energy.energy(self)
+
+    def links(self) -> list[dict[str, str | int | float]]:
+        """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return report.links(self)
 
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""
@@ -224,6 +246,7 @@ def assemble(
     waits: Sequence[I32],
     begins: Sequence[int],
     channels: Statistics,
+    links: I64,
     residents: Sequence[Resident] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
@@ -263,6 +286,7 @@ def assemble(
         channel_cycles=channels.cycles,
         channel_bytes=channels.bytes,
         channel_times=channels.times,
+        link_bytes=links,
         launches=tuple(launches),
         residents=tuple(residents),
     )

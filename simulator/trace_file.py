@@ -14,8 +14,9 @@ from simulator.errors import FileFormatError, MachineError
 from simulator.machine import Machine, machine_from
 from simulator.program import Opcode
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS, Via
+from simulator.topology import topology
 
-FORMAT, VERSION = "aten-workbench/trace", 4
+FORMAT, VERSION = "aten-workbench/trace", 5
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -38,7 +39,7 @@ _COLUMNS: dict[str, type] = {
 }
 ARRAYS = (
     *("begins", *_COLUMNS, "waits", "met", "origin_start", "origin", "totals"),
-    *("channels", "channel_cycles", "channel_bytes", "channel_times"),
+    *("channels", "channel_cycles", "channel_bytes", "channel_times", "link_bytes"),
 )
 
 
@@ -99,6 +100,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     wanted["waits"] = (np.int32, (None, WAITS))
     wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
     wanted["channel_bytes"] = (np.int64, (None, None))
+    wanted["link_bytes"] = (np.int64, (0 if machine.interconnect == "simple" else len(topology(machine).links),))
     wanted["channel_times"] = (np.int64, (None,))
     files.expect(path, arrays, wanted)
     for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):

@@ -390,7 +390,8 @@ class Simulated(Handle[Trace]):
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1."""
+        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1, and `slack`
+        the cycles that it could have started later without moving the makespan."""
         return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
 
     @property
@@ -421,6 +422,23 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
+    def energy(self) -> pd.DataFrame:
+        """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
+        by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
+        return views.frame.frame(views.timeline.energy(self.record))
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """One row a link of a crossbar or mesh: from, to, bytes, cycles it was held, and their part of the makespan."""
+        return views.frame.frame(views.timeline.links(self.record))
+
+    @property
+    def critical_path(self) -> pd.DataFrame:
+        """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
+        and what it had waited for. The cycles add up to the makespan."""
+        return views.frame.frame(views.timeline.critical_path(self.record))
+
+    @property
     def waterfall(self) -> pd.DataFrame:
         """Where the makespan went along the critical path; the cycles add up to it."""
         return views.frame.frame(views.timeline.waterfall(self.record))
@@ -432,26 +450,41 @@ class Simulated(Handle[Trace]):
     def _table(self) -> Table:
         return views.timeline.by_kernel(self.record)
 
-    def text(self, *, width: int = 72, select: Selection | None = None) -> str:
-        """The run in words and the timeline in letters; with a selection, other spans are dashes."""
-        return views.timeline.simulated_text(self.record, width=width, selected=select.spans if select else None)
+    def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
+        """The run in words and the timeline in letters; with a selection, or with the `critical` path, other spans are
+        dashes."""
+        return views.timeline.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
     def body_html(self) -> str:
         return views.stage_html.simulated(self.record, self.gantt())
 
-    def gantt(self, *, select: Selection | None = None) -> Gantt:
-        """The timeline's geometry, which every picture is drawn from; with a selection, other spans are faint."""
-        drawn = views.timeline.gantt_of(self.record)
-        return drawn.marked(select.spans) if select else drawn
+    def gantt(self, *, select: Selection | None = None, critical: bool = False) -> Gantt:
+        """The timeline's geometry, which every picture is drawn from; with a selection, or with the `critical` path,
+        other spans are faint."""
+        drawn, marked = views.timeline.gantt_of(self.record), self._marked(select, critical)
+        return drawn if marked is None else drawn.marked(marked)
+
+    def _marked(self, select: Selection | None, critical: bool) -> tuple[int, ...] | None:
+        """The spans that are not faint: those of a selection, on the critical path, or both at once; None is all."""
+        if not critical:
+            return select.spans if select else None
+        path = views.timeline.on_critical_path(self.record)
+        return tuple(span for span in path if span in set(select.spans)) if select else path
 
     def plot(
-        self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0, select: Selection | None = None
+        self,
+        ax: Axes | None = None,
+        *,
+        style: str = "light",
+        width: float = 11.0,
+        select: Selection | None = None,
+        critical: bool = False,
     ) -> Axes:
         """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure.
 
-        With a selection, all spans but the selected ones are faint.
+        With a selection, or with the `critical` path, all other spans are faint.
         """
-        return drawing().timeline(self.gantt(select=select), ax, style=style, width=width)
+        return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"

@@ -93,6 +93,10 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "accumulator_residence": st.sampled_from(["array", "scratchpad"]),
     "matmul_precision": st.sampled_from(["bf16", "f32", "bf16_6x"]),
     "dram_channels": st.sampled_from([1, 2, 8]),
+    "interconnect": st.sampled_from(["crossbar", "mesh"]),
+    "interconnect_link_bytes_per_cycle": st.sampled_from([1, 24, 64]),
+    "interconnect_packet_bytes": st.sampled_from([1, 100, 4096]),
+    "mesh_hop_cycles": _small(0, 20),
 }
 _SIMPLE: dict[str, st.SearchStrategy[int | float | str]] = {
     "dram_latency_ns": st.sampled_from([0, 0.5, 100, 1000]),

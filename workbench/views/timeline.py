@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simulator import Cause, Trace
+from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS
 from workbench.ir import KernelGraph, Launches
@@ -27,6 +28,7 @@ EVENT_COLUMNS = (
     "blocker",
     "origins",
     "via",
+    "slack",
 )
 
 _GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
@@ -49,6 +51,7 @@ def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]
     """Every span, column by column; `origins` are the captured nodes it works for."""
     columns: dict[str, Sequence[Cell]] = {**trace.columns()}
     columns["origins"] = origins_of_spans(trace, launches)
+    columns["slack"] = trace.slack().tolist()
     return {name: columns[name] for name in EVENT_COLUMNS}
 
 
@@ -110,18 +113,21 @@ def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
-    """One row a captured node: its part of the busy unit cycles and of the bytes.
+    """One row a captured node: its part of the busy unit cycles and of the bytes, and the spans it has a part in.
 
-    A span that works for several nodes at once, as fused ops do, is divided equally among them; what no node claims
-    is the row without a name. So the columns add up to the totals of the trace.
+    What a span that works for several nodes at once takes and moves, as of fused ops, is divided among them, as equally
+    as whole numbers allow; what no node claims is the row without a name. So cycles and bytes add up to the totals of
+    the trace, and spans to more where nodes share them.
     """
-    shares: dict[str, list[float]] = {}
+    shares: dict[str, list[int]] = {}
     lengths, sizes = (trace.end - trace.start).tolist(), trace.bytes.tolist()
     for names, length, size in zip(origins_of_spans(trace, launches), lengths, sizes, strict=True):
-        for name in names or ("",):
-            share = shares.setdefault(name, [0.0, 0.0, 0.0])
-            for place, amount in enumerate((length, size, 1)):
-                share[place] += amount / max(len(names), 1)
+        owners = names or ("",)
+        for place, name in enumerate(owners):
+            share = shares.setdefault(name, [0, 0, 0])
+            for column, amount in enumerate((length, size)):
+                share[column] += (amount + place) // len(owners)
+            share[2] += 1
     nodes = {node.name: node for node in lowered.captured.nodes}
     order = [name for name in (*nodes, "") if name in shares]
     rows = tuple(
@@ -130,7 +136,7 @@ def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
             nodes[name].op if name else "",
             nodes[name].origin.file if name else None,
             nodes[name].origin.line if name else None,
-            *(round(amount, 3) for amount in shares[name]),
+            *shares[name],
         )
         for name in order
     )
@@ -155,6 +161,75 @@ def bandwidth(trace: Trace) -> Table:
     columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
     rows = (tuple(row.values()) for row in trace.bandwidth())
     return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows))
+
+
+def links(trace: Trace) -> Table:
+    """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
+    return Table(("from", "to", "bytes", "cycles", "share"), tuple(tuple(row.values()) for row in trace.links()))
+
+
+def critical_path(trace: Trace) -> Table:
+    """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
+    columns = (
+        "launch",
+        "kernel",
+        "span",
+        "instr",
+        "unit",
+        "kind",
+        "what",
+        "begin",
+        "end",
+        "cycles",
+        "cause",
+        "blocker",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for step in trace.critical_path():
+        span, where, cause, blocker = step.span, (-1, "", ""), "", -1
+        if span >= 0:
+            issued = step.what == Cause.ISSUE.label
+            causes, blockers = (trace.issue_cause, trace.issue_blocker) if issued else (trace.cause, trace.blocker)
+            cause, blocker = Cause(causes[span]).label, int(blockers[span])
+            where = int(trace.instr[span]), trace.unit_names[int(trace.unit[span])], Opcode(trace.kind[span]).name
+        did = step.what, step.begin, step.end, step.cycles
+        rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
+    return Table(columns, tuple(rows))
+
+
+def energy(trace: Trace) -> Table:
+    """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
+
+    A figure of the machine that nobody published is `assumed`.
+    """
+    rows = tuple(
+        (
+            *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
+            ENERGY_FIGURES[spent.unit, spent.kind] in trace.machine.assumed,
+        )
+        for spent in trace.energy()
+    )
+    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed"), rows)
+
+
+def energy_by_unit(trace: Trace) -> Table:
+    """One row a unit and kind, over all kernels, and each one's share of the whole."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for spent in trace.energy():
+        row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
+        row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
+    whole = sum(pj for _, pj in sums.values()) or 1.0
+    rows = (
+        (*key, round(count), pj, pj / whole, ENERGY_FIGURES[key] in trace.machine.assumed)
+        for key, (count, pj) in sums.items()
+    )
+    return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
+
+
+def on_critical_path(trace: Trace) -> tuple[int, ...]:
+    """The spans that the makespan waits for."""
+    issued = Cause.ISSUE.label
+    return tuple(sorted({step.span for step in trace.critical_path() if step.span >= 0 and step.what != issued}))
 
 
 def waterfall(trace: Trace) -> Table:
@@ -210,7 +285,7 @@ def gantt_of(trace: Trace) -> Gantt:
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=[cause.label for cause in Cause],
-        launches=[(kernel, begin) for kernel, begin, _ in trace.kernel_spans],
+        launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
     )

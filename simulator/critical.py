@@ -1,0 +1,119 @@
+"""The critical path: what each cycle of the makespan was spent on, and by which instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.program import I64, Opcode
+from simulator.spans import Cause, Via, Wait
+
+if TYPE_CHECKING:
+    from simulator.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A piece of the makespan: the next one begins where it ends."""
+
+    launch: int
+    span: int
+    """What was on its way, as a row of the trace; -1 before a launch begins."""
+    what: str
+    begin: int
+    end: int
+
+    @property
+    def cycles(self) -> int:
+        return self.end - self.begin
+
+
+def critical_path(trace: Trace) -> list[Step]:
+    """From the first cycle to the last, launch by launch.
+
+    It is found backward from the last completion of each launch. A span is on the path until the moment its successor
+    no longer needed it; what it was doing in that time is told apart (a copy's transfer or a loop of accesses from its
+    latency, a matmul's preload from its stream and drain). Where weights went in late while their array was still busy,
+    the path goes on with what kept the array busy. Where an instruction was only late because it was issued late, it
+    goes on through issue.
+    """
+    intervals = trace.kernel_spans
+    first = np.searchsorted(trace.launch, np.arange(len(intervals) + 1)).tolist()
+    before, found = _before(trace), list[Step]()
+    for index in range(len(intervals) - 1, -1, -1):
+        _, begin, now = intervals[index]
+        if first[index] < first[index + 1]:
+            last = first[index] + int(np.argmax(trace.done[first[index] : first[index + 1]]))
+            found += _walk(trace, before, first[index], last, now)
+        found.append(Step(index, -1, "launch", intervals[index - 1][2] if index else 0, begin))
+    return [step for step in reversed(found) if step.cycles]
+
+
+def waterfall(trace: Trace) -> list[tuple[str, int]]:
+    """See `Trace.waterfall`."""
+    cycles: dict[str, int] = {}
+    for step in critical_path(trace):
+        cycles[step.what] = cycles.get(step.what, 0) + step.cycles
+    return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _walk(trace: Trace, before: I64, base: int, span: int, now: int) -> Iterator[Step]:
+    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
+    launch = int(trace.launch[base])
+    while True:
+        if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
+            span = int(before[span])
+        yield from reversed([*_parts(trace, launch, span, now)])
+        now = int(trace.start[span])
+        cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
+        while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage
+            if cause == Cause.LAUNCH:
+                return
+            span = base + blocker
+            yield Step(launch, span, Cause.ISSUE.label, int(trace.issue[span]), now)
+            now = int(trace.issue[span])
+            cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
+        span = base + blocker
+
+
+def _before(trace: Trace) -> I64:
+    """What the unit of each span did before it in the same launch, -1 for nothing."""
+    order = np.lexsort((trace.start, trace.unit, trace.launch))
+    before = np.full(len(trace), -1, np.int64)
+    later, earlier = order[1:], order[:-1]
+    same = (trace.unit[later] == trace.unit[earlier]) & (trace.launch[later] == trace.launch[earlier])
+    before[later[same]] = earlier[same]
+    return before
+
+
+def _parts(trace: Trace, launch: int, span: int, until: int) -> Iterator[Step]:
+    """What a span did between its start and cycle `until`."""
+    opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
+    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
+    parts = _waits(trace, span, name)
+    if opcode == Opcode.MATMUL:
+        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+    elif opcode == Opcode.DIRECT:
+        parts += [("scalar accesses", phase), ("scalar latency", end)]
+    elif opcode == Opcode.HOST:
+        parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
+    elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
+        parts += [(name, end)]
+    else:
+        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
+        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
+    for label, stop in parts:
+        yield Step(launch, span, label, now, max(now, min(stop, until)))
+        now = max(now, min(stop, until))
+
+
+def _waits(trace: Trace, span: int, name: str) -> list[tuple[str, int]]:
+    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
+    parts, now = list[tuple[str, int]](), int(trace.start[span])
+    for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
+        now += cycles
+        parts.append((f"{name} {wait.label}", now))
+    return parts
