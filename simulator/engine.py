@@ -75,6 +75,7 @@ from simulator.spans import (
 from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import LARGEST, verify_tables
 from simulator.watch import EVENTS, Progress, Watch
+from simulator.zeros import skipped
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
@@ -149,7 +150,7 @@ def simulate(
             _check_launch(index, launched)
             now += machine.launch_overhead_cycles
             begins.append(now)
-            served = common.launch(index, launched)
+            served = common.launch(index, launched, skipped(launched, machine))
             found = ran.find(launched, served, now)
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)

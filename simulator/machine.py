@@ -146,6 +146,9 @@ class Machine:
     host_link_latency_us: float
     host_flops_per_second: int
 
+    skips_zero_tiles: bool
+    """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: zeros.py."""
+
     mac_pj: float
     """Energy, in picojoules: one multiplication and addition in a systolic array. See energy.py for what is counted."""
     vector_op_pj: float
@@ -447,6 +450,10 @@ def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
             raise MachineError(f"{where}: expected a text")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")
+        return
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise MachineError(f"{where}: expected true or false")
         return
     allowed = (int,) if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):

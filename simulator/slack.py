@@ -23,7 +23,7 @@ from simulator.costs import CHAIN, CLASS, COMMON, CORE, LAST, MEET, MEETS, PRELO
 from simulator.errors import SimulatorError
 from simulator.jit import compiled
 from simulator.program import I64, DependenceKind, UnitClass
-from simulator.spans import Cause, HostCall
+from simulator.spans import Cause, HostCall, Via
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -40,8 +40,8 @@ def slack(trace: Trace) -> I64:
     found, common = np.zeros(len(trace), np.int64), CommonMemory(trace.residents)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, launched in enumerate(trace.launches):
-        served = common.launch(index, launched)
         rows = slice(starts[index], starts[index + 1])
+        served = common.launch(index, launched, trace.via[rows] == Via.SKIPPED)
         if isinstance(launched, HostCall) or rows.start == rows.stop:
             continue  # a step on the host is a chain from the begin to the end of its launch
         asked = work(launched.program, launched.addresses, trace.machine, launched.indices, served)
