@@ -8,7 +8,8 @@
 2. ResNet-18, batch 1, on the shipped TPU v3, compiled once: seconds of CPU to simulate it with simple and with banked
    memory, and what a request costs there.
 
-What is compiled is compiled before anything is measured.
+What is compiled is compiled before anything is measured. `--plot` draws the streams: all of the time on logarithmic
+axes, where a constant cost is a line of slope 1, and the cost of one request.
 """
 
 from __future__ import annotations
@@ -79,15 +80,21 @@ def network() -> dict[str, dict[str, float]]:
 
 
 def plot(found: dict[str, dict[int, float]], path: Path) -> None:
-    """Cost of a request over the number of requests, as a picture."""
+    """Time over the number of requests, both in powers, and the cost of one request, as a picture."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4))
-    axes = figure.subplots()
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    total, each = figure.subplots(1, 2)
     for name, seconds in found.items():
-        axes.plot(list(seconds), [1e9 * each / count for count, each in seconds.items()], marker="o", label=name)
-    axes.set(xscale="log", xlabel="requests", ylabel="ns of CPU a request", ylim=(0, None))
-    axes.legend()
+        counts, took = list(seconds), list(seconds.values())
+        total.plot(counts, took, marker="o", label=f"{name}: power {slope(seconds):.3f}")
+        each.plot(counts, [1e9 * time / count for time, count in zip(took, counts, strict=True)], marker="o")
+    first = next(iter(found.values()))
+    least, most = min(first), max(first)
+    total.plot([least, most], [first[most] * least / most, first[most]], "--", color="grey", label="in proportion")
+    total.set(xscale="log", yscale="log", xlabel="requests", ylabel="CPU seconds", title="All requests")
+    each.set(xscale="log", xlabel="requests", ylabel="CPU ns", ylim=(0, None), title="One request")
+    total.legend()
     figure.savefig(path)
 
 
@@ -99,9 +106,10 @@ def main() -> int:
     given = parser.parse_args()
     if given.most < 100_000:
         parser.error("--most: a slope needs at least 100000 requests")
-    found, resnet = streams(given.most), network()
+    found = streams(given.most)
     if given.plot is not None:
         plot(found, given.plot)
+    resnet = network()
     if given.json:
         slopes = {name: slope(seconds) for name, seconds in found.items()}
         print(json.dumps({"seconds": found, "slope": slopes, "resnet18": resnet}, indent=1))

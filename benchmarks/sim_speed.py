@@ -1,11 +1,12 @@
 """How fast the simulator is, beside SCALE-Sim v3 in the same run, and how its cost grows.
 
-    python benchmarks/sim_speed.py [--json] [--repeat N] [--scalesim FOLDER] [--only NAME ...]
+    python benchmarks/sim_speed.py [--json] [--repeat N] [--scalesim FOLDER] [--plot FILE] [--only NAME ...]
 
 1. `gemm`: 1024x1024x1024 on tpu-v3 with banked memory, against SCALE-Sim's gemm 1024 (a 128x128 weight-stationary
    array, its own bandwidth mode, no trace files): at least 100 times faster.
 2. `resnet18`: 224x224, batch 1, on tpu-v3 with banked memory, against that same gemm: at least 8 times faster.
-3. `requests`: to the banked memory, from 10,000 to 10,000,000: the cost of one stays what it is (dram_speed.py).
+3. `requests`: to the banked memory, from 10,000 to 10,000,000: the cost of one stays what it is; `--plot`
+   draws it.
 4. `million`: a program of 1,000,000 instructions: simulated in less than 1 GB, with simple and with banked memory.
 
 Every figure is of a process of its own and counts the simulation alone: imports, compiling the model, and loading our
@@ -65,9 +66,11 @@ print(trace)
 """
 
 REQUESTS = """
-import json
-from dram_speed import MOST, slope, streams
+import json, pathlib, sys
+from dram_speed import MOST, plot, slope, streams
 found = streams(MOST)
+if sys.argv[1]:
+    plot(found, pathlib.Path(sys.argv[1]))
 print("@", json.dumps({name: {"slope": slope(seconds), "seconds": seconds} for name, seconds in found.items()}))
 """
 
@@ -151,8 +154,8 @@ def _row(name: str, run: Timed) -> dict[str, object]:
     return {**told, "of": run.rest} if run.rest and not name.startswith("SCALE") else told
 
 
-def requests() -> list[dict[str, object]]:
-    measured, _, _ = child(sys.executable, REQUESTS)
+def requests(picture: Path | None) -> list[dict[str, object]]:
+    measured, _, _ = child(sys.executable, REQUESTS, str(picture.resolve()) if picture else "")
     found = json.loads(measured)
     return [
         {"name": f"requests, {name}", **each, "wanted": MOST_SLOPE, "kept": each["slope"] <= MOST_SLOPE}
@@ -202,13 +205,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=3, metavar="N")
     parser.add_argument("--scalesim", type=Path, default=HERE.parent / "build" / "scalesim", metavar="FOLDER")
+    parser.add_argument("--plot", type=Path, metavar="FILE")
     parser.add_argument("--only", nargs="+", choices=known, default=known)
     given = parser.parse_args()
     rows: list[dict[str, object]] = []
     if named := [name for name in WORKLOADS if name in given.only]:
         rows += against_scalesim(named, given.scalesim, given.repeat)
     if "requests" in given.only:
-        rows += requests()
+        rows += requests(given.plot)
     if "million" in given.only:
         rows += million()
     if given.json:

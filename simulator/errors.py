@@ -34,6 +34,10 @@ class NoFolder(SimulatorError):
     """A file is to be written into a folder that is not there, or in the place of one."""
 
 
+class NoFile(SimulatorError, FileNotFoundError):
+    """A file that is to be read is not there."""
+
+
 class FileFormatError(SimulatorError):
     """A file is not one that this version wrote: other format, other version, truncated or changed."""
 

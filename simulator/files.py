@@ -18,7 +18,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from simulator.errors import FileFormatError, NoFolder
+from simulator.errors import FileFormatError, NoFile, NoFolder
+from simulator.names import not_there
 
 Array = npt.NDArray[Any]
 Json = dict[str, Any]
@@ -77,7 +78,7 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> 
         with np.load(path, allow_pickle=False) as file:
             arrays = {str(name): cast(Array, file[name]) for name in file.files}
     except FileNotFoundError:
-        raise
+        raise NoFile(not_there(Path(cast("str", path)))) from None
     except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(f"{path}: not a whole {format} file: {error}") from None
     try:

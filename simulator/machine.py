@@ -7,7 +7,6 @@ listed in `assumed`, so that a reader of a result can see which of its premises 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import tomllib
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
 from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
+from simulator.names import did_you_mean, not_there
 from simulator.topology import places
 
 Figure = int | float | str
@@ -36,6 +36,7 @@ _CHOICES = {
     "dataflow": ("weight_stationary", "output_stationary"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
+_LARGEST, _LARGEST_RATE = 2**40, 2**60
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
@@ -47,6 +48,13 @@ _MAY_BE_ZERO = {
     "host_link_latency_us",
     "cross_lane_step_cycles",
     "transpose_cycles_per_vector",
+    "mac_pj",
+    "vector_op_pj",
+    "special_op_pj",
+    "scratchpad_pj_per_byte",
+    "common_memory_pj_per_byte",
+    "dram_pj_per_bit",
+    "dram_activate_pj",
 }
 
 
@@ -143,6 +151,16 @@ class Machine:
     host_link_latency_us: float
     host_flops_per_second: int
 
+    mac_pj: float
+    """Energy, in picojoules: one multiplication and addition in a systolic array. See energy.py for what is counted."""
+    vector_op_pj: float
+    special_op_pj: float
+    scratchpad_pj_per_byte: float
+    common_memory_pj_per_byte: float
+    dram_pj_per_bit: float
+    """Of what DRAM moves: array, I/O and PHY together."""
+    dram_activate_pj: float
+
     assumed: tuple[str, ...] = ()
     """Figures that are not published: chosen, not known."""
     sources: tuple[tuple[str, str], ...] = ()
@@ -237,14 +255,12 @@ class Machine:
         memory = load_memory(self.dram_timing)
         return int(self.dram_channels * memory.bytes_per_cycle * memory.activate_to_activate / memory.pseudo_channels)
 
-    def banked_memory(self) -> Memory:
-        """One channel of the memory, at the clock that the machine's bandwidth means."""
-        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
-        if memory.request_bytes != self.dram_request_bytes:
-            raise MachineError(
-                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
-                f"dram_request_bytes = {self.dram_request_bytes}"
-            )
+    def check_dram(self) -> None:
+        """Raises for what is wrong of the banks even if they are not simulated.
+
+        Requests of simple memory may be of any size.
+        """
+        where, memory = f"machine {self.name!r}", load_memory(self.dram_timing)
         if memory.standard != self.dram_standard:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
@@ -255,6 +271,15 @@ class Machine:
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+
+    def banked_memory(self) -> Memory:
+        """One channel of the memory, at the clock that the machine's bandwidth means."""
+        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
+        if memory.request_bytes != self.dram_request_bytes:
+            raise MachineError(
+                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
+                f"dram_request_bytes = {self.dram_request_bytes}"
+            )
         memory = dataclasses.replace(memory, address=self.dram_address, channel_hash=self.dram_hash)
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
@@ -282,7 +307,7 @@ class Machine:
         known = figure_names()
         for key in overrides:
             if key not in known:
-                raise MachineError(f"machine {self.name!r} has no figure {key!r}{_did_you_mean(key, known)}")
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
         changed = tuple((key, "override") for key in sorted(overrides))
         kept = tuple(pair for pair in self.sources if pair[0] not in overrides)
         figures = {**self.figures(), **overrides}
@@ -306,7 +331,7 @@ def machine_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
 
 
-def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
+def load_machine(name: str | os.PathLike[str], /, **overrides: Figure) -> Machine:
     """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
 
     `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: what ends in `.toml` is a file.
@@ -318,7 +343,7 @@ def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
         machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
     else:
         raise MachineError(
-            f"there is no machine {name!r}{_did_you_mean(name, machine_names())}; shipped: "
+            f"there is no machine {name!r}{did_you_mean(name, machine_names())}; shipped: "
             f"{', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'"
         )
     return machine.with_(**overrides) if overrides else machine
@@ -327,6 +352,8 @@ def load_machine(name: str | os.PathLike[str], **overrides: Figure) -> Machine:
 def _from_file(path: Path) -> Machine:
     try:
         text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise MachineError(f"the machine file cannot be read: {not_there(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise MachineError(f"the machine file {str(path)!r} cannot be read: {error}") from None
     if path.stem in machine_names():
@@ -349,7 +376,7 @@ def parse_machine(name: str, text: str) -> Machine:
         below = _File(of.figures(), of.assumed, dict(of.sources))
     else:
         raise MachineError(
-            f"machine {name!r}: base = {own.base!r} is no shipped machine{_did_you_mean(own.base, machine_names())}; "
+            f"machine {name!r}: base = {own.base!r} is no shipped machine{did_you_mean(own.base, machine_names())}; "
             f"expected one of {', '.join(machine_names())}"
         )
     figures: dict[str, Figure] = {**below.figures, **own.figures, "name": name}
@@ -368,7 +395,7 @@ def machine_from(
     figures: Mapping[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]
 ) -> Machine:
     """The machine that `Machine.figures`, `.assumed` and `.sources` were taken from."""
-    return _machine(dict(figures), assumed, sources)
+    return _machine(dict(figures), assumed, sources, anew=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +420,7 @@ def _parse(name: str, text: str) -> _File:
     known = figure_names()
     for key, value in table.items():
         if key not in known:
-            raise MachineError(f"machine {name!r}: unknown figure {key!r}{_did_you_mean(key, known)}")
+            raise MachineError(f"machine {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
         if key == "cores" and isinstance(value, list):
             raise NotYetSupported("cores that differ from one another", f"machine {name!r}")
         if not isinstance(value, int | float | str):
@@ -404,11 +431,21 @@ def _parse(name: str, text: str) -> _File:
     return _File(figures, names, texts, base)
 
 
-def _machine(figures: dict[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]) -> Machine:
+def _machine(
+    figures: dict[str, Figure],
+    assumed: tuple[str, ...],
+    sources: tuple[tuple[str, str], ...],
+    *,
+    anew: bool = True,
+) -> Machine:
+    """A machine of these figures; what is not `anew` comes from a file, and its memory's file may be elsewhere."""
     missing = [name for name in figure_names() if name not in figures]
     if missing:
         raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
-    return Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    machine = Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    if anew:
+        machine.check_dram()
+    return machine
 
 
 def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
@@ -424,11 +461,8 @@ def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
     allowed = (int,) if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
         raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
+    if value > most:
+        raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
-
-
-def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
-    spelt = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(given.lower(), spelt, n=1)
-    return f"; did you mean {spelt[close[0]]!r}?" if close else ""

@@ -8,7 +8,6 @@ nanoseconds, and what the buses need (`BUS_FIGURES`) stays the same in cycles.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from simulator.errors import MachineError
+from simulator.names import did_you_mean, not_there
 
 _FOLDER = Path(__file__).parent / "memories"
 
@@ -141,7 +141,7 @@ def load_memory(name: str) -> Memory:
         return _from_file(Path(name))
     if name not in memory_names():
         raise MachineError(
-            f"there is no memory {name!r}{_did_you_mean(name, memory_names())}; shipped: {', '.join(memory_names())}; "
+            f"there is no memory {name!r}{did_you_mean(name, memory_names())}; shipped: {', '.join(memory_names())}; "
             f"a memory of your own is a file: 'mine.toml'"
         )
     return _shipped(name)
@@ -155,6 +155,8 @@ def _shipped(name: str) -> Memory:
 def _from_file(path: Path) -> Memory:
     try:
         return parse_memory(path.stem, path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise MachineError(f"the memory file cannot be read: {not_there(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise MachineError(f"the memory file {str(path)!r} cannot be read: {error}") from None
 
@@ -170,7 +172,7 @@ def parse_memory(name: str, text: str) -> Memory:
     known = figure_names()
     for key in table:
         if key not in known:
-            raise MachineError(f"memory {name!r}: unknown figure {key!r}{_did_you_mean(key, known)}")
+            raise MachineError(f"memory {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
     missing = [key for key in known if key not in table]
     if missing:
         raise MachineError(f"memory {name!r} lacks {', '.join(missing)}")
@@ -213,8 +215,3 @@ def _check(name: str, table: dict[str, object]) -> None:
             raise MachineError(f"memory {name!r}: {key} = {table[key]!r}: expected one of {allowed}")
     if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):
         raise MachineError(f"memory {name!r}: drain_to is not less than drain_from")
-
-
-def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

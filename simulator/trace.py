@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, invariants, report, scalar, slack, trace_file, vector
-from simulator.errors import InvariantViolation
+from simulator import critical, energy, invariants, report, scalar, trace_file, vector
+from simulator.errors import InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
 from simulator.spans import (
@@ -175,6 +175,8 @@ class Trace:
 
     def slack(self) -> I64:
         """Cycles that each span could have started later without moving the makespan, all else as it was."""
+        from simulator import slack  # only here: it loads the compiler, which reading a trace does not wait for
+
         return slack.slack(self)
 
     def memory(self) -> list[dict[str, int]]:
@@ -184,6 +186,12 @@ class Trace:
     def bandwidth(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
         return report.bandwidth(self)
+
+    def energy(self) -> list[energy.Spent]:
+        """What each kernel spent, by unit and kind, in picojoules of the machine's figures: see energy.py."""
+        if self.kernels and not self.launches:
+            raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
+        return energy.energy(self)
 
     def links(self) -> list[dict[str, str | int | float]]:
         """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""

@@ -156,15 +156,16 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
     first = (program.offset + np.minimum(reach, 0).sum(1)) * size
     end = (program.offset + np.maximum(reach, 0).sum(1) + 1) * size
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-    for space, room, names in (
-        (Space.DRAM, argument_bytes, [a.name for a in program.arguments]),
-        (Space.SCRATCHPAD, slot_bytes, [b.name for b in program.buffers]),
+    for space, what, room, names in (
+        (Space.DRAM, "argument", argument_bytes, [a.name for a in program.arguments]),
+        (Space.SCRATCHPAD, "buffer", slot_bytes, [b.name for b in program.buffers]),
     ):
         here = np.flatnonzero(program.space == space)
         target = program.target[here]
         missing = here[(target < 0) | (target >= len(room))]
         for index in missing[:MOST]:
-            yield f"{_label(program, int(owner[index]))}: there is no {space.name} target {program.target[index]}"
+            label, named = _label(program, int(owner[index])), f"{what} {program.target[index]}"
+            yield f"{label} names {named}, which is not there: {_numbered(names) or 'it has none'}"
         if len(missing):
             continue
         outside = here[(first[here] < 0) | (end[here] > room[target])]
@@ -183,6 +184,11 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
             buffer, core = program.buffers[program.target[index]], program.core[owner[index]]
             label = _label(program, int(owner[index]))
             yield f"{label} runs on core {core} and uses {buffer.name!r}, in the scratchpad of core {buffer.core}"
+
+
+def _numbered(names: list[str], most: int = 8) -> str:
+    shown = [f"{number} is {name!r}" for number, name in enumerate(names[:most])]
+    return ", ".join(shown + (["..."] if len(names) > most else []))
 
 
 def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:

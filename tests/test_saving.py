@@ -182,5 +182,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens what j\.save"):
         wb.load(path)
-    with pytest.raises(FileNotFoundError):
-        wb.load(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match=r"wb\.load opens .* no file '.*/others'; did you mean 'other'\?"):
+        wb.load(tmp_path / "others")
+    with pytest.raises(errors.JourneyFileForeign, match="it is a folder"):
+        wb.load(tmp_path)

@@ -422,6 +422,12 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
+    def energy(self) -> pd.DataFrame:
+        """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
+        by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
+        return views.frame.frame(views.timeline.energy(self.record))
+
+    @property
     def links(self) -> pd.DataFrame:
         """One row a link of a crossbar or mesh: from, to, bytes, cycles it was held, and their part of the makespan."""
         return views.frame.frame(views.timeline.links(self.record))

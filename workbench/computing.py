@@ -12,6 +12,7 @@ from workbench import mlir, ops
 from workbench.check import Check
 from workbench.errors import BadOption, NoData, NoFunction
 from workbench.ir import AtenGraph, KernelGraph, TensorType
+from workbench.options import checked_tolerance
 from workbench.pipeline import GraphCall, Request, Stages
 from workbench.progress import waiting
 
@@ -63,6 +64,7 @@ class Computing:
         """A stage's numbers beside PyTorch's."""
         if stage not in CHECKED_STAGES:
             raise BadOption(f"stage={stage!r} cannot be checked; the stages with numbers are {_listed(CHECKED_STAGES)}")
+        rtol, atol = checked_tolerance("rtol", rtol), checked_tolerance("atol", atol)
         program = self._program("check")
         if not inputs and kwargs is None:
             inputs, kwargs = self.request.inputs, self.request.kwargs

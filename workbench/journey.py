@@ -18,6 +18,7 @@ from simulator import Machine
 from simulator.files import replace_file
 from workbench import __version__, ir, ops, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
 from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of
@@ -89,6 +90,7 @@ class Journey:
     def _computing(self) -> Computing:
         return Computing(self._request, self._stages)
 
+    @knows_its_options
     def run(self, *inputs: object, kwargs: Mapping[str, object] | None = None) -> object:
         """Runs the scheduled MLIR natively and returns what the function returns.
 
@@ -96,6 +98,7 @@ class Journey:
         """
         return self._computing.run(inputs, kwargs)
 
+    @knows_its_options
     def check(
         self,
         *inputs: object,
@@ -115,6 +118,7 @@ class Journey:
         """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
         return self._computing.compiled()
 
+    @knows_its_options
     def with_(
         self,
         *,
@@ -174,6 +178,7 @@ class Journey:
         """
         return views.selection.select(self._stages.origins(), x)
 
+    @knows_its_options
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey, without weights and inputs, to one file that `wb.load` opens without PyTorch.
 

@@ -53,6 +53,13 @@ def checked_seconds(given: object) -> float | None:
     raise BadOption(f"{given!r} is no time limit; expected seconds, a number above 0, or None for as long as it takes")
 
 
+def checked_tolerance(name: str, given: object) -> float | None:
+    """A tolerance, if it is one; None is the default of the result's type."""
+    if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given >= 0):
+        return given
+    raise BadOption(f"{name}={given!r} is no tolerance; expected a number, 0 or more, or None for the type's default")
+
+
 def machine_of(given: object) -> Machine:
     if isinstance(given, Machine):
         return given

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from simulator import Machine, load_machine, machine_names
 from workbench import ir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.asking import knows_its_options
 from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, not_yet
 from workbench.ir import AtenGraph, KernelGraph
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.ops.choices import UserFusion
 
 
+@knows_its_options
 def trace(
     fn_or_module: Callable[..., object],
     /,
@@ -48,7 +50,8 @@ def trace(
 
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
-    `{kernel_name or "*": {"tile": {dim: size}, "order": [dims], "buffers": slots}}`. `fusion` turns fusions off, as in
+    `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, a kernel being a name, a pattern such as
+    `"k?_linear*"` or `"*"` for all others. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
     where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
@@ -77,10 +80,11 @@ def trace(
     journey = Journey(request, made)
     breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
     for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
-        warnings.warn(told, HostRoute, stacklevel=2)
+        warnings.warn(told, HostRoute, stacklevel=3)
     return journey
 
 
+@knows_its_options
 def load(path: str | os.PathLike[str]) -> Journey:
     """The journey that `j.save(path)` wrote. Neither PyTorch nor MLIR is needed to open, read and simulate it.
 
@@ -132,6 +136,7 @@ def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: 
     return Journey(request, Stages.of(request))
 
 
+@knows_its_options
 def capture(
     fn_or_module: Callable[..., object],
     /,
@@ -145,6 +150,7 @@ def capture(
     return Captured(program.graph, program)
 
 
+@knows_its_options
 def lower(
     captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: UserFusion = None, prefer: str | None = None
 ) -> Lowered:
@@ -154,12 +160,14 @@ def lower(
         return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
 
 
+@knows_its_options
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
     with waiting("render"):
         return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
+@knows_its_options
 def schedule(
     lowered: Lowered,
     rendered: Rendered,
@@ -177,6 +185,7 @@ def schedule(
         return scheduled_of(lowered.record, rendered.record, request)
 
 
+@knows_its_options
 def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
@@ -199,6 +208,7 @@ def machines() -> tuple[str, ...]:
     return machine_names()
 
 
+@knows_its_options
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
     """Journeys side by side: cycles, time, bytes, kernels and stalls. The first is what ratios refer to.
 

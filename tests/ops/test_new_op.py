@@ -98,6 +98,7 @@ def test_generated_tests_fail_at_first_and_pass_once_the_lines_are_filled(writte
     assert before.returncode == 1
     assert "passed" not in before.stdout.splitlines()[-1]
     assert "torch.__trace" not in before.stdout, "PyTorch's own trace would drown the errors"
+    assert re.search(r"is not written yet: \S+aten_threshold.py:\d+ raises NotImplementedError", before.stdout)
     marked = (written / "aten_hardswish.mlir.j2").read_text().split("// fill in")[0].count("\n") + 3
     assert f"aten_hardswish.mlir.j2:{marked}" in before.stdout, "the error stands at the line below the mark"
     fill(written / "aten_hardswish.mlir.j2", "%out_value", HARDSWISH)
@@ -122,6 +123,19 @@ def test_nothing_is_overwritten(tmp_path: Path):
     with pytest.raises(FileInTheWay, match=r"test_aten_hardswish\.py exists already"):
         new_op("aten::hardswish", folder=tmp_path, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["test_aten_hardswish.py"]
+
+
+def test_an_op_may_have_both_kernels_in_one_folder(tmp_path: Path):
+    for name, first, second in (("aten::hardswish", "template", "builder"), ("fresh::both", "builder", "template")):
+        stem = name.replace("::", "_")
+        for way, called in ((first, stem), (second, f"{stem}_{second}")):
+            names = {path.name for path in new_op(name, way=way, folder=tmp_path).paths}
+            assert {f"{called}.py", f"test_{called}.py", f"{called}.ipynb"} <= names
+        with pytest.raises(FileInTheWay):
+            new_op(name, way=second, folder=tmp_path)
+    text = (tmp_path / "fresh_both_template.py").read_text()
+    assert "import fresh_both  #" in text and "custom_op" not in text  # defined once
+    compile(text, "template", "exec")
 
 
 @pytest.mark.parametrize(

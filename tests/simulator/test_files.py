@@ -133,9 +133,32 @@ def test_a_header_with_other_keys_is_refused(program_file: Path, key: str) -> No
         TileProgram.load(program_file)
 
 
-def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        TileProgram.load(tmp_path / "none.npz")
+def test_a_missing_file_is_told_with_what_is_there(program_file: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file '.*/k2.npz'; did you mean 'k.npz'\?"):
+        TileProgram.load(program_file.parent / "k2.npz")
+    with pytest.raises(SimulatorError, match=r"there is no folder '.*/elsewhere'"):
+        Trace.load(program_file.parent / "elsewhere" / "k.npz")
+
+
+def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_cannot_be_written_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = simulate([Launched("k", elementwise(), (0, 0))], load_machine("tpu-v3"))
+    path = tmp_path / "t.npz"
+    trace.save(path)
+    change_header(path, lambda header: header.update(version=1))
+    with pytest.raises(FileFormatError, match=r"expected aten-workbench/trace version \d+, found .* version 1"):
+        Trace.load(path)
+    trace.save(path)
+    for keep in (0, 100, path.stat().st_size // 2, path.stat().st_size - 1):
+        path.write_bytes(trace.to_bytes()[:keep])
+        with pytest.raises(FileFormatError, match=r"t\.npz: not a whole aten-workbench/trace file"):
+            Trace.load(path)
+    path.unlink()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        trace.save(path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_trace_comes_back_without_its_programs(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_only_matmuls_of_one_accumulator_can_be_chained() -> None:
     ("column", "index", "value", "message"),
     [
         ("slot", 1, 2, "instruction 0 .* uses slot 2 of 'in'"),
-        ("target", 1, 5, "there is no SCRATCHPAD target 5"),
+        ("target", 1, 5, "names buffer 5, which is not there: 0 is 'in', 1 is 'result'"),
         ("offset", 0, 10**6, "reaches bytes 4000000 to"),
         ("offset", 1, -1, "reaches bytes -4 to"),
         ("opcode", 0, 77, r"opcode\[0\] = 77 is not between 0 and 9"),

@@ -57,6 +57,14 @@ def test_overrides_make_another_machine_and_say_so() -> None:
         ({"matmul_precision": "fp8"}, "expected one of bf16"),
         ({"vector_bits_per_lane": 12}, "not whole bytes"),
         ({"dram_bytes_per_second": 1}, "less than a byte in 10,000 cycles"),
+        ({"launch_overhead_cycles": 2**70}, "expected at most 1,099,511,627,776"),
+        ({"name": ""}, "name = '': expected a text"),
+        # noticed with simple memory too
+        ({"dram_timing": "HBM2_2000"}, "no memory 'HBM2_2000'; did you mean 'HBM2_2000Mbps'"),
+        ({"dram_timing": "nowhere.toml"}, "the memory file cannot be read: there is no file 'nowhere.toml' in /"),
+        ({"dram_standard": "DDR4"}, "is HBM2, not dram_standard = 'DDR4'"),
+        ({"dram_channels": 3}, "dram_channels = 3: expected a power of two"),
+        ({"dram_address": "RoBa"}, "expected each of Ch, Ra, "),
     ],
 )
 def test_impossible_figures_are_refused(override: dict[str, float], message: str) -> None:

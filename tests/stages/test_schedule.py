@@ -211,7 +211,7 @@ def test_a_users_mapping_that_does_not_fit_says_what_is_missing():
             {"k9_none": {}},
             "mapping of kernel 'k9_none': no kernel has that name. The kernels are k0_matmul; '*'",
         ),
-        ({"k0_matmull": {}}, "that name. Did you mean 'k0_matmul'? The kernels are k0_matmul; '*' stands for all"),
+        ({"k0_matmull": {}}, "that name; did you mean 'k0_matmul'? The kernels are k0_matmul; '*' stands for all"),
         ({"*": {"tile": {"x": 4}}}, "its dims are m (64), n (64), k (64)"),
         ({"*": {"tile": {"m": 0}}}, "expected a whole number, 1 or more"),
         ({"*": {"tile": {"m": True}}}, "expected a whole number, 1 or more"),

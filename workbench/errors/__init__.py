@@ -8,6 +8,7 @@ from workbench.errors.asked import FileInTheWay as FileInTheWay
 from workbench.errors.asked import MissingExtra as MissingExtra
 from workbench.errors.asked import NotYet as NotYet
 from workbench.errors.asked import ProgramFileError as ProgramFileError
+from workbench.errors.asked import UnknownOption as UnknownOption
 from workbench.errors.asked import not_yet as not_yet
 from workbench.errors.builders import BuilderArgument as BuilderArgument
 from workbench.errors.builders import BuilderError as BuilderError

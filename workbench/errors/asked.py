@@ -18,6 +18,10 @@ class BadOption(WorkbenchError, ValueError):
     """An option was given a value it does not take."""
 
 
+class UnknownOption(BadOption, TypeError):
+    """A verb was given an option that it does not have."""
+
+
 class MissingExtra(WorkbenchError, ImportError):
     """Something needs a package that a plain install does not bring."""
 

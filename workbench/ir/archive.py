@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from simulator.errors import FileFormatError
+from simulator.errors import FileFormatError, NoFile
 from simulator.files import replace_file
 from simulator.machine import Machine
+from simulator.names import not_there
 from simulator.program import TileProgram
 from simulator.trace import Trace
 from workbench.errors import JourneyFileEdited, JourneyFileForeign, JourneyFileTruncated, JourneyFileVersion
@@ -82,7 +83,13 @@ def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> Non
 
 def load(path: str | os.PathLike[str]) -> Archive:
     """The archive that `save` wrote, or one of the `JourneyFile...` errors."""
-    return unpack(Path(path).read_bytes(), str(path))
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise NoFile(f"wb.load opens what j.save(path) wrote, and {not_there(Path(path))}") from None
+    except IsADirectoryError:
+        raise JourneyFileForeign(str(path), "it is a folder") from None
+    return unpack(data, str(path))
 
 
 def pack(archive: Archive, *, made_by: str) -> bytes:

@@ -9,6 +9,7 @@ value that is the node's result. Tiling, fusion, data movement and timing then c
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
 from workbench import errors
+from workbench.cells import cell_name
 from workbench.ir import Literal, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
@@ -234,6 +236,8 @@ class Build:
                 made = self.builder(op)
             except errors.BuilderArgument as error:
                 raise errors.BuilderFailed(f"{self._who()}: {error}") from error
+            except NotImplementedError as error:
+                raise errors.BuilderFailed(f"{self._who()} is not written yet: {_open_line(error)}") from error
             except ir.MLIRError as error:
                 raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {_told(error)}") from None
             except Exception as error:  # whatever the builder's own code raises, it is told with the node it was for
@@ -298,6 +302,16 @@ class Build:
         except ir.MLIRError as error:
             what = f"{_told(error)}\n{op}"
             raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {what}") from None
+
+
+def _open_line(error: NotImplementedError) -> str:
+    """Where a builder stops, and what goes there."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = f": {error}" if str(error) else ""
+    return (
+        f"{cell_name(last.filename)}:{last.lineno} raises NotImplementedError{said}. Write there what makes the result:"
+        f" in a skeleton, what the line above it, `fill in:`, asks for. docs/adding-an-op.md fills one in"
+    )
 
 
 def _told(error: ir.MLIRError) -> str:

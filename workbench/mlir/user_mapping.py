@@ -1,15 +1,22 @@
-"""What a user says of a kernel's mapping, checked against the kernel's dims."""
+"""What a user says of a kernel's mapping, checked against the kernel's dims.
+
+What is said of one kernel by its name must mean that kernel: a tile longer than its dim, or more slots than its loops
+have rounds, is a mistake. A tile that is said of several by a pattern is cut to what each of them has.
+"""
 
 from __future__ import annotations
 
-import difflib
+import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TypedDict
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TypedDict, cast
 
+from simulator.names import did_you_mean, sentences
 from simulator.program import MAX_RANK
 from workbench.errors import MappingError
-from workbench.ir import Mapping
+from workbench.ir import Mapping, ScheduledKernel
 
 
 class UserMapping(TypedDict, total=False):
@@ -21,14 +28,67 @@ class UserMapping(TypedDict, total=False):
     cores: dict[str, int]
 
 
-def check_kernels(wanted: dict[str, UserMapping], names: list[str]) -> None:
-    for name in wanted:
-        if name != "*" and name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user said that is for one kernel, and under which key."""
+
+    key: str
+    mapping: UserMapping
+
+    def check(self, made: ScheduledKernel) -> None:
+        """Raises if what was said of this kernel by name had to be cut."""
+        if is_pattern(self.key):
+            return
+        for dim, size in self.mapping.get("tile", {}).items():
+            if size > made.dims[dim]:
+                raise MappingError(
+                    self.key,
+                    f"tile of {dim} = {size:,}, and there are {made.dims[dim]:,}. {made.dims[dim]} is all of it at "
+                    f"once; under a pattern such as {EVERY!r} tiles are cut to what each kernel has",
+                )
+        buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
+        if buffers > max(rounds, _USUAL_SLOTS):
             raise MappingError(
-                name, f"no kernel has that name.{hint} The kernels are {', '.join(names)}; '*' stands for all of them"
+                self.key,
+                f"buffers = {buffers:,}, and its loops have {rounds:,} rounds in all: a slot for each is all that is "
+                f"ever used. Smaller tiles make more rounds",
             )
+
+
+_USUAL_SLOTS = 2
+"""Asked for everywhere, also of kernels that turn out to be one tile."""
+
+
+def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """How often the innermost loop runs, at the most."""
+    return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
+
+
+def is_pattern(key: str) -> bool:
+    return any(sign in key for sign in "*?[")
+
+
+def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | None:
+    """What is for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
+    patterns = sorted(filter(is_pattern, wanted), key=lambda key: key == EVERY)
+    found = [name for name in names if name in wanted]
+    found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]
+    return Asked(found[0], wanted[found[0]]) if found else None
+
+
+def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
+    """Raises for a name that no kernel has, and a pattern that none matches."""
+    for key in wanted:
+        if key == EVERY or asked_of({key: wanted[key]}, tuple(names)):
+            continue
+        what = f"no kernel has that name{did_you_mean(key, names)}"
+        if is_pattern(key):
+            what = "no kernel matches that pattern"
+        known = f"The kernels are {', '.join(names)}; {EVERY!r} stands for all of them, 'k*_linear*' for some"
+        raise MappingError(key, sentences(what, known))
 
 
 def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> int:
@@ -50,12 +110,14 @@ def with_users(
     chosen: Mapping,
     wanted: UserMapping,
     within_rank: Callable[[dict[str, int]], bool] = few_wide,
+    share: Dict[str, int] | None = None,
 ) -> Mapping:
-    """The chosen mapping with the user's tile and order in its place, checked."""
+    """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim."""
+    most = share or dims
     unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
     if unknown:
         raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
-    tile = dict(wanted.get("tile", {}))
+    tile, cut = dict(wanted.get("tile", {})), list[str]()
     for dim, size in tile.items():
         if dim not in dims:
             raise MappingError(
@@ -65,14 +127,20 @@ def with_users(
             )
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
-        tile[dim] = min(size, dims[dim])
+        if size > most[dim]:
+            cut.append(f"{dim} has {most[dim]:,}{' a core' if most[dim] < dims[dim] else ''} of the {size:,} asked for")
+        tile[dim] = min(size, most[dim])
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
-    order = tuple(wanted.get("order", chosen.order))
+    given = cast("object", wanted.get("order", chosen.order))
+    named = cast("list[object]", given) if isinstance(given, list | tuple) else []  # and no text, which has letters
+    order = tuple(each for each in named if isinstance(each, str))
+    if order != tuple(named) or not named:
+        raise MappingError(kernel, f"order = {given!r}: expected a list of its dims, outermost first: {_extents(dims)}")
     if sorted(order) != sorted(dims):
         raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
-    return replace(chosen, tile=chosen.tile | tile, order=order, reason="user")
+    return replace(chosen, tile=chosen.tile | tile, order=order, reason="; ".join(["user", *cut]))
 
 
 def _extents(dims: dict[str, int]) -> str:

@@ -76,6 +76,9 @@ class OpFacts:
     sample: Sample | None
     defined: bool
     """Whether PyTorch knows the op; a skeleton must define the others."""
+    beside: str = ""
+    """The files of the op's other kernel, in the folder that this one's go to; empty if there are none."""
+    suffix: str = ""
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -108,7 +111,7 @@ class OpFacts:
     @property
     def stem(self) -> str:
         """What its files are called: `aten_hardswish`. With the namespace they never shadow a module of Python's."""
-        return f"{self.qualified.split('::')[0]}_{self.name}"
+        return f"{self.qualified.split('::')[0]}_{self.name}{self.suffix}"
 
     @property
     def class_name(self) -> str:

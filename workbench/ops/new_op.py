@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,6 +33,8 @@ class NewOp:
 def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None = None, force: bool = False) -> NewOp:
     """Writes the skeleton of an op's template or builder into a folder; existing files are never overwritten.
 
+    The second of the two is called `<op>_builder` or `<op>_template` where the first is there already.
+
     An op that does not exist is defined by the skeleton, as `schema` says; its namespace must be one of its own. An op
     that already has a registered template or builder is refused unless `force`.
     """
@@ -46,6 +48,7 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
             f"{facts.qualified} has a kernel already: {'; '.join(map(str, taken))}. With --force the files are written "
             f"anyway: a template goes before a builder, and one of the same kind takes the other's place"
         )
+    facts = _beside(facts, way, folder)
     texts = files(facts, way, _clashing(facts, way))
     there = [str(folder / file) for file in texts if (folder / file).exists()]
     if there:
@@ -57,6 +60,14 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     return NewOp(facts, way, tuple(folder / file for file in texts), handlers)
+
+
+def _beside(facts: OpFacts, way: str, folder: Path) -> OpFacts:
+    """With names for the files that the op's other kernel, if it is in the folder, leaves free."""
+    template, kernel = folder / f"{facts.stem}.mlir.j2", folder / f"{facts.stem}.py"
+    if not kernel.exists() or template.exists() == (way == "template"):
+        return facts
+    return replace(facts, beside=facts.stem, suffix=f"_{way}")
 
 
 def _facts(name: str, schema: str | None) -> OpFacts:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from simulator.names import did_you_mean
 from workbench import errors, ops
 from workbench.cells import cell_name, cell_with
 from workbench.ir import Node, TensorType
@@ -35,6 +36,12 @@ KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction",
 """What an op is to the fusion rules. A creation op reads no tensor, and is made again for each of its readers. A gather
 is elementwise to what follows it, and needs what it reads in memory, as a whole. An opaque op gets a kernel of its own.
 A tile op is a template that takes pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
+
+DIALECTS: Final = (
+    *("affine", "arith", "bufferization", "complex", "index", "linalg", "math"),
+    *("memref", "scf", "shape", "tensor", "tosa", "ub", "vector"),
+)
+"""What a builder may say it builds with: MLIR's dialects that are of no hardware."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +248,12 @@ class Registry:
             raise errors.BadRegistration(
                 f"kind={new.kind!r} of the {new.route} of {new.overload} at {new.owner.place} is unknown; "
                 f"expected one of {', '.join(KINDS)}"
+            )
+        if new.dialect and new.dialect not in DIALECTS:
+            raise errors.BadRegistration(
+                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of MLIR's"
+                f"{did_you_mean(new.dialect, DIALECTS)}; expected the one that most of it is made with, of "
+                f"{', '.join(DIALECTS)}"
             )
         old = self._filled().get(new.key)
         if old is not None and not new.owner.replaces(old.owner):

@@ -49,7 +49,7 @@ from workbench.mlir.sizing import buffers_at_once
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
-from workbench.mlir.user_mapping import UserMapping, check_kernels, checked_buffers, with_users
+from workbench.mlir.user_mapping import UserMapping, asked_of, check_kernels, checked_buffers, with_users
 from workbench.mlir.user_passes import UserPasses, check_steps, checked_passes
 from workbench.mlir.verify import verify_scheduled
 from workbench.mlir.walking import has_windows
@@ -76,7 +76,8 @@ def schedule(
     """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
     Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
-    is for all of them; one of another's name is for that one alone. `scripts` are transform scripts by kernel, told
+    is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches.
+    `scripts` are transform scripts by kernel, told
     apart like mappings: each takes the place of the one that the kernel's mapping would be written as. `passes` are
     pipelines that run after steps, by the steps' names. What `store` holds is not made again; it is not asked with
     `passes`, whose code no key covers.
@@ -92,9 +93,12 @@ def schedule(
     for module in counted(rendered):
         alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
         leader = first_alike.setdefault(alike, module.kernel)
-        asked = next((wanted[name] for name in (module.kernel, leader, "*") if name in wanted), None)
+        asked = asked_of(wanted, (module.kernel, leader))
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
-        runs[module.kernel] = kernels.get(alike, module, asked, script).kernel
+        kernel = kernels.get(alike, module, asked.mapping if asked else None, script)
+        if asked is not None:
+            asked.check(kernel)
+        runs[module.kernel] = kernel.kernel
     made = tuple(kernels.by_key.values())
     check_steps(extra, [step.name for kernel in made for step in kernel.passes])
     return ScheduledProgram(made, plan_launches(lowered, runs), host.steps(lowered))
@@ -308,8 +312,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(heuristic.within_rank, payload)
-            mapping = with_users(kernel, payload.dims, mapping, wanted, within)
-            mapping = replace(mapping, tile={dim: min(size, mine.dims[dim]) for dim, size in mapping.tile.items()})
+            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims)
             check_order(kernel, payload, mapping)
             yield payload, mapping
             return

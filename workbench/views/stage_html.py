@@ -188,6 +188,7 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + _waterfall(trace)
         + "<h3>What each unit did and waited for</h3>"
         + _stalls(trace)
+        + _energy(trace)
         + markup.details("kernels", markup.table(timeline.by_kernel(trace)), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("interconnect links", timeline.links(trace))
@@ -197,6 +198,12 @@ def simulated(trace: Trace, view: Gantt) -> str:
 def _filled(title: str, found: Table) -> str:
     """A table that is told if it has rows."""
     return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else ""
+
+
+def _energy(trace: Trace) -> str:
+    shown = timeline.energy_by_unit(trace)
+    whole = sum(spent.pj for spent in trace.energy())
+    return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.3g} µJ")
 
 
 def _waterfall(trace: Trace) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simulator import Cause, Trace
+from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS
 from workbench.ir import KernelGraph, Launches
@@ -112,18 +113,21 @@ def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
-    """One row a captured node: its part of the busy unit cycles and of the bytes.
+    """One row a captured node: its part of the busy unit cycles and of the bytes, and the spans it has a part in.
 
-    A span that works for several nodes at once, as fused ops do, is divided equally among them; what no node claims
-    is the row without a name. So the columns add up to the totals of the trace.
+    What a span that works for several nodes at once takes and moves, as of fused ops, is divided among them, as equally
+    as whole numbers allow; what no node claims is the row without a name. So cycles and bytes add up to the totals of
+    the trace, and spans to more where nodes share them.
     """
-    shares: dict[str, list[float]] = {}
+    shares: dict[str, list[int]] = {}
     lengths, sizes = (trace.end - trace.start).tolist(), trace.bytes.tolist()
     for names, length, size in zip(origins_of_spans(trace, launches), lengths, sizes, strict=True):
-        for name in names or ("",):
-            share = shares.setdefault(name, [0.0, 0.0, 0.0])
-            for place, amount in enumerate((length, size, 1)):
-                share[place] += amount / max(len(names), 1)
+        owners = names or ("",)
+        for place, name in enumerate(owners):
+            share = shares.setdefault(name, [0, 0, 0])
+            for column, amount in enumerate((length, size)):
+                share[column] += (amount + place) // len(owners)
+            share[2] += 1
     nodes = {node.name: node for node in lowered.captured.nodes}
     order = [name for name in (*nodes, "") if name in shares]
     rows = tuple(
@@ -132,7 +136,7 @@ def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
             nodes[name].op if name else "",
             nodes[name].origin.file if name else None,
             nodes[name].origin.line if name else None,
-            *(round(amount, 3) for amount in shares[name]),
+            *shares[name],
         )
         for name in order
     )
@@ -191,6 +195,35 @@ def critical_path(trace: Trace) -> Table:
         did = step.what, step.begin, step.end, step.cycles
         rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
     return Table(columns, tuple(rows))
+
+
+def energy(trace: Trace) -> Table:
+    """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
+
+    A figure of the machine that nobody published is `assumed`.
+    """
+    rows = tuple(
+        (
+            *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
+            ENERGY_FIGURES[spent.unit, spent.kind] in trace.machine.assumed,
+        )
+        for spent in trace.energy()
+    )
+    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed"), rows)
+
+
+def energy_by_unit(trace: Trace) -> Table:
+    """One row a unit and kind, over all kernels, and each one's share of the whole."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for spent in trace.energy():
+        row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
+        row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
+    whole = sum(pj for _, pj in sums.values()) or 1.0
+    rows = (
+        (*key, round(count), pj, pj / whole, ENERGY_FIGURES[key] in trace.machine.assumed)
+        for key, (count, pj) in sums.items()
+    )
+    return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
 
 
 def on_critical_path(trace: Trace) -> tuple[int, ...]:

@@ -1,0 +1,54 @@
+"""How a verb is asked: options that it does not have are an error that says what was meant."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+from simulator.machine import figure_names
+from simulator.names import did_you_mean, sentences
+from workbench.errors import UnknownOption
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """`verb`, with a keyword that it does not take refused as `UnknownOption`."""
+    parameters = inspect.signature(verb).parameters.values()
+    known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    known = [name for name in known if name != "self"]
+    owner, _, name = verb.__qualname__.rpartition(".")
+    called = f"{'j' if owner else 'wb'}.{name}"
+
+    @functools.wraps(verb)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for option in kwargs:
+            if option not in known:
+                raise UnknownOption(_told(called, option, known, args))
+        return verb(*args, **kwargs)
+
+    return asked
+
+
+def _told(called: str, option: str, known: list[str], arguments: Iterable[object]) -> str:
+    told = f"{called} has no option {option!r}{did_you_mean(option, known)}"
+    if "machine" in known and option in figure_names():
+        told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
+    elif "kwargs" in known and option in _takes(arguments):
+        told += f"; arguments of the function by name are kwargs={{{option!r}: ...}}"
+    return sentences(told, f"Its options are {', '.join(known)}")
+
+
+def _takes(arguments: Iterable[object]) -> set[str]:
+    """Names of what the first argument takes, if it can be called: `torch.nn.Module` by its `forward`."""
+    target = next(iter(arguments), None)
+    target = getattr(target, "forward", target)
+    if not callable(target):
+        return set()
+    try:
+        return set(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return set()
