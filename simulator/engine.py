@@ -553,7 +553,10 @@ def _start(
     for cause in range(len(by)):
         by[cause] = spans[row, ISSUE_BLOCKER]  # what was last of what its issue waited for, none other can be last now
     if unit[number, _LATEST] >= 0:
-        met[row, _AT_UNIT], by[_AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
+        free = unit[number, _FREE]
+        if table[row, CLASS] == _SYSTOLIC and not _goes_on(row, number, table, unit):
+            free = max(free, unit[number, _SHADOW])
+        met[row, _AT_UNIT], by[_AT_UNIT] = free, unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
         met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
     if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
