@@ -24,7 +24,7 @@ def timeline(spans_per_lane: int, *, busy: int = 3, period: int = 10) -> Gantt:
         units=[("dma0", "DMA"), ("vpu", "vector")],
         kinds=[code.name for code in Opcode],
         causes=[each.label for each in Cause],
-        launches=[("kernel", 0)],
+        launches=[("kernel", 0, spans_per_lane * period)],
         makespan=spans_per_lane * period,
         clock_mhz=1000.0,
     )

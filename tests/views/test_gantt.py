@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.views.gantt import Gantt, Spans, gantt, occupancy
+from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy
+from workbench.views.svg_gantt import gantt_svg, ticks_to
 
 
 def spans(*rows: tuple[int, int, int, int, int, int]) -> Spans:
@@ -22,7 +23,7 @@ def view(made: Spans, makespan: int) -> Gantt:
         units=[("dma 0", "DMA"), ("vector", "vector")],
         kinds=["LOAD", "VECTOR"],
         causes=["issue", "data"],
-        launches=[("first", 0), ("second", 28)],
+        launches=[("first", 0, 25), ("second", 28, 41)],
         makespan=makespan,
         clock_mhz=1000.0,
     )
@@ -92,3 +93,30 @@ def test_an_empty_timeline_has_nothing():
     made = view(spans(), makespan=0)
     assert made.lanes == () and made.unused == ("dma 0", "vector")
     assert made.bands == () and made.used_kinds() == ()
+
+
+def test_what_a_launch_takes_lies_between_the_end_of_one_and_the_begin_of_the_next():
+    made = view(spans((0, 0, 10, 0, 0, 0), (1, 10, 25, 1, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
+    assert [(each.kernel, each.start, each.end) for each in made.launching] == [("second", 25, 28)]
+    assert "launch of second: 3 cycles, 25 to 28</title>" in gantt_svg(made)
+
+
+def test_a_kernels_name_is_cut_with_a_mark_then_to_its_number_then_left_out():
+    name = "k12_conv2d_relu"
+    assert [fitting(name, letters) for letters in (15, 11, 8, 7.5, 3, 2)] == [
+        name,
+        "k12_conv2d…",
+        "k12_con…",
+        "k12",
+        "k12",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(("whole", "least"), [(49_944, 1), (53.13, 0), (7, 1), (1, 1), (0.003, 0), (10**9, 1)])
+def test_an_axis_has_round_numbers_from_zero_on(whole: float, least: float):
+    ticks = ticks_to(whole, least=least)
+    step = ticks[1]
+    assert ticks[0] == 0 and 2 <= len(ticks) <= 13 and ticks[-1] <= whole * (1 + 1e-9) < ticks[-1] + 1.001 * step
+    assert float(f"{step:e}".partition("e")[0]) in (1, 2, 5) and step >= least
+    assert all(float(f"{tick:.10g}") == pytest.approx(round(tick / step) * step) for tick in ticks)

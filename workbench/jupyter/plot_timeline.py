@@ -3,7 +3,7 @@
 
 A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more
 spans than pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on
-top.
+top; the strip between their names and the lanes is the time that each takes to begin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.views.gantt import F64, I64, NOTHING, Gantt
+from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, Gantt, fitting
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -102,13 +102,16 @@ def _draw_bands(view: Gantt, ax: Axes, style: Style, pixels: int) -> None:
         if index % 2 == 0:
             ax.axvspan(band.start, band.end, color=style.band, zorder=0, linewidth=0)
         room = (band.end - band.start) / max(view.makespan, 1) * pixels
-        label = _fitting(band.kernel, room / 6.2)
+        label = fitting(band.kernel, room / 6.2)
         if label:
             middle = (band.start + band.end) / 2
             ax.text(
-                middle, -_TITLE_ROOM / 2, label, ha="center", va="center", fontsize=8, color=style.ink, clip_on=True
+                middle, -_TITLE_ROOM * 0.6, label, ha="center", va="center", fontsize=8, color=style.ink, clip_on=True
             )
         ax.plot([band.start, band.start], [-_TITLE_ROOM, bottom], color=style.faint, linewidth=0.8, zorder=0.5)
+    start, end = (np.array([getattr(each, side) for each in view.launching], np.int64) for side in ("start", "end"))
+    colour = style.causes[LAUNCH]
+    _draw_boxes(ax, start, end, -0.05 - _STRIP_HEIGHT, -0.05, colour, colour)
 
 
 def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixels: int) -> None:
@@ -202,6 +205,8 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
         )
         for cause in view.used_causes()
     ]
+    if view.launching:
+        idle.insert(0, Patch(color=style.causes[LAUNCH], label=LAUNCH))
     figure = cast("Figure", ax.figure)
     entries = work + idle
     rows = -(-len(entries) // max(2, int(cast("Figure", ax.get_figure(root=True)).get_figwidth() / 1.5)))
@@ -221,10 +226,3 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
 
 def _with_commas(value: float, _: int) -> str:
     return f"{value:,g}" if value % 1 else f"{value:,.0f}"
-
-
-def _fitting(text: str, letters: float) -> str:
-    """The text, cut to what fits; empty when that would say nothing."""
-    if len(text) <= letters:
-        return text
-    return f"{text[: int(letters) - 1]}…" if letters >= 5 else ""

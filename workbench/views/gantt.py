@@ -18,6 +18,8 @@ F64 = npt.NDArray[np.float64]
 
 
 OTHER: Final = "OTHER"
+LAUNCH: Final = "launch"
+"""The cause whose colour the time before a launch has."""
 
 NOTHING: Final = "nothing runs on the machine: no node of this function computes or moves anything"
 """What a timeline without spans says, in words and in pictures. Views, for instance, only change strides."""
@@ -35,6 +37,15 @@ class Lane:
 @dataclass(frozen=True, slots=True)
 class Band:
     """One launch of a kernel, from its first span's start to its last one's end."""
+
+    kernel: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """The time before a kernel begins, in which it is launched: from the end of the launch before."""
 
     kernel: str
     start: int
@@ -64,6 +75,8 @@ class Gantt:
     kinds: tuple[str, ...]
     causes: tuple[str, ...]
     bands: tuple[Band, ...]
+    launching: tuple[Launching, ...]
+    """Where launches take time; units stand idle then, for `launch` in `.stalls`."""
     makespan: int
     clock_mhz: float
     lane: I64
@@ -111,11 +124,11 @@ def gantt(
     units: Sequence[tuple[str, str]],
     kinds: Sequence[str],
     causes: Sequence[str],
-    launches: Sequence[tuple[str, int]],
+    launches: Sequence[tuple[str, int, int]],
     makespan: int,
     clock_mhz: float,
 ) -> Gantt:
-    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin) in order.
+    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin, end) in order.
 
     A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
     """
@@ -127,14 +140,18 @@ def gantt(
     lane, start, end = places[spans.lane[order]].astype(np.int64), spans.start[order], spans.end[order]
     before = np.concatenate([[0], end[:-1]]).astype(np.int64)
     first = np.concatenate([[True], lane[1:] != lane[:-1]]) if len(lane) else np.zeros(0, bool)
-    begins = np.array([begin for _, begin in launches], np.int64)
+    begins = np.array([begin for _, begin, _ in launches], np.int64)
     free = np.where(first, 0, before[: len(lane)])
     wait_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
     worked = np.bincount(lane, weights=(end - start).astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
     bands: list[Band] = []
-    for index, (kernel, _) in enumerate(launches):
+    before_it = [0, *(done for _, _, done in launches)]
+    launching = (
+        Launching(kernel, at, begin) for (kernel, begin, _), at in zip(launches, before_it, strict=False) if at < begin
+    )
+    for index, (kernel, _, _) in enumerate(launches):
         mine = spans.launch == index
         if mine.any():
             bands.append(Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max())))
@@ -144,6 +161,7 @@ def gantt(
         kinds=tuple(kinds),
         causes=tuple(causes),
         bands=tuple(bands),
+        launching=tuple(launching),
         makespan=makespan,
         clock_mhz=clock_mhz,
         lane=lane,
@@ -154,6 +172,19 @@ def gantt(
         wait_start=wait_start,
         row=order.astype(np.int64),
     )
+
+
+def fitting(kernel: str, letters: float) -> str:
+    """A kernel's name, shortened to so many letters: cut with a mark, or its number alone, or nothing.
+
+    `k2_conv2d_native_batch_norm_relu`, `k2_conv2d_native…`, `k2`.
+    """
+    if len(kernel) <= letters:
+        return kernel
+    number = kernel.partition("_")[0]
+    if letters >= len(number) + 5:
+        return f"{kernel[: int(letters) - 1].rstrip('_')}…"
+    return number if len(number) <= letters else ""
 
 
 def occupancy(start: I64, end: I64, group: I64, groups: int, edges: F64) -> F64:

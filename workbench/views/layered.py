@@ -79,24 +79,31 @@ def layered(sizes: Mapping[str, Point], edges: Sequence[Edge], *, gap: float = 1
 
 
 def _depths(names: list[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Longest way from the top; then what has nothing above it sinks to just over its first reader."""
+    """Longest way from the top; then what hangs on none of the longest ways sinks to just over its first reader.
+
+    A weight, or a kernel that prepares one, then stands where it is used, and not all of them in one row at the top.
+    """
     depth = dict.fromkeys(names, 0)
-    below: dict[str, list[str]] = {name: [] for name in names}
-    waiting = dict.fromkeys(names, 0)
-    for source, target in edges:
-        below[source].append(target)
-        waiting[target] += 1
-    sources = [name for name in names if not waiting[name]]
-    ready = list(sources)
-    while ready:
-        name = ready.pop()
+    above, below = _neighbours(depth, edges)
+    waiting = {name: len(above[name]) for name in names}
+    order = [name for name in names if not waiting[name]]
+    for name in order:  # which grows on the way
         for target in below[name]:
             depth[target] = max(depth[target], depth[name] + 1)
             waiting[target] -= 1
             if not waiting[target]:
-                ready.append(target)
-    for name in sources:
-        depth[name] = max(0, min((depth[target] for target in below[name]), default=1) - 1)
+                order.append(target)
+    longest = dict[str, int]()  # from each down to what it leads to
+    for name in reversed(order):
+        longest[name] = max((longest[target] + 1 for target in below[name]), default=0)
+    most = max(longest.values(), default=0)
+    fixed = set[str]()
+    for name in order:
+        if longest[name] == most or any(source in fixed for source in above[name]):
+            fixed.add(name)
+    for name in reversed(order):
+        if name not in fixed and below[name]:
+            depth[name] = min(depth[target] for target in below[name]) - 1
     return depth
 
 

@@ -42,7 +42,7 @@ _LIGHT_KINDS = {
     "HOST": "#7A4A9E",
 }
 _LIGHT_CAUSES = {
-    "launch": "#D5D9DE",
+    "launch": "#5F6874",
     "issue": "#C9BFA5",
     "window": "#B3A27C",
     "queue_full": "#DDD3BB",
@@ -75,7 +75,7 @@ _DARK_WAITS = {
     "memory_command": "#3C5560",
 }
 _DARK_CAUSES = {
-    "launch": "#3C424B",
+    "launch": "#C3C9D1",
     "issue": "#6E6753",
     "window": "#857957",
     "queue_full": "#575243",

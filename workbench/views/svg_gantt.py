@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.views.gantt import F64, NOTHING, OTHER, Gantt
+from workbench.views.gantt import F64, LAUNCH, NOTHING, OTHER, Gantt, fitting
 from workbench.views.markup import escape, legend
 
 _LABEL, _PLOT, _LANE, _BAR, _STRIP, _GAP, _HEAD = 92, 860, 27, 17, 4, 9, 38
@@ -67,10 +67,16 @@ def _bands(view: Gantt, whole: int, bottom: int) -> str:
         title = f"<title>{escape(band.kernel)}: cycles {band.start:,} to {band.end:,}</title>"
         shade = "var(--band)" if index % 2 == 0 else "none"
         box = f'x="{left:.1f}" y="18" width="{right - left:.1f}" height="{bottom - 18}"'
-        letters = int((right - left) / 6.2)
-        name = band.kernel if len(band.kernel) <= letters else f"{band.kernel[: letters - 1]}…" if letters >= 5 else ""
-        at = f'x="{(left + right) / 2:.1f}" y="31" text-anchor="middle" font-size="10.5"'
+        name = fitting(band.kernel, (right - left) / 6.2)
+        at = f'x="{(left + right) / 2:.1f}" y="29" text-anchor="middle" font-size="10.5"'
         parts.append(f'<g>{title}<rect {box} style="fill:{shade}"/><text {at}>{escape(name)}</text></g>')
+    for launch in view.launching:
+        left, width = _x(launch.start, whole), max((launch.end - launch.start) / whole * _PLOT, 0.3)
+        cycles = f"{launch.end - launch.start:,} cycles, {launch.start:,} to {launch.end:,}"
+        parts.append(
+            f'<rect x="{left:.1f}" y="{_HEAD - 6}" width="{width:.1f}" height="{_STRIP}" '
+            f'style="fill:var(--c-{LAUNCH})"><title>launch of {escape(launch.kernel)}: {cycles}</title></rect>'
+        )
     return "".join(parts)
 
 
@@ -81,22 +87,27 @@ def _axis(view: Gantt, whole: int, bottom: int) -> str:
         f'<text x="{_LABEL - 8}" y="{bottom + 14}" text-anchor="end" {small}>cycles</text>',
         f'<text x="{_LABEL - 8}" y="12" text-anchor="end" {small}>µs</text>',
     ]
-    for tick in _ticks(whole):
-        x, time = f"{_x(tick, whole):.1f}", f"{tick / view.clock_mhz:,.4g}"
+    for tick in ticks_to(whole, least=1):
+        x = f"{_x(tick, whole):.1f}"
         parts.append(
             f'<line x1="{x}" x2="{x}" y1="18" y2="{bottom}" style="stroke:var(--line)" stroke-width=".7"/>'
-            f'<text x="{x}" y="{bottom + 14}" text-anchor="middle" {small}>{tick:,}</text>'
-            f'<text x="{x}" y="12" text-anchor="middle" {small}>{time}</text>'
+            f'<text x="{x}" y="{bottom + 14}" text-anchor="middle" {small}>{tick:,.0f}</text>'
+        )
+    for tick in ticks_to(whole / view.clock_mhz):
+        x = f"{_x(tick * view.clock_mhz, whole):.1f}"
+        parts.append(
+            f'<line x1="{x}" x2="{x}" y1="14.5" y2="18" style="stroke:var(--soft)" stroke-width=".7"/>'
+            f'<text x="{x}" y="12" text-anchor="middle" {small}>{tick:,.6g}</text>'
         )
     return "".join(parts)
 
 
-def _ticks(whole: int) -> list[int]:
-    """About six round numbers from 0 to the end."""
-    rough = max(whole / 6, 1)
-    power = 10 ** int(np.floor(np.log10(rough)))
-    step = next(int(power * part) for part in (1, 2, 5, 10) if power * part >= rough)
-    return list(range(0, whole + 1, step))
+def ticks_to(whole: float, *, least: float = 0) -> list[float]:
+    """Six to twelve round numbers from 0 to the end, each a whole number of steps."""
+    rough = max(whole / 12, least)
+    power = 10.0 ** int(np.floor(np.log10(rough)))
+    step = next(power * part for part in (1, 2, 5, 10) if power * part >= rough)
+    return [step * number for number in range(int(whole / step * (1 + 1e-12)) + 1)]
 
 
 def _lane(view: Gantt, lane: int, top: int, whole: int, *, told: bool) -> str:

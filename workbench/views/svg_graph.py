@@ -18,7 +18,8 @@ from workbench.views.markup import escape
 
 MOST = 60
 """Boxes that are still readable side by side."""
-_LETTER, _LINE, _PAD, _MARGIN = 6.7, 15.0, 9.0, 6.0
+_HEAD_LETTER, _LETTER, _LINE, _PAD, _MARGIN = 7.9, 6.5, 15.0, 9.0, 6.0
+"""Widths of a letter of the first line, which is bold, and of the others, in the widest of the usual fonts."""
 _GIVEN, _MADE = "var(--h5)", "var(--h4)"
 _ROUTES = {
     "automatic": "var(--h0)",
@@ -46,7 +47,8 @@ class Shape:
 
     @property
     def size(self) -> Point:
-        width = max(len(line) for line in self.lines) * _LETTER + 2 * _PAD
+        head, *others = (len(line) for line in self.lines)
+        width = max(head * _HEAD_LETTER, max(others, default=0) * _LETTER) + 2 * _PAD
         height = len(self.lines) * _LINE + 9
         if self.inside:
             return max(width, self.inside.width + 2 * _PAD), height + self.inside.height + _PAD

@@ -285,7 +285,7 @@ def gantt_of(trace: Trace) -> Gantt:
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=[cause.label for cause in Cause],
-        launches=[(kernel, begin) for kernel, begin, _ in trace.kernel_spans],
+        launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
     )
