@@ -31,11 +31,14 @@ CHAIN = 6
 WAITING = 7
 """Cycles more that a loop of accesses takes because answers take time."""
 CORE = 8
-MEETS = 9
-"""1 for a BARRIER."""
+MARK = 9
+"""`MEETS`, `KEEPS` or 0."""
 COMMON = 10
 """Bytes that the common memory moves for it; 0 when it has no part in it."""
 COLUMNS = 11
+
+MEETS, KEEPS = 1, 2
+"""Marks of a BARRIER, and of a matmul that needs no preload if the one it adds to was the last on its array."""
 
 MEET = len(DependenceKind)
 """Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
@@ -150,7 +153,8 @@ def _add_costs(
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine)
     direct = scalar.loops(program, addresses, machine)
-    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, systolic.passes(program, machine))
+    passes = systolic.passes(program, machine)
+    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, passes, program.accumulates)
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
     table[:, CYCLES] += copies.cycles + direct.work  # each 0 where it is none of its own
     table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
@@ -159,8 +163,9 @@ def _add_costs(
         table[:, column] = np.where(is_matmul, values, 0)
     table[:, REQUESTED] += copies.request_bytes + direct.request_bytes
     table[:, WAITING] = direct.waiting
-    table[:, CORE], table[:, MEETS] = program.core, program.opcode == Opcode.BARRIER
-    table[:, CYCLES] += table[:, MEETS] * machine.interconnect_latency_cycles
+    table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
+    table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
+    table[:, CYCLES] += meets * machine.interconnect_latency_cycles
     moved += copies.bytes + direct.bytes
     read += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
     written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)

@@ -33,6 +33,7 @@ _CHOICES = {
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
     "dram_hash": ("none", "xor", "all"),
+    "dataflow": ("weight_stationary", "output_stationary"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
@@ -68,6 +69,10 @@ class Machine:
     systolic_arrays: int
     systolic_rows: int
     systolic_columns: int
+    systolic_preload_depth: int
+    """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
+    dataflow: str
+    """What stays in the array: weights or sums; see systolic.py."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     accumulator_residence: str
@@ -176,6 +181,11 @@ class Machine:
             raise MachineError(
                 f"machine {self.name!r}: with common_memory_bytes = {self.common_memory_bytes} the machine needs "
                 "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+            )
+        if self.systolic_preload_depth > 2:
+            raise MachineError(
+                f"machine {self.name!r}: systolic_preload_depth = {self.systolic_preload_depth}: expected 1 or 2; no "
+                "more than one set can move while another is in use"
             )
         if self.memory == "banked":
             self.banked_memory()
