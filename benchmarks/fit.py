@@ -25,7 +25,6 @@ import workbench as wb
 from simulator.engine import simulate
 from simulator.machine import Machine
 
-
 SWITCHES = range(0, 129, 8)
 """From none to as long as the array is high."""
 

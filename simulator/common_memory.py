@@ -52,12 +52,14 @@ class Resident:
 
 
 class Served(NamedTuple):
-    """What the common memory does for one launch."""
+    """What of one launch is not for DRAM: what the common memory does, and what nobody does."""
 
     rows: Mask
     """Which instructions are copies that it serves."""
     waits: I64
     """Pairs: a copy, and the instruction that brings its box."""
+    skipped: Mask
+    """Which instructions are left out, because there are only zeros: see zeros.py."""
 
 
 @dataclass(slots=True)
@@ -94,24 +96,26 @@ class CommonMemory:
     residents: Sequence[Resident]
     _there: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
 
-    def launch(self, number: int, launched: Launched | HostCall) -> Served | None:
-        """What it serves in a launch, the next one; None if nothing of it is resident."""
+    def launch(self, number: int, launched: Launched | HostCall, skipped: Mask | None = None) -> Served | None:
+        """What it serves in a launch, the next one; None if nothing of it is resident and nothing `skipped`."""
         here = {each.address: each for each in self.residents if each.kept(number) and each.bytes}
         places: dict[Resident, list[int]] = {}
         for place, address in enumerate(launched.addresses):
             if address in here:
                 places.setdefault(here[address], []).append(place)
-        if not places:
+        if not places and skipped is None:
             return None
         program, served, waits = launched.program, np.zeros(len(launched.program), np.bool_), list[tuple[int, int]]()
+        left_out = np.zeros(len(program), np.bool_) if skipped is None else skipped
         for resident, arguments in places.items():
             operands = _copied(program, arguments, resident, f"launch {number} of {launched.kernel!r}")
+            operands = operands[~left_out[_owners(program)[operands]]]
             owner = _owners(program)[operands]
             if resident.alone:
                 served[owner] = True
             else:
                 waits += self._both(resident, program, operands, owner, served)
-        return Served(served, np.array(waits, np.int64).reshape(-1, 2))
+        return Served(served, np.array(waits, np.int64).reshape(-1, 2), left_out)
 
     def _both(
         self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
@@ -119,7 +123,7 @@ class CommonMemory:
         """Marks the loads that find their box; yields whom they wait for."""
         kept = self._there.setdefault(resident.name, _nothing_of(resident))
         _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
-        boxes, first, box = _boxes(program, operands)
+        boxes, first, box = boxes_of(program, operands)
         known = np.array([bool(_view(kept, program, operand).all()) for operand in boxes.tolist()], np.bool_)
         loads = program.opcode[owner] == Opcode.LOAD
         served[owner[loads & known[box]]] = True
@@ -191,7 +195,7 @@ def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
     return np.lib.stride_tricks.as_strided(kept.present[begin:], shape, strides)
 
 
-def _boxes(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
+def boxes_of(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
     """Of operands of one tensor: one of each box, its place among them, and the number of each one's box."""
     columns = program.offset[operands], program.element_bytes[operands]
     table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator import dma, indexed, scalar, systolic, vector, walks
+from simulator import dma, indexed, scalar, systolic, vector, walks, zeros
 from simulator.barriers import meeting_of
 from simulator.common_memory import Served
 from simulator.machine import Machine
@@ -31,14 +31,19 @@ CHAIN = 6
 WAITING = 7
 """Cycles more that a loop of accesses takes because answers take time."""
 CORE = 8
-MEETS = 9
-"""1 for a BARRIER."""
+MARK = 9
+"""`MEETS`, `KEEPS` or 0."""
 COMMON = 10
 """Bytes that the common memory moves for it; 0 when it has no part in it."""
 COLUMNS = 11
 
+MEETS, KEEPS = 1, 2
+"""Marks of a BARRIER, and of a matmul that needs no preload if the one it adds to was the last on its array."""
+
 MEET = len(DependenceKind)
 """Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
+
+Mask = npt.NDArray[np.bool_]
 
 NOT_KNOWN: indexed.Indices = MappingProxyType({})
 
@@ -74,10 +79,13 @@ class Work:
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
     """What each instruction asks of a memory that takes requests one by one; of no instruction for a simple one."""
+    skipped: Mask
+    """What is left out: its row says that it takes no time."""
 
     def told(self) -> Told:
         common = self.table[:, COMMON] > 0
         via = np.where(common, Via.COMMON, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
+        via[self.skipped] = Via.SKIPPED
         return Told(
             self.moved,
             int(self.read[~common].sum()),
@@ -99,9 +107,9 @@ def work(
 ) -> Work:
     """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them.
 
-    `served` says which of its copies the common memory serves.
+    `served` says which of its copies the common memory serves, and what is left out.
     """
-    common = served.rows if served else np.zeros(len(program), np.bool_)
+    common, skipped = (served.rows, served.skipped) if served else np.zeros((2, len(program)), np.bool_)
     table = np.zeros((len(program), COLUMNS), np.int64)
     chosen = indexed.requests(program, addresses, indices, machine)
     table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
@@ -112,8 +120,19 @@ def work(
         _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
     table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
     table[:, CHAIN] = _chains(program, machine)
-    walked = walks.walks(program, addresses, chosen, ~common) if machine.memory == "banked" else walks.no_walks()
-    return Work(table, *_waits(program, served), moved, read, written, chosen, walked)
+    if skipped.any():
+        _leave_out(skipped, table, moved, read, written)
+    asking = ~(common | skipped)
+    walked = walks.walks(program, addresses, chosen, asking) if machine.memory == "banked" else walks.no_walks()
+    return Work(table, *_waits(program, served), moved, read, written, chosen, walked, skipped)
+
+
+def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -> None:
+    """What is left out takes no time; but a product is complete only when what its accumulator got before is there."""
+    moved[skipped] = read[skipped] = written[skipped] = 0
+    for column in (CYCLES, PRELOAD, LAST, REQUESTED, WAITING):
+        table[skipped, column] = 0
+    table[~zeros.drains(skipped, table[:, CHAIN]), DRAIN] = 0
 
 
 _PIECE = 1 << 16
@@ -134,7 +153,8 @@ def _add_costs(
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine)
     direct = scalar.loops(program, addresses, machine)
-    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, systolic.passes(program, machine))
+    passes = systolic.passes(program, machine)
+    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, passes, program.accumulates)
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
     table[:, CYCLES] += copies.cycles + direct.work  # each 0 where it is none of its own
     table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
@@ -143,8 +163,9 @@ def _add_costs(
         table[:, column] = np.where(is_matmul, values, 0)
     table[:, REQUESTED] += copies.request_bytes + direct.request_bytes
     table[:, WAITING] = direct.waiting
-    table[:, CORE], table[:, MEETS] = program.core, program.opcode == Opcode.BARRIER
-    table[:, CYCLES] += table[:, MEETS] * machine.interconnect_latency_cycles
+    table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
+    table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
+    table[:, CYCLES] += meets * machine.interconnect_latency_cycles
     moved += copies.bytes + direct.bytes
     read += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
     written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)

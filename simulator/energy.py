@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import costs, scalar, vector
 from simulator.dma import contiguous
@@ -28,6 +29,8 @@ from simulator.memory_file import load_memory
 from simulator.program import I64, Access, DependenceKind, Opcode, Space, TileProgram
 from simulator.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.systolic import passes
+
+Mask = npt.NDArray[np.bool_]
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -89,7 +92,7 @@ def _counted(trace: Trace) -> Iterator[dict[tuple[str, str], float]]:
         via = trace.via[starts[index] : starts[index + 1]]
         key = id(launched.program), via.tobytes()
         if key not in known:
-            known[key] = dict(_of_program(launched.program, trace.machine))
+            known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))
             if trace.machine.memory == "simple":
                 known[key]["dram", "activate"] = _rows_touched(launched, trace.machine, via == Via.DRAM)
         part = {("dram", "activate"): activates * int(asked[index]) / int(asked.sum())} if activates else {}
@@ -103,17 +106,17 @@ def _counted(trace: Trace) -> Iterator[dict[tuple[str, str], float]]:
         )
 
 
-def _of_program(program: TileProgram, machine: Machine) -> Iterator[tuple[tuple[str, str], float]]:
-    products = program.opcode == Opcode.MATMUL
+def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[tuple[tuple[str, str], float]]:
+    products = (program.opcode == Opcode.MATMUL) & done
     macs = program.extent.prod(1) * passes(program, machine)
     yield ("systolic", "mac"), int(macs[products].sum())
-    for unit, done in (
+    for unit, each in (
         ("vector", vector.operations(program)[program.opcode == Opcode.VECTOR].sum(0)),
         ("scalar", scalar.operations(program).sum(0)),
     ):
-        yield (unit, "alu"), int(done[0])
-        yield (unit, "special"), int(done[1])
-    yield ("scratchpad", "byte"), int(scratchpad_bytes(program, machine).sum())
+        yield (unit, "alu"), int(each[0])
+        yield (unit, "special"), int(each[1])
+    yield ("scratchpad", "byte"), int(scratchpad_bytes(program, machine)[done].sum())
 
 
 def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
@@ -149,7 +152,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
 
 
-def _rows_touched(launched: Launched, machine: Machine, asked: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
     program, row = launched.program, load_memory(machine.dram_timing).row_bytes
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))

@@ -36,7 +36,9 @@ from simulator.costs import (
     CORE,
     CYCLES,
     DRAIN,
+    KEEPS,
     LAST,
+    MARK,
     MEET,
     MEETS,
     PRELOAD,
@@ -75,6 +77,7 @@ from simulator.spans import (
 from simulator.trace import Trace, assemble, unit_names
 from simulator.verifier import LARGEST, verify_tables
 from simulator.watch import EVENTS, Progress, Watch
+from simulator.zeros import skipped
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 _DMA, _SYSTOLIC, _SCALAR = 0, 1, 3
@@ -149,7 +152,7 @@ def simulate(
             _check_launch(index, launched)
             now += machine.launch_overhead_cycles
             begins.append(now)
-            served = common.launch(index, launched)
+            served = common.launch(index, launched, skipped(launched, machine))
             found = ran.find(launched, served, now)
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
@@ -390,7 +393,8 @@ def _ready(
 ) -> int:
     """When the head of a queue could start, the memory aside; -1 while it waits for something without a known end."""
     systolic = table[head, CLASS] == _SYSTOLIC
-    time = max(spans[head, ISSUE], unit[number, _SHADOW] if systolic else unit[number, _FREE])
+    waiting = systolic and not _goes_on(head, number, table, unit)
+    time = max(spans[head, ISSUE], unit[number, _SHADOW] if waiting else unit[number, _FREE])
     for edge in range(wait_start[head], wait_start[head + 1]):
         source = wait[edge]
         if spans[source, ISSUE if wait_kind[edge] == MEET else DONE] < 0:
@@ -398,6 +402,12 @@ def _ready(
         if wait_kind[edge] != _ACCUMULATE_KIND or table[head, CHAIN] != source:  # a chain's array is its order
             time = max(time, _met_at(edge, head, table, wait, wait_kind, spans))
     return time
+
+
+@compiled
+def _goes_on(row: int, number: int, table: I64, unit: I64) -> bool:
+    """Whether a matmul's sums still lie in its array."""
+    return bool(table[row, MARK] == KEEPS and table[row, CHAIN] >= 0 and table[row, CHAIN] == unit[number, _LATEST])
 
 
 @compiled
@@ -453,7 +463,7 @@ def _issue_time(
         if stage[_RETIRED] < needed:
             return _NEVER
         time = max(time, retired[base + needed - 1, 0])
-    if index > 0 and table[order[base + index - 1], MEETS] == 1:
+    if index > 0 and table[order[base + index - 1], MARK] == MEETS:
         met = order[base + index - 1]
         if spans[met, DONE] < 0:
             return _NEVER
@@ -469,7 +479,7 @@ def _issue_time(
 @compiled
 def _needed(table: I64, figures: I64, row: int, index: int) -> int:
     """How many of its core's instructions must be complete before one is issued: of a BARRIER all before it."""
-    return index if table[row, MEETS] == 1 else index - figures[_WINDOW] + 1
+    return index if table[row, MARK] == MEETS else index - figures[_WINDOW] + 1
 
 
 @compiled
@@ -495,10 +505,10 @@ def _issue(
     if index > 0:
         before = order[base + index - 1]
         met[row, _AT_ISSUE], by[_AT_ISSUE] = stage[_TIME] + figures[_INTERVAL], before
-        if table[before, MEETS] == 1:
+        if table[before, MARK] == MEETS:
             met[row, _AT_BARRIER], by[_AT_BARRIER] = spans[before, DONE], before
     if needed > 0:
-        column = _AT_BARRIER if table[row, MEETS] == 1 else _AT_WINDOW
+        column = _AT_BARRIER if table[row, MARK] == MEETS else _AT_WINDOW
         if retired[base + needed - 1, 0] > met[row, column]:
             met[row, column], by[column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
     if stage[_BLOCKED] == 1:
@@ -544,7 +554,10 @@ def _start(
     for cause in range(len(by)):
         by[cause] = spans[row, ISSUE_BLOCKER]  # what was last of what its issue waited for, none other can be last now
     if unit[number, _LATEST] >= 0:
-        met[row, _AT_UNIT], by[_AT_UNIT] = unit[number, _FREE], unit[number, _LATEST]
+        free = unit[number, _FREE]
+        if table[row, CLASS] == _SYSTOLIC and not _goes_on(row, number, table, unit):
+            free = max(free, unit[number, _SHADOW])
+        met[row, _AT_UNIT], by[_AT_UNIT] = free, unit[number, _LATEST]
     if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
         met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
     if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
@@ -636,7 +649,8 @@ def _end(
 @compiled
 def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I64) -> None:
     """A matmul whose preload begins at `preload`: it streams once its weights are in and its array has room."""
-    stream = max(preload + table[row, PRELOAD], spans[row, START])
+    moved_in = 0 if _goes_on(row, number, table, unit) else table[row, PRELOAD]
+    stream = max(preload + moved_in, spans[row, START])
     spans[row, PHASE] = stream
     spans[row, END] = stream + table[row, CYCLES]
     spans[row, DONE] = spans[row, END] + table[row, DRAIN]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, report, residence
+from simulator import critical, report, residence, zeros
 from simulator.barriers import meetings
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
@@ -45,6 +45,7 @@ def violations(trace: Trace) -> list[str]:
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
+    - what was skipped is known to be zeros
     - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
@@ -60,6 +61,7 @@ def violations(trace: Trace) -> list[str]:
     ]
     if trace.residents:
         found += islice(residence.violations(trace), MOST)
+    found += islice(zeros.violations(trace), MOST)
     known: dict[int, list[Conflict]] = {}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for index, launched in enumerate(trace.launches):
@@ -204,7 +206,7 @@ def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
 
 
 def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
-    moved = trace.bytes[rows]
+    moved, via = trace.bytes[rows], trace.via[rows]
     for index in range(len(program)):
         row = program.instruction(index)
         asked = 0
@@ -218,6 +220,7 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
             memory = row.operands[-1]
             ways = 2 if memory.access == Access.READ_WRITE else 1
             asked = math.prod(row.extent) * memory.element_bytes * ways
+        asked = 0 if via[index] == Via.SKIPPED else asked
         if moved[index] != asked:
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
 
@@ -243,7 +246,8 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
     size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
     common = via == Via.COMMON
     moved = int(size[in_dram & ~common].sum()) - _queued_bytes(machine)
-    macs = program.extent.prod(1) * passes(program, machine) * (program.opcode == Opcode.MATMUL)
+    products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)
+    macs = program.extent.prod(1) * passes(program, machine) * products
     floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
     if common.any():
         floors.append(("common memory", int(size[common].sum()) / machine.common_memory_bytes_per_cycle))

@@ -34,6 +34,7 @@ _CHOICES = {
     "memory": ("simple", "banked"),
     "dram_hash": ("none", "xor", "all"),
     "dram_refresh": REFRESHES,
+    "dataflow": ("weight_stationary", "output_stationary"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
@@ -70,6 +71,10 @@ class Machine:
     systolic_arrays: int
     systolic_rows: int
     systolic_columns: int
+    systolic_preload_depth: int
+    """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
+    dataflow: str
+    """What stays in the array: weights or sums; see systolic.py."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int
@@ -152,6 +157,9 @@ class Machine:
     host_link_latency_us: float
     host_flops_per_second: int
 
+    skips_zero_tiles: bool
+    """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: zeros.py."""
+
     mac_pj: float
     """Energy, in picojoules: one multiplication and addition in a systolic array. See energy.py for what is counted."""
     vector_op_pj: float
@@ -179,6 +187,11 @@ class Machine:
             raise MachineError(
                 f"machine {self.name!r}: with common_memory_bytes = {self.common_memory_bytes} the machine needs "
                 "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+            )
+        if self.systolic_preload_depth > 2:
+            raise MachineError(
+                f"machine {self.name!r}: systolic_preload_depth = {self.systolic_preload_depth}: expected 1 or 2; no "
+                "more than one set can move while another is in use"
             )
         if self.memory == "banked":
             self.banked_memory()
@@ -457,6 +470,10 @@ def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
             raise MachineError(f"{where}: expected a text")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")
+        return
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise MachineError(f"{where}: expected true or false")
         return
     allowed = (int,) if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):

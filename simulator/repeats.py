@@ -2,8 +2,9 @@
 
 With simple memory nothing of one launch is left when the next begins: the scratchpad is empty, all units and the bus
 are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
-indices it reads and from what the common memory serves, whatever their cycle. A banked memory remembers which rows are
-open, and refreshes when it is time to: there every launch is simulated, and so where links count what they carry.
+indices it reads and from what the common memory serves and what is left out, whatever their cycle. A banked memory
+remembers which rows are open, and refreshes when it is time to: there every launch is simulated, and so where links
+count what they carry.
 """
 
 from __future__ import annotations
@@ -58,5 +59,5 @@ class Repeats:
             id(launched.program),
             places,
             tuple((argument, id(known)) for argument, known in launched.indices.items()),
-            np.packbits(served.rows).tobytes() + served.waits.tobytes() if served else b"",
+            np.packbits([served.rows, served.skipped]).tobytes() + served.waits.tobytes() if served else b"",
         )

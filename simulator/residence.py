@@ -35,6 +35,8 @@ def violations(trace: Trace) -> Iterator[str]:
             operand = next(each for each in instruction.operands if each.space == Space.DRAM)
             resident, common = here.get(launched.addresses[operand.target]), trace.via[span] == Via.COMMON
             name = f"instruction {row} of launch {launch}"
+            if trace.via[span] == Via.SKIPPED:
+                continue
             if resident is None:
                 if common:
                     yield f"{name} asks the common memory for what is not resident"

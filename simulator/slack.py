@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.common_memory import CommonMemory
-from simulator.costs import CHAIN, CLASS, COMMON, CORE, LAST, MEET, MEETS, PRELOAD, REQUESTED, Work, work
+from simulator.costs import CHAIN, CLASS, COMMON, CORE, KEEPS, LAST, MARK, MEET, MEETS, PRELOAD, REQUESTED, Work, work
 from simulator.errors import SimulatorError
 from simulator.jit import compiled
 from simulator.program import I64, DependenceKind, UnitClass
-from simulator.spans import Cause, HostCall
+from simulator.spans import Cause, HostCall, Via
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -40,8 +40,8 @@ def slack(trace: Trace) -> I64:
     found, common = np.zeros(len(trace), np.int64), CommonMemory(trace.residents)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, launched in enumerate(trace.launches):
-        served = common.launch(index, launched)
         rows = slice(starts[index], starts[index + 1])
+        served = common.launch(index, launched, trace.via[rows] == Via.SKIPPED)
         if isinstance(launched, HostCall) or rows.start == rows.stop:
             continue  # a step on the host is a chain from the begin to the end of its launch
         asked = work(launched.program, launched.addresses, trace.machine, launched.indices, served)
@@ -65,6 +65,8 @@ class _Launch:
         self.leaves = np.where(self.is_matmul, 2 * self.count + rank, self.starts)
         self.left = self.start.copy()  # when each left its queue: of a matmul not known yet
         self.before = _previous(np.lexsort((rank, trace.start[rows], self.unit)), self.unit)
+        chain = self.table[:, CHAIN]
+        self.goes_on = (self.table[:, MARK] == KEEPS) & (chain >= 0) & (chain == self.before)
 
     def slack(self) -> I64:
         self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
@@ -95,18 +97,20 @@ class _Launch:
         later, _, _, chained, met = self._dependences()
         np.maximum.at(began, later[~chained], met[~chained])
         behind = np.flatnonzero(self.is_matmul & (self.before >= 0))
-        began[behind] = np.maximum(began[behind], self._shadow(self.before[behind]))
+        began[behind] = np.maximum(began[behind], self._room_from(behind))
         return began
 
-    def _shadow(self, rows: I64) -> I64:
-        """When an array has room for the weights that come after those of a matmul."""
-        return self.end[rows] - self.table[rows, LAST]
+    def _room_from(self, rows: I64) -> I64:
+        """When arrays have room for the weights of matmuls that come after others, or for what goes on with sums."""
+        before = self.before[rows]
+        return self.end[before] - np.where(self.goes_on[rows], 0, self.table[before, LAST])
 
     def _own(self) -> Iterator[Edges]:
         """An instruction leaves its queue when it has been issued, and a matmul starts when its weights are in."""
         yield np.arange(self.count), self.leaves, self.left - self.issue
         rows = np.flatnonzero(self.is_matmul)
-        yield self.leaves[rows], self.starts[rows], self.start[rows] - self.table[rows, PRELOAD] - self.left[rows]
+        preload = np.where(self.goes_on, 0, self.table[:, PRELOAD])[rows]
+        yield self.leaves[rows], self.starts[rows], self.start[rows] - preload - self.left[rows]
 
     def _waited(self) -> Iterator[Edges]:
         later, earlier, kind, chained, met = self._dependences()
@@ -120,7 +124,7 @@ class _Launch:
         yield self.starts[before], self.starts[rows], self.start[rows] - self.end[before]
         rows = rows[self.is_matmul[rows]]
         before = self.before[rows]
-        yield self.starts[before], self.leaves[rows], self.left[rows] - self._shadow(before)
+        yield self.starts[before], self.leaves[rows], self.left[rows] - self._room_from(rows)
         depth = self.machine.queue_depth
         order = np.lexsort((self.start, self.issue, self.unit))  # a place in a queue is free when another has left it
         full = np.flatnonzero(self.unit[order][depth:] == self.unit[order][:-depth])
@@ -139,7 +143,7 @@ class _Launch:
 
     def _issued(self) -> Iterator[Edges]:
         """In its core's order, so many cycles apart, within the window, and not across a BARRIER."""
-        core, meets = self.table[:, CORE], self.table[:, MEETS] == 1
+        core, meets = self.table[:, CORE], self.table[:, MARK] == MEETS
         order = np.argsort(core, kind="stable")
         together = np.flatnonzero(core[order][1:] == core[order][:-1])
         later, earlier = order[1:][together], order[:-1][together]

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
 
 # Columns of the engine's table of spans
@@ -87,6 +90,8 @@ class Launched:
     indices: Mapping[int, I64] = field(default_factory=dict[int, I64])
     """What is known of the tensors that indices are read from: argument -> the elements of its storage, from its base
     on. Addresses that follow from others are assumed."""
+    filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
+    """What is known of where tensors are not zero, likewise: for machines with `skips_zero_tiles`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,8 @@ class Via(IntEnum):
     """It is none, or stays in the scratchpad."""
     DRAM = 1
     COMMON = 2
+    SKIPPED = 3
+    """Nowhere, like a product that is left out: there are only zeros. See zeros.py."""
 
     @property
     def label(self) -> str:

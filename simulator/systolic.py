@@ -1,29 +1,45 @@
-"""A weight-stationary systolic array: what one matmul instruction takes of it.
+"""Systolic arrays: what one matmul instruction takes of one.
 
-One operand, the stationary one, is cut into tiles of at most rows x columns; each is held in the array while the other
-operand streams through it, one row a cycle. With R x C the array, a tile of k rows of weights and S streamed rows:
+**Weight-stationary.** One operand, the stationary one, is cut into tiles of at most rows x columns; each is held in the
+array while the other operand streams through it, one row a cycle. With R x C the array, a tile of k rows of weights and
+S streamed rows:
 
-    preload    k cycles: a row of weights a cycle. The array holds two sets of weights, so a preload runs while the
-               set before is in use, but not earlier: only one set can wait.
-    switch     `weight_switch_cycles`, in which no row enters: the set that waited takes the place of the one in use
+    preload    k cycles: a row of weights a cycle. With a preload depth of 2 the array holds two sets of weights, so a
+               preload runs while the set before is in use, but not earlier: only one set can wait. With a depth of 1 it
+               begins when the last result of the tile before is out
+    switch     `weight_switch_cycles`, in which no row enters: a set that is in takes the place of the one before
     stream     S cycles
     fill       R + C - 1 cycles from a row's entry to its last result: the first row takes them all, each further row
                comes one cycle later
 
     one tile on an idle array       k + switch + (S - 1) + (R + C - 1)                              cycles
-    a further tile, back to back    switch + max(S, its k)              more: its preload is hidden behind the stream
-    a matmul of T tiles             k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
+    a further tile, depth 2         switch + max(S, its k)              more: its preload is hidden behind the stream
+    a further tile, depth 1         its k + switch + (S - 1) + (R + C - 1)                          more
+    a matmul of T tiles, depth 2    k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
 
 A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
 a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
 in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
-A precision that needs several products goes through all tiles that often, but with factors of 16 bits or fewer once:
-one product has all their digits.
+
+**Output-stationary.** Sums stay in the array: a tile of the result, r rows of at most R and C columns, is made while k
+columns of the left operand and k rows of the right one stream past each other, one of each a cycle. Then its sums move
+out, a row a cycle. With a depth of 2 they do so while the next tile is made, for which the array is held as long:
+
+    one tile on an idle array       (k - 1) + (R + C - 1) + r                                       cycles
+    a further tile, depth 2         max(k, the r before it)             more
+    a further tile, depth 1         (k - 1) + (R + C - 1) + its r       more
+
+There are ceil(m/R) x ceil(n/C) tiles a batch. A matmul of one tile that continues the one before it on its array, in
+one K chain, takes k cycles, and nothing drains in between. Others that add to sums which have left the array take r
+cycles to move them in again, hidden as a preload of weights is.
+
+A precision that needs several products goes through all tiles that often (streams k that often), but with factors of
+16 bits or fewer once: one product has all their digits.
 
 An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches where there
-are some, else tiles of columns, which need other weights anyway; else rows, for which every array preloads the same
-weights, so that it only pays for products with more rows than a preload takes cycles. Sums along k are never shared:
-they would meet in two accumulators.
+are some, else tiles of columns, which need other weights anyway; else rows. Those are tiles of their own where sums
+stay; where weights do, every array preloads the same ones, so that it only pays for products with more rows than a
+preload takes cycles. Sums along k are never shared: they would meet in two accumulators.
 """
 
 from __future__ import annotations
@@ -31,6 +47,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.machine import Machine
 from simulator.program import I64, U8, Access, TileProgram
@@ -44,13 +61,16 @@ class MatmulCost:
     """Cycles, one entry per instruction."""
 
     preload: I64
-    """Of the first tile: hidden when the array is still streaming something else."""
+    """Of the first tile, weights or sums: hidden when the array is still streaming something else."""
     stream: I64
     """From the first tile's first row until the array takes another instruction's rows."""
     last: I64
-    """The part of `stream` in which the last tile is in use: then the next instruction may preload."""
+    """The part of `stream` in which the last tile is in use: then the next instruction may preload. Less than zero if
+    it may so long after."""
     drain: I64
     """From the last row's entry until its last result, beyond the cycle of its entry."""
+    keeps: npt.NDArray[np.bool_]
+    """Whether it needs no preload if the matmul whose sums it adds to was the last on its array."""
 
 
 def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int, ...]]:
@@ -63,6 +83,8 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
         return 0, _parts(batch, arrays, 1)
     if arrays > 1 and n > columns:
         return 2, _parts(n, arrays, columns)
+    if arrays > 1 and machine.dataflow == "output_stationary" and m > machine.systolic_rows:
+        return 1, _parts(m, arrays, machine.systolic_rows)
     if arrays > 1 and m >= arrays * machine.systolic_rows:
         return 1, _parts(m, arrays, 1)
     return 0, (batch,)
@@ -85,22 +107,32 @@ def passes(program: TileProgram, machine: Machine) -> I64:
     return np.where(widest > SINGLE_PASS_BYTES, machine.matmul_passes, 1)
 
 
-def matmul_cost(extent: I64, stationary: U8, machine: Machine, times: I64 | None = None) -> MatmulCost:
+def matmul_cost(
+    extent: I64, stationary: U8, machine: Machine, times: I64 | None = None, accumulates: U8 | None = None
+) -> MatmulCost:
     """Costs of matmuls with extents (batch, m, n, k) that go through the array `times`, by default once.
 
     These are the closed forms of the module's docstring.
     """
+    times = np.ones(len(extent), np.int64) if times is None else times
+    if machine.dataflow == "output_stationary":
+        adds = np.zeros(len(extent), np.bool_) if accumulates is None else accumulates == 1
+        return _output_stationary(extent, machine, times, adds)
     rows, columns = machine.systolic_rows, machine.systolic_columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
     streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
     full, rest = k // rows, k % rows
     first = np.minimum(k, rows)
-    column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
-    groups = batch * -(-across // columns) * (1 if times is None else times)
+    groups = batch * -(-across // columns) * times
+    drain = np.full_like(groups, rows + columns - 2)
+    keeps = np.zeros(len(extent), np.bool_)
     switches = groups * -(-k // rows) * machine.weight_switch_cycles
+    if machine.systolic_preload_depth == 1:
+        stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain + switches
+        return MatmulCost(first, stream, -drain, drain, keeps)
+    column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
     stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed + switches
-    drain = np.full_like(stream, rows + columns - 2)
-    return MatmulCost(first, stream, streamed.copy(), drain)
+    return MatmulCost(first, stream, streamed.copy(), drain, keeps)
 
 
 def idle_cycles(cost: MatmulCost) -> I64:

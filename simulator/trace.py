@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, energy, invariants, report, scalar, trace_file, vector
+from simulator import critical, energy, invariants, report, scalar, trace_file, vector, zeros
 from simulator.errors import InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -197,6 +197,10 @@ class Trace:
         """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
         return report.links(self)
 
+    def skipped(self) -> list[dict[str, str | int | bool]]:
+        """One row per launch and argument it loads, and per launch one for its products: how many, how many skipped."""
+        return zeros.report(self)
+
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""
         return report.traffic(self)
@@ -311,7 +315,7 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: 
 
 def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
     moved, opcode = asked.moved, program.opcode
-    macs = program.extent[opcode == Opcode.MATMUL].prod(1).sum()
+    macs = program.extent[(opcode == Opcode.MATMUL) & (asked.via != Via.SKIPPED)].prod(1).sum()
     done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0) + scalar.operations(program).sum(0)
     return (
         asked.read,

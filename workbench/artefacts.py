@@ -433,6 +433,12 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.links(self.record))
 
     @property
+    def skipped(self) -> pd.DataFrame:
+        """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
+        for its products; `known` says whether the tensor's numbers were at hand when the timeline was made."""
+        return views.frame.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
+
+    @property
     def critical_path(self) -> pd.DataFrame:
         """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
         and what it had waited for. The cycles add up to the makespan."""

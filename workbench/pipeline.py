@@ -155,7 +155,13 @@ class Stages:
         scheduled = scheduled or Once("schedule", lambda: scheduled_of(lowered().record, rendered().record, request))
         simulated = Once(
             "simulate",
-            lambda: simulated_of(lowered().record, scheduled().record, request.machine, request.simulate_seconds),
+            lambda: simulated_of(
+                lowered().record,
+                scheduled().record,
+                request.machine,
+                request.simulate_seconds,
+                _filled(captured(), lowered().record, request),
+            ),
         )
         return Stages(
             captured,
@@ -271,9 +277,21 @@ def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Sc
 
 
 def simulated_of(
-    lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None
+    lowered: KernelGraph,
+    scheduled: ScheduledProgram,
+    machine: Machine,
+    seconds: float | None = None,
+    filled: stages.simulate.Filled | None = None,
 ) -> Simulated:
-    return Simulated(stages.simulate.simulate(scheduled, machine, seconds), scheduled, lowered)
+    return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
+
+
+def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> stages.simulate.Filled:
+    """Where the tensors of the call are not zero now, if the machine makes use of it and the call is at hand."""
+    program = captured.program
+    if not request.machine.skips_zero_tiles or program is None or program.parts:
+        return {}
+    return ops.filled.filled(program, lowered, request.inputs, request.kwargs)
 
 
 def _origins(

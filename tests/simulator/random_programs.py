@@ -84,6 +84,8 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "systolic_arrays": _small(1, 3),
     "systolic_rows": st.sampled_from([1, 3, 8, 128]),
     "systolic_columns": st.sampled_from([1, 5, 8]),
+    "systolic_preload_depth": st.just(1),
+    "dataflow": st.just("output_stationary"),
     "vector_lanes": st.sampled_from([8, 9, 128]),
     "launch_overhead_cycles": _small(0, 500),
     "interconnect_latency_cycles": _small(0, 300),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from simulator import Launched, Machine, Trace, dma, load_machine, simulate, vector
+from simulator.errors import MachineError
 from simulator.program import I64, Access, Opcode, TileProgram
 from simulator.systolic import idle_cycles, matmul_cost, passes, shares
 from tests.simulator.build import Made
@@ -90,13 +91,13 @@ def test_tiles_back_to_back_hide_their_preload() -> None:
     assert (trace.phase - trace.start).tolist() == [8, *[0] * (count - 1)]
 
 
-def chain(steps: int, machine: Machine, *, accumulates: bool = True) -> Trace:
+def chain(steps: int, machine: Machine, *, accumulates: bool = True, rows: int = 32) -> Trace:
     made = Made()
-    made.buffer("a", 32 * 8, steps)
+    made.buffer("a", rows * 8, steps)
     made.buffer("b", 64, steps)
-    made.buffer("c", 32 * 8)
+    made.buffer("c", rows * 8)
     for slot in range(steps):
-        operands = made.pad("a", (32, 8), slot), made.pad("b", (8, 8), slot), made.pad("c", (32, 8))
+        operands = made.pad("a", (rows, 8), slot), made.pad("b", (8, 8), slot), made.pad("c", (rows, 8))
         made.matmul(*operands, accumulates=accumulates and slot > 0)
     return run(made.build(), machine)
 
@@ -118,6 +119,91 @@ def test_matmuls_that_overwrite_each_other_do_drain() -> None:
 
 def test_accumulators_in_the_scratchpad_drain_every_time() -> None:
     assert chain(6, load_machine("edge-8x8", accumulator_residence="scratchpad")).makespan == 6 * (8 + 31 + 15)
+
+
+SUMS = {"dataflow": "output_stationary", "systolic_rows": 4, "systolic_columns": 6}
+"""Sums that stay, in an array that is no square: rows and columns leave 4 + 6 - 2 cycles from first to last."""
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (4, 6, 40), (1, 1, 1)])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_weights_in_an_array_that_is_no_square(m: int, n: int, k: int, depth: int) -> None:
+    """Tiles of 4 x 6; with one set of weights each tile is over before the next one's weights move in."""
+    machine = EDGE.with_(systolic_rows=4, systolic_columns=6, systolic_preload_depth=depth)
+    tiles = [min(4, k - start) for _ in range(0, n, 6) for start in range(0, k, 4)]
+    fill = 4 + 6 - 2
+    expected = tiles[0] + sum(max(m, tile) for tile in tiles[1:]) + m + fill
+    if depth == 1:
+        expected = sum(tile + m + fill for tile in tiles)
+    assert run(one_matmul(m, n, k), machine).makespan == expected
+    assert run(one_matmul(n, m, k, stationary=0), machine).makespan == expected
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 2), (4, 6, 40), (1, 1, 1), (5, 7, 3)])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_matmul_whose_sums_stay_is_the_sum_of_its_tiles(m: int, n: int, k: int, depth: int) -> None:
+    machine = EDGE.with_(**SUMS, systolic_preload_depth=depth)
+    tiles, fill = [min(4, m - start) for _ in range(0, n, 6) for start in range(0, m, 4)], 4 + 6 - 2
+    expected = sum(max(k, tile) for tile in tiles[:-1]) + k + fill + tiles[-1]
+    if depth == 1:
+        expected = sum(k + fill + tile for tile in tiles)
+    assert run(one_matmul(m, n, k), machine).makespan == expected
+
+
+def test_a_full_tile_of_sums_takes_the_textbook_count() -> None:
+    """Output-stationary R x C array, k products to a sum: 2R + C + k - 2."""
+    machine = EDGE.with_(dataflow="output_stationary")
+    assert run(one_matmul(8, 8, 64), machine).makespan == 2 * 8 + 8 + 64 - 2
+
+
+def test_sums_of_three_products_stream_three_times_as_many_columns() -> None:
+    machine = TPU.with_(dataflow="output_stationary", matmul_precision="bf16_3x")
+    assert run(one_matmul(128, 128, 256), machine).makespan == 3 * 256 + 128 + 254
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_sums_that_stay_do_not_drain_within_a_chain(depth: int) -> None:
+    """32 rows of sums take four tiles, which move out and in again; 8 rows stay. (EDGE is 8 x 8)"""
+    machine = EDGE.with_(dataflow="output_stationary", systolic_preload_depth=depth)
+    assert chain(6, machine, rows=8).makespan == 6 * 8 + 8 + 14
+    four = [*range(6 * 4)]
+    moving = 8 * len(four) + 14 + 8 if depth == 2 else len(four) * (8 + 14 + 8) + 5 * 4 * 8
+    assert chain(6, machine, rows=32).makespan == moving
+
+
+def test_sums_that_made_room_for_others_move_in_again() -> None:
+    """Two chains that take turns on the only array: each matmul but the first two brings its 8 rows back."""
+    made = Made()
+    made.buffer("a", 64)
+    made.buffer("c", 64, 2)
+    square = (8, 8)
+    for step in range(6):
+        operands = made.pad("a", square), made.pad("a", square), made.pad("c", square, step % 2)
+        made.matmul(*operands, accumulates=step > 1)
+    one = EDGE.with_(dataflow="output_stationary", systolic_preload_depth=1)
+    assert run(made.build(), one).makespan == 6 * (8 + 14 + 8) + 4 * 8
+    assert run(made.build(), one.with_(systolic_preload_depth=2)).makespan == 6 * 8 + 14 + 8
+
+
+def test_one_set_of_weights_waits_for_the_last_result_before_it() -> None:
+    """Matmul after matmul as tile after tile, and what a chain saves is not the weights' time."""
+    one = EDGE.with_(systolic_preload_depth=1)
+    assert chain(6, one).makespan == 6 * (8 + 32 + 14)
+    assert chain(6, one, accumulates=False).makespan == 6 * (8 + 32 + 14)
+
+
+@pytest.mark.parametrize(("m", "n", "expected"), [(512, 100, (1, (256, 256))), (100, 512, (2, (256, 256)))])
+def test_arrays_whose_sums_stay_share_tiles_of_rows_too(m: int, n: int, expected: tuple[int, tuple[int, ...]]) -> None:
+    machine = TPU.with_(dataflow="output_stationary")
+    assert shares(1, m, n, machine) == expected
+    assert shares(1, 129, 1, machine) == (1, (128, 1))
+
+
+def test_more_than_two_sets_are_refused() -> None:
+    with pytest.raises(MachineError, match="systolic_preload_depth = 3: expected 1 or 2"):
+        load_machine("edge-8x8", systolic_preload_depth=3)
+    with pytest.raises(MachineError, match="expected one of weight_stationary, output_stationary"):
+        load_machine("edge-8x8", dataflow="row_stationary")
 
 
 def test_other_chains_take_the_array_that_is_free_first() -> None:

@@ -320,7 +320,7 @@ def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine
 
 
 def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:
-    """Each pass of one weight tile streams its rows, or preloads for as long as the array is high."""
+    """Each pass of a tile that stays in the array streams what passes it, or moves for as long as the array is high."""
 
     def kind(letters: str) -> list[str]:
         return [dim for dim, each in payload.kinds.items() if each in letters]
@@ -328,13 +328,16 @@ def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], step
     batch, rows, columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "bmnk")
     group, parts = shares(batch, rows, columns, machine)
     batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
-    passes = math.ceil(columns / machine.systolic_columns) * math.ceil(depth / machine.systolic_rows)
-    passes *= batch * math.prod(tile[dim] for dim in kind("w"))
+    products, sums_stay = _products(payload, machine), machine.dataflow == "output_stationary"
+    high, streamed = (rows, depth * products) if sums_stay else (depth, rows)
+    passes = math.ceil(columns / machine.systolic_columns) * math.ceil(high / machine.systolic_rows)
+    passes *= batch * math.prod(tile[dim] for dim in kind("w")) * (1 if sums_stay else products)
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     fill = machine.systolic_rows + machine.systolic_columns
-    streamed = passes * max(rows, machine.systolic_rows) * _products(payload, machine)
+    one_set = machine.systolic_preload_depth == 1
+    each = machine.systolic_rows + streamed + fill if one_set else max(streamed, machine.systolic_rows)
     free = max(1, machine.systolic_arrays // len(parts))  # other chains take the arrays that this one leaves
-    return (math.prod(steps.values()) * streamed + chains * fill) / min(free, chains)
+    return (math.prod(steps.values()) * passes * each + chains * fill) / min(free, chains)
 
 
 def _products(payload: Payload, machine: Machine) -> int:

@@ -17,6 +17,7 @@ from workbench.lazy import submodules
 if TYPE_CHECKING:
     from workbench.ops import compare as compare
     from workbench.ops import execute as execute
+    from workbench.ops import filled as filled
     from workbench.ops import host as host
     from workbench.ops import listing as listing
     from workbench.ops import memory as memory
@@ -39,7 +40,7 @@ _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
     __name__,
-    *("compare", "execute", "host", "listing", "memory", "names", "new_op", "parts"),
+    *("compare", "execute", "filled", "host", "listing", "memory", "names", "new_op", "parts"),
     *("proven", "reference", "registry", "residence", "trees"),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from simulator import Trace
 from simulator.program import Access
+from simulator.spans import Via
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views import graph as graphs
 from workbench.views import kernels, markup, timeline
@@ -170,12 +171,14 @@ def simulated(trace: Trace, view: Gantt) -> str:
     """The timeline, where the time went, and what each unit waited for."""
     told = timeline.stats(trace)
     common = told["common_read_bytes"] + told["common_write_bytes"]
+    left_out = int((trace.via == Via.SKIPPED).sum())
     figures = {
         "cycles": f"{told['cycles']:,}",
         f"µs at {trace.machine.clock_mhz:g} MHz": f"{told['time_us']:,.2f}",
         "DRAM bytes read": f"{told['dram_read_bytes']:,}",
         "DRAM bytes written": f"{told['dram_write_bytes']:,}",
         **({"common memory bytes": f"{common:,}"} if common else {}),
+        **({"instructions on zeros skipped": f"{left_out:,}"} if left_out else {}),
         "of DRAM peak": f"{told['dram_share_of_peak']:.0%}",
         "of MAC peak": f"{told['macs_share_of_peak']:.0%}",
         "instructions": f"{told['instructions']:,}",

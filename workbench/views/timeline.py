@@ -9,7 +9,7 @@ import numpy as np
 from simulator import Cause, Trace
 from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
-from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Via
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
@@ -226,6 +226,29 @@ def energy_by_unit(trace: Trace) -> Table:
     return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
 
 
+def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
+    """One row a kernel and tensor that it loads, by tiles, and one for its products: how many, and how many skipped."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    known: dict[tuple[str, str], bool] = {}
+    base = {view.value: view.base for view in lowered.views}
+    paths = {given.value: given.path for given in lowered.captured.inputs}
+    for row in trace.skipped():
+        launch, argument = launches.launches[int(row["launch"])], int(row["argument"])
+        value = launch.arguments[argument] if argument >= 0 else ""
+        value = base.get(value, value)
+        key = launch.name, paths.get(value, value)
+        known[key] = known.get(key, False) or bool(row["known"])
+        counts = sums.setdefault(key, [0, 0, 0, 0])
+        for place, name in enumerate(("count", "skipped", "bytes_skipped", "macs_skipped")):
+            counts[place] += int(row[name])
+    rows = tuple(
+        (kernel, tensor or None, "tile" if tensor else "product", known[kernel, tensor], *counts)
+        for (kernel, tensor), counts in sums.items()
+    )
+    columns = ("kernel", "tensor", "kind", "known", "count", "skipped", "bytes_skipped", "macs_skipped")
+    return Table(columns, rows)
+
+
 def on_critical_path(trace: Trace) -> tuple[int, ...]:
     """The spans that the makespan waits for."""
     issued = Cause.ISSUE.label
@@ -340,11 +363,13 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
     """The run in words, the timeline, and where the time went."""
     figures: Mapping[str, int | float] = stats(trace)
     common = figures["common_read_bytes"] + figures["common_write_bytes"]
+    left_out = int((trace.via == Via.SKIPPED).sum())
     head = (
         f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.name}; "
         f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
         f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
         f"{f'common memory {common:,} bytes; ' if common else ''}"
+        f"{f'{left_out:,} instructions on zeros skipped; ' if left_out else ''}"
         f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
     )
     drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
