@@ -135,6 +135,24 @@ def matmul_cost(
     return MatmulCost(first, stream, streamed.copy(), drain, keeps)
 
 
+def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDArray[np.bool_]) -> MatmulCost:
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3] * times
+    full, rest = m // rows, m % rows
+    groups = batch * -(-n // columns)
+    keeps = adds & (groups == 1) & (m <= rows)
+    last, fill = np.where(rest > 0, rest, rows), rows + columns - 2
+    preload = np.where(adds, np.minimum(m, rows), 0)
+    if machine.systolic_preload_depth == 1:
+        back = np.where(adds, groups * m, 0) - preload
+        stream = groups * (m + -(-m // rows) * (k + fill)) + back - fill - last
+        return MatmulCost(preload, stream, -(fill + last), fill + last, keeps)
+    made = np.where(keeps, k, np.maximum(k, last))
+    stream = groups * (full * np.maximum(k, rows) + np.where(rest > 0, np.maximum(k, rest), 0))
+    stream = np.where(keeps, k, stream)
+    return MatmulCost(preload, stream, made, k + fill + last - made, keeps)
+
+
 def idle_cycles(cost: MatmulCost) -> I64:
     """What each matmul takes on an idle array, from its first weight's entry to its last result."""
     return cost.preload + cost.stream + cost.drain
