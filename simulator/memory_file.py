@@ -204,13 +204,14 @@ def _check(name: str, table: dict[str, object]) -> None:
         if field.name not in table:
             continue
         value, where = table[field.name], f"memory {name!r}: {field.name} = {table[field.name]!r}"
+        least = _LEAST.get(field.name, 1)
         if str(field.type) == "str":
             if not isinstance(value, str):
                 raise MachineError(f"{where}: expected a text")
         elif str(field.type) == "float":
             if not isinstance(value, float) or not 0 < value <= 1:
                 raise MachineError(f"{where}: expected a part, more than 0 and at most 1")
-        elif not isinstance(value, int) or isinstance(value, bool) or value < (least := _LEAST.get(field.name, 1)):
+        elif not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise MachineError(f"{where}: expected a whole number, at least {least}")
         elif field.name in _POWERS_OF_TWO and value & (value - 1):
             raise MachineError(f"{where}: expected a power of two")
