@@ -87,7 +87,7 @@ class _Launch:
         """Later and earlier instruction, kind, whether it is a chain's, and when it was met."""
         asked = self.asked
         later = np.repeat(np.arange(self.count), np.diff(asked.dependence_start))
-        earlier, kind = asked.dependence, asked.dependence_kind
+        earlier, kind = asked.dependence.astype(np.int64), asked.dependence_kind.astype(np.int64)
         chained = (kind == DependenceKind.ACCUMULATE) & (self.table[later, CHAIN] == earlier)
         released = chained | (kind == DependenceKind.WRITE_AFTER_READ)
         met = np.where(kind == MEET, self.issue[earlier], np.where(released, self.end[earlier], self.done[earlier]))
