@@ -15,7 +15,7 @@ from simulator import core_kinds, dma, indexed, scalar, systolic, vector, walks,
 from simulator.barriers import meeting_of
 from simulator.common_memory import Served
 from simulator.machine import Machine
-from simulator.program import I64, U8, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
+from simulator.program import I32, I64, U8, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
 from simulator.spans import Via
 
 # Columns of the instruction table
@@ -68,8 +68,8 @@ class Work:
 
     table: I64
     dependence_start: I64
-    dependence: I64
-    dependence_kind: I64
+    dependence: I32
+    dependence_kind: U8
     moved: I64
     """Bytes each instruction moves: from or to DRAM, and within the scratchpad those of a copy."""
     read: I64
@@ -142,7 +142,7 @@ def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (CYCLES, PRELOAD, LAST, REQUESTED, WAITING):
         table[skipped, column] = 0
-    table[~zeros.drains(skipped, table[:, CHAIN]), DRAIN] = 0
+    table[:, DRAIN] = zeros.drains(skipped, table[:, CHAIN], table[:, DRAIN])
 
 
 _PIECE = 1 << 16
@@ -191,13 +191,13 @@ def _add_costs(
     written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
 
 
-def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I64, I64]:
+def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
     """What each instruction waits for, as CSR: its dependences, and what brings a box that the common memory serves.
 
     A BARRIER waits for the others of its meeting. One to which too few cores come waits for itself, and so for ever.
     """
-    starts, sources = program.dependence_start.astype(np.int64), program.dependence.astype(np.int64)
-    kinds, added = program.dependence_kind.astype(np.int64), list[tuple[int, int, int]]()
+    starts, sources = program.dependence_start.copy(), program.dependence.copy()  # to the compiled loop the program's
+    kinds, added = program.dependence_kind.copy(), list[tuple[int, int, int]]()  # own would be another, read-only type
     for row, meeting in sorted(meeting_of(program).items()):
         added += [(row, other, MEET) for other in meeting if other != row]
         if len(meeting) < program.extent[row, 0]:
@@ -210,7 +210,8 @@ def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I64, I64]:
     owner = np.concatenate([np.repeat(np.arange(len(program)), np.diff(starts)), rows])
     order = np.argsort(owner, kind="stable")
     starts = np.searchsorted(owner[order], np.arange(len(program) + 1)).astype(np.int64)
-    return starts, np.concatenate([sources, others])[order], np.concatenate([kinds, reasons])[order]
+    sources, kinds = np.concatenate([sources, others])[order], np.concatenate([kinds, reasons])[order]
+    return starts, sources.astype(np.int32), kinds.astype(np.uint8)
 
 
 def _chains(program: TileProgram, machine: Machine) -> I64:

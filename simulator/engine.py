@@ -54,7 +54,7 @@ from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.network import Network
 from simulator.placement import check_fit
-from simulator.program import I32, I64, TileProgram
+from simulator.program import I32, I64, U8, TileProgram
 from simulator.repeats import Repeats
 from simulator.spans import (
     BLOCKER,
@@ -233,12 +233,12 @@ def _run(
     unit = np.full((units, _UNIT_STATE), -1, np.int64)
     unit[:, (_HEAD, _COUNT, _SHADOW, _BACKLOG)] = 0
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
-    order = np.argsort(program.core, kind="stable")  # core by core
+    order = np.argsort(program.core, kind="stable").astype(np.int32)  # core by core
     stage = np.full((cores, _ISSUE_STATE), -1, np.int64)
     stage[:, (_NEXT, _BLOCKED, _RETIRED)], stage[:, _TIME] = 0, begin
     stage[:, _LENGTH] = np.bincount(program.core, minlength=cores)
     stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
-    place = np.zeros(rows, np.int64)  # of an instruction in its core's order
+    place = np.zeros(rows, np.int32)  # of an instruction in its core's order
     place[order] = np.arange(rows) - stage[program.core[order], _BASE]
     shared = np.array([-1, 0, begin, 0, -1], np.int64)
     retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
@@ -282,8 +282,8 @@ def _run(
 def _loop(
     table: I64,
     wait_start: I64,
-    wait: I64,
-    wait_kind: I64,
+    wait: I32,
+    wait_kind: U8,
     figures: I64,
     memory: I64,
     state: I64,
@@ -291,8 +291,8 @@ def _loop(
     net: Network | None,
     unit: I64,
     queue: I64,
-    order: I64,
-    place: I64,
+    order: I32,
+    place: I32,
     stage: I64,
     shared: I64,
     retired: I64,
@@ -385,8 +385,8 @@ def _ready(
     number: int,
     table: I64,
     wait_start: I64,
-    wait: I64,
-    wait_kind: I64,
+    wait: I32,
+    wait_kind: U8,
     unit: I64,
     spans: I64,
     figures: I64,
@@ -411,7 +411,7 @@ def _goes_on(row: int, number: int, table: I64, unit: I64) -> bool:
 
 
 @compiled
-def _met_at(edge: int, row: int, table: I64, wait: I64, wait_kind: I64, spans: I64) -> int:
+def _met_at(edge: int, row: int, table: I64, wait: I32, wait_kind: U8, spans: I64) -> int:
     """When a dependence on an instruction whose end is known is met: at its end if it need not be complete."""
     source, kind = wait[edge], wait_kind[edge]
     if kind == MEET:
@@ -450,7 +450,7 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
 
 @compiled
 def _issue_time(
-    table: I64, figures: I64, unit: I64, order: I64, stage: I64, retired: I64, spans: I64, begin: int
+    table: I64, figures: I64, unit: I64, order: I32, stage: I64, retired: I64, spans: I64, begin: int
 ) -> int:
     """When a core's next instruction could be issued, `_NEVER` while something else must happen first."""
     index, base = stage[_NEXT], stage[_BASE]
@@ -489,7 +489,7 @@ def _issue(
     figures: I64,
     unit: I64,
     queue: I64,
-    order: I64,
+    order: I32,
     stage: I64,
     retired: I64,
     spans: I64,
@@ -536,8 +536,8 @@ def _start(
     at: int,
     table: I64,
     wait_start: I64,
-    wait: I64,
-    wait_kind: I64,
+    wait: I32,
+    wait_kind: U8,
     figures: I64,
     memory: I64,
     state: I64,
@@ -654,11 +654,12 @@ def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I
     spans[row, PHASE] = stream
     spans[row, END] = stream + table[row, CYCLES]
     spans[row, DONE] = spans[row, END] + table[row, DRAIN]
-    unit[number, _SHADOW] = spans[row, END] - table[row, LAST]
+    room = spans[row, END] - table[row, LAST]
+    unit[number, _SHADOW] = max(unit[number, _SHADOW], room)  # what is left out frees nothing sooner than what was not
 
 
 @compiled
-def _retire(order: I64, stage: I64, retired: I64, spans: I64) -> None:
+def _retire(order: I32, stage: I64, retired: I64, spans: I64) -> None:
     """Moves past a core's oldest instructions whose completion is known."""
     done, base = stage[_RETIRED], stage[_BASE]
     while done < stage[_LENGTH] and spans[order[base + done], DONE] >= 0:

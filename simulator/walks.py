@@ -70,6 +70,6 @@ def walks(
     return Walks(
         np.searchsorted(owner[here], np.arange(rows + 1)).astype(np.int64),
         box,
-        listed.start.astype(np.int64),
+        listed.start,
         np.stack([listed.address, listed.size, ways[run_owner]], axis=1).astype(np.int64).reshape(-1, 3),
     )
