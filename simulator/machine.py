@@ -267,21 +267,16 @@ class Machine:
         """Cycles of the memory's clock in one of the machine's, with banked memory."""
         return self.dram_bytes_per_cycle / (self.dram_channels * load_memory(self.dram_timing).bytes_per_cycle)
 
-    @property
-    def dram_row_bytes(self) -> int:
-        """Of one channel, while every bank but one is closed."""
-        return load_memory(self.dram_timing).row_bytes
+    def dram_slowdown(self, run: int, apart: int) -> float:
+        """How many times as long as its bytes a transfer of runs takes that begin so far apart: rows must be opened.
 
-    @property
-    def dram_bytes_while_a_row_opens(self) -> int:
-        """What all channels move between two activates: what a run that is alone in its row costs at least.
-
-        A simple memory has no rows.
+        A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
         """
         if self.memory == "simple":
-            return 0
+            return 1.0
         memory = load_memory(self.dram_timing)
-        return int(self.dram_channels * memory.bytes_per_cycle * memory.activate_to_activate / memory.pseudo_channels)
+        requests = max(1.0, memory.columns * run / apart)
+        return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
     def check_dram(self) -> None:
         """Raises for what is wrong of the banks even if they are not simulated.

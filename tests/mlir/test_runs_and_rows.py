@@ -1,19 +1,26 @@
 """A tiling's price on banked memory: runs that are short and far apart cost the rows they open."""
 
+import pytest
 import torch
 
 import workbench as wb
 
 
-def tile(memory: str) -> dict[str, int]:
-    """Of a product whose weights have rows of 12 KB."""
-    inputs = torch.empty(512, 3072, device="meta"), torch.empty(768, 3072, device="meta")
+def run_bytes(memory: str, columns: int, rows: int) -> int:
+    """Contiguous bytes that are read at once of the weights of a linear layer."""
+    inputs = torch.empty(512, columns, device="meta"), torch.empty(rows, columns, device="meta")
     journey = wb.trace(torch.nn.functional.linear, *inputs, machine=wb.machine("tpu-v3", memory=memory))
     (kernel,) = journey.scheduled.kernels
-    return dict(kernel.mapping.tile)
+    return kernel.mapping.tile["k"] * 4
 
 
-def test_rows_are_opened_for_longer_runs_where_there_are_rows() -> None:
-    simple, banked = tile("simple"), tile("banked")
-    assert simple["k"] * 4 <= 512
-    assert banked["k"] * 4 >= 1024, "what all channels move while a row opens"
+@pytest.mark.parametrize(("columns", "rows", "least"), [(3072, 768, 1024), (8192, 2048, 2048)])
+def test_rows_are_opened_for_longer_runs_where_there_are_rows(columns: int, rows: int, least: int) -> None:
+    simple, banked = run_bytes("simple", columns, rows), run_bytes("banked", columns, rows)
+    assert simple < least <= banked
+    machine = wb.machine("tpu-v3", memory="banked")
+    assert machine.dram_slowdown(banked, columns * 4) == 1 < machine.dram_slowdown(simple, columns * 4)
+
+
+def test_simple_memory_has_no_rows() -> None:
+    assert wb.machine("tpu-v3").dram_slowdown(4, 1 << 20) == 1

@@ -311,7 +311,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
 
 
 def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine: Machine) -> float:
-    """Bytes of a tile, or what moves while its rows open, if its runs are too short and too far apart to hide it."""
+    """Bytes of a tile, or what would move in its time, if its runs are too short and too far apart to hide open rows."""
     nearest = sorted(
         zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
         key=lambda axis: max((payload.in_memory.index(dim) for dim, _ in axis[0]), default=-1),
@@ -322,8 +322,7 @@ def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine
         run, apart = run * extent, apart * whole
         if extent < whole:
             break
-    opened = min(1.0, apart / (machine.dram_channels * machine.dram_row_bytes))
-    return access.bytes(tile) * max(1.0, opened * machine.dram_bytes_while_a_row_opens / run)
+    return access.bytes(tile) * machine.dram_slowdown(run, apart)
 
 
 def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:
