@@ -311,7 +311,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
 
 
 def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine: Machine) -> float:
-    """Bytes of a tile, or what would move in its time, if its runs are too short and too far apart to hide open rows."""
+    """Bytes of a tile; if its runs are too short and too far apart to hide opened rows, what would move in its time."""
     nearest = sorted(
         zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
         key=lambda axis: max((payload.in_memory.index(dim) for dim, _ in axis[0]), default=-1),
