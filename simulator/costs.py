@@ -132,7 +132,7 @@ def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (CYCLES, PRELOAD, LAST, REQUESTED, WAITING):
         table[skipped, column] = 0
-    table[~zeros.drains(skipped, table[:, CHAIN]), DRAIN] = 0
+    table[:, DRAIN] = zeros.drains(skipped, table[:, CHAIN], table[:, DRAIN])
 
 
 _PIECE = 1 << 16

@@ -3,8 +3,9 @@
     systolic        MACs, as often as a precision takes its factors through the array
     vector, scalar  element operations of the ALUs and of the special function units
     scratchpad      bytes that instructions and copies read and write there. Of a product: the stationary factor once,
-                    the other once for each tile of columns it streams past, both for each pass; of the accumulators
-                    only what leaves and enters the array, which keeps partial sums if the machine says so
+                    the other once for each tile it streams past (both, where sums stay), each time for every pass; of
+                    the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
+                    so
     common memory   bytes moved
     dram            bytes moved, in whole requests, and ACTs
 
@@ -128,8 +129,11 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     product = program.opcode[owner] == Opcode.MATMUL
     times, extent = passes(program, machine)[owner], program.extent[owner]
     stationary = program.stationary[owner]
-    across = -(-np.where(stationary == 1, extent[:, 2], extent[:, 1]) // machine.systolic_columns)
-    size = np.where(product & (place < 2), size * times * np.where(place == stationary, 1, across), size)
+    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
+    past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
+    if machine.dataflow == "output_stationary":
+        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
+    size = np.where(product & (place < 2), size * times * past, size)
     kept = product & (place == 2)
     box = elements(program) * program.element_bytes
     reads, writes = _accumulators(program, machine)

@@ -654,7 +654,8 @@ def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I
     spans[row, PHASE] = stream
     spans[row, END] = stream + table[row, CYCLES]
     spans[row, DONE] = spans[row, END] + table[row, DRAIN]
-    unit[number, _SHADOW] = spans[row, END] - table[row, LAST]
+    room = spans[row, END] - table[row, LAST]
+    unit[number, _SHADOW] = max(unit[number, _SHADOW], room)  # what is left out frees nothing sooner than what was not
 
 
 @compiled

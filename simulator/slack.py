@@ -64,7 +64,9 @@ class _Launch:
         self.starts = self.count + rank
         self.leaves = np.where(self.is_matmul, 2 * self.count + rank, self.starts)
         self.left = self.start.copy()  # when each left its queue: of a matmul not known yet
-        self.before = _previous(np.lexsort((rank, trace.start[rows], self.unit)), self.unit)
+        order = np.lexsort((rank, trace.start[rows], self.unit))
+        self.before = _previous(order, self.unit)
+        self.shadow = _so_far(self.end - self.table[:, LAST], order, self.unit)
         chain = self.table[:, CHAIN]
         self.goes_on = (self.table[:, MARK] == KEEPS) & (chain >= 0) & (chain == self.before)
 
@@ -103,7 +105,7 @@ class _Launch:
     def _room_from(self, rows: I64) -> I64:
         """When arrays have room for the weights of matmuls that come after others, or for what goes on with sums."""
         before = self.before[rows]
-        return self.end[before] - np.where(self.goes_on[rows], 0, self.table[before, LAST])
+        return np.where(self.goes_on[rows], self.end[before], self.shadow[before])
 
     def _own(self) -> Iterator[Edges]:
         """An instruction leaves its queue when it has been issued, and a matmul starts when its weights are in."""
@@ -169,6 +171,14 @@ def _previous(order: I64, unit: npt.NDArray[np.int32]) -> I64:
     same = unit[order][1:] == unit[order][:-1]
     before[order[1:][same]] = order[:-1][same]
     return before
+
+
+def _so_far(times: I64, order: I64, unit: npt.NDArray[np.int32]) -> I64:
+    """The latest of each time and those before it on its unit, in an order that has units one after another."""
+    latest = times.copy()
+    for rows in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1):
+        latest[rows] = np.maximum.accumulate(times[rows])
+    return latest
 
 
 _ENDLESS = np.int64(1) << 62

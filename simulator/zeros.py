@@ -112,9 +112,9 @@ class _Flags:
         return np.lib.stride_tricks.as_strided(self._slots[buffer, slot][begin:], shape, strides)
 
 
-def drains(skipped: Mask, chain: I64) -> Mask:
-    """Which products' results are still on their way when they end: of skipped ones those behind one that was not."""
-    found = ~skipped
+def drains(skipped: Mask, chain: I64, drain: I64) -> I64:
+    """How long after each product's end its results come: of a skipped one those of the product it adds to."""
+    found = np.where(skipped, 0, drain)
     for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
         found[row] = found[chain[row]]
     return found

@@ -9,13 +9,14 @@ import argparse
 import dataclasses
 import sys
 import time
+from collections.abc import Sequence
 from unittest import mock
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from simulator import Deadlock, Launched, Machine, Trace, engine, load_machine, simulate, verify
+from simulator import Deadlock, Launched, Machine, Resident, Trace, engine, load_machine, simulate, verify
 from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
@@ -39,16 +40,16 @@ def _row(draw: st.DrawFn, made: Made) -> Operand:
 
 
 @st.composite
-def programs(draw: st.DrawFn, most: int = 24, least: int = 1) -> TileProgram:
-    """Loads, stores, copies, vector passes, matmuls and loops of single accesses on often overlapping squares and rows
-    of three slots and two tensors.
+def programs(draw: st.DrawFn, most: int = 24, least: int = 1, *, direct: bool = True) -> TileProgram:
+    """Loads, stores, copies, vector passes, matmuls and, if `direct`, loops of single accesses on often overlapping
+    squares and rows of three slots and two tensors.
     """
     made = Made()
     made.argument("x", (16, 16), written=True)
     made.argument("y", (16, 16), written=True)
     made.buffer("t", 256, 3)
     kinds = st.sampled_from(
-        ["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain", "direct", "direct"]
+        ["load", "store", "copy", "vector", "vector", "matmul", "matmul", "chain", *["direct"] * 2 * direct]
     )
     accumulator = _square(draw, made)
     for kind in draw(st.lists(kinds, min_size=least, max_size=most)):
@@ -125,15 +126,35 @@ def launches(draw: st.DrawFn) -> list[Launched]:
     ]
 
 
-def check(given_launches: list[Launched], machine: Machine, stretch: int) -> Trace:
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[list[Launched], list[Resident]]:
+    """Launches that share two tensors, and which of these stay in the common memory from when to when."""
+    program, count = draw(programs(least=5, direct=False)), draw(st.integers(1, 4))
+    places = draw(st.integers(0, 300)), 4096 + draw(st.integers(0, 300))
+    kept = list[Resident]()
+    for name, place in zip("xy", places, strict=True):
+        first, last = sorted(draw(st.integers(0, count - 1)) for _ in range(2))
+        if draw(st.booleans()):
+            kept.append(Resident(name, place, 16 * 16 * 4, first, last, alone=draw(st.booleans())))
+    return [Launched("k", program, places)] * count, kept
+
+
+def with_common_memory(machine: Machine, rate: int, latency: int) -> Machine:
+    return machine.with_(
+        common_memory_bytes=2048, common_memory_bytes_per_second=rate, common_memory_latency_ns=latency
+    )
+
+
+def check(given_launches: list[Launched], machine: Machine, stretch: int, residents: Sequence[Resident] = ()) -> Trace:
     """Simulates launches every way there is, and holds what came out against all invariants."""
     for launched in given_launches:
         verify(launched.program)
-    trace = simulate(given_launches, machine, seconds=SECONDS)
+    trace = simulate(given_launches, machine, seconds=SECONDS, residents=residents)
     trace.invariants()
+    assert trace.slack().min(initial=0) >= 0
     assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
     with mock.patch.object(engine, "EVENTS", stretch):
-        each = simulate(given_launches, machine, repeats=False, seconds=SECONDS)
+        each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents)
     assert each.digest() == trace.digest(), "stretches and repeats change the trace"
     return trace
 
@@ -180,10 +201,18 @@ def main() -> int:
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    @given(launches(), machines(), st.integers(1, 40), st.integers(0, 100), st.integers(0, 100))
-    def every(several: list[Launched], machine: Machine, stretch: int, row: int, awaited: int) -> None:
+    @given(launches(), plans(), machines(), st.integers(1, 40), st.integers(0, 100), st.integers(0, 100))
+    def every(
+        several: list[Launched],
+        plan: tuple[list[Launched], list[Resident]],
+        machine: Machine,
+        stretch: int,
+        row: int,
+        awaited: int,
+    ) -> None:
         nonlocal done, circles, instructions
         instructions += len(check(several, machine, stretch))
+        instructions += len(check(plan[0], with_common_memory(machine, 10**9 + 7 * row, awaited), stretch, plan[1]))
         circles += check_circle(several[0].program, machine, row, awaited)
         done += 1
         if done % 100 == 0:

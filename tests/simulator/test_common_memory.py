@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulator import (
     Cause,
@@ -20,9 +23,12 @@ from simulator import (
     load_machine,
     simulate,
 )
-from simulator.program import TileProgram
+from simulator.common_memory import CommonMemory
+from simulator.program import Instruction, Opcode, TileProgram
 from simulator.spans import Via
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
+from tests.simulator.random_programs import check, machines, plans, with_common_memory
+from tests.simulator.test_cores import Cores
 
 MACHINE = load_machine(
     "edge-8x8",
@@ -30,6 +36,7 @@ MACHINE = load_machine(
     common_memory_bytes_per_second=51_200_000_000,  # 64 bytes a cycle
     common_memory_latency_ns=20,
 )
+DRAM = ("dram_read_bytes", "dram_write_bytes")
 WEIGHT, X, OUT = 0, 1 << 16, 2 << 16
 
 
@@ -139,6 +146,56 @@ def test_a_launch_that_finds_more_is_no_repetition() -> None:
     once, each = run(launches, resident), run(launches, resident, repeats=False)
     assert once.digest() == each.digest()
     assert once.via.tolist() != [*once.via[: len(once) // 3].tolist()] * 3
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(plans(), machines(), st.sampled_from([10**9, 3 * 10**10 + 7]), st.integers(0, 100), st.integers(1, 40))
+def test_random_plans_keep_all_invariants(
+    plan: tuple[list[Launched], list[Resident]], machine: Machine, rate: int, latency: int, stretch: int
+) -> None:
+    launches, residents = plan
+    trace = check(launches, with_common_memory(machine, rate, latency), stretch, residents)
+    whole, memory = simulate(launches, machine).counters, CommonMemory(residents)
+    spared = [memory.launch(number, launched) for number, launched in enumerate(launches)]
+    moved = trace.bytes.reshape(len(launches), -1)
+    served = sum(int(moved[number][each.rows].sum()) for number, each in enumerate(spared) if each)
+    assert sum(common(trace)) == served == sum(whole[name] - trace.counters[name] for name in DRAM)
+
+
+def test_cores_find_what_another_brought() -> None:
+    """Core 1 waits for core 0's copy of the box; with a barrier between them, what comes after it needs not."""
+    made = Cores()
+    made.argument("x", (8, 8))
+    for core, name in enumerate("ab"):
+        made.core = core
+        made.buffer(name, 64)
+        made.load(made.dram("x", (8, 8)), made.pad(name, (8, 8)))
+    two = MACHINE.with_(cores=2)
+    trace = run([Launched("k", made.build(), (X,))], Resident("x", X, 256, 0, 0, alone=False), machine=two)
+    assert trace.via.tolist() == [Via.DRAM, Via.COMMON]
+    assert trace.start[1] == trace.done[0]
+
+
+def test_a_core_does_not_wait_for_what_another_brings_after_they_meet() -> None:
+    """In the program's order core 0 loads after the meeting first; core 1, before it, would wait for ever."""
+    made = Cores()
+    made.argument("x", (8, 8))
+    made.core = 1
+    made.buffer("b", 64)
+    made.core = 0
+    made.buffer("a", 64)
+    early = made.barrier(0)
+    made.core = 0
+    made.load(made.dram("x", (8, 8)), made.pad("a", (8, 8)))
+    made.core = 1
+    made.load(made.dram("x", (8, 8)), made.pad("b", (8, 8)))
+    late = made.add(Instruction(Opcode.BARRIER, 0, (), (), (2,)))
+    made.together([*early, late])
+    for row in (*early, late):
+        made.builder.instructions[row] = dataclasses.replace(made.builder.instructions[row], extent=(2,))
+    two = MACHINE.with_(cores=2)
+    trace = run([Launched("k", made.build(), (X,))], Resident("x", X, 256, 0, 0, alone=False), machine=two)
+    assert trace.via[np.isin(trace.kind, [Opcode.LOAD])].tolist() == [Via.DRAM, Via.DRAM]
 
 
 def test_without_residents_a_common_memory_changes_nothing() -> None:

@@ -44,6 +44,15 @@ def test_accumulators_that_stay_in_the_scratchpad_are_moved_by_every_product() -
     assert stay.sum() - leave.sum() == 2 * tile * (products - 4)
 
 
+def test_where_sums_stay_both_factors_stream_past_their_tiles() -> None:
+    """A product of 16 x 24 by 24 x 32 on an array of 8 x 4: two tiles of rows, eight of columns."""
+    made, machine = Made(), EDGE.with_(dataflow="output_stationary", systolic_columns=4)
+    for name, elements in (("a", 16 * 24), ("b", 24 * 32), ("c", 16 * 32)):
+        made.buffer(name, elements)
+    made.matmul(made.pad("a", (16, 24)), made.pad("b", (24, 32)), made.pad("c", (16, 32)))
+    assert scratchpad_bytes(made.build(), machine).tolist() == [4 * (8 * 16 * 24 + 2 * 24 * 32 + 16 * 32)]
+
+
 def test_a_precision_of_three_products_takes_them_all() -> None:
     program = matmul_chain(8, 8, 8, 8)
     once, three = (counts(run(program, EDGE.with_(matmul_precision=each))) for each in ("bf16", "bf16_3x"))

@@ -82,6 +82,22 @@ def test_a_result_waits_for_the_products_that_were_made() -> None:
     assert (none.done[products] == none.start[products]).all()
 
 
+def test_skipped_products_free_no_array_sooner() -> None:
+    """With room for one set of sums, the next go in when the last of those before are out, whatever was skipped."""
+    figures = {"systolic_preload_depth": 1, "dataflow": "output_stationary"}
+    machine = SKIPS.with_(**figures, dram_bytes_per_second=10**12, dma_bytes_per_cycle=4096)
+    first = filled(32, 16, *[(row, 0) for row in range(4)])  # of each chain the second product is skipped
+    trace = simulate(matmul_chain(32, 8, 16, 8, slots=8), {0: first}, machine)
+    products = np.flatnonzero(trace.kind == Opcode.MATMUL)
+    made, gone = products[0::2], products[1::2]
+    assert (trace.via[made] == Via.NONE).all() and (trace.via[gone] == Via.SKIPPED).all()
+    assert (trace.phase[made][1:] - 8 >= trace.done[made][:-1]).all()
+    assert trace.phase[made][1] - 8 == trace.done[made][0]
+    stores = np.flatnonzero(trace.kind == Opcode.STORE)
+    assert (trace.start[stores] >= trace.done[made]).all()
+    assert trace.slack().min() >= 0
+
+
 def test_what_is_not_known_is_not_skipped() -> None:
     program = matmul_chain(16, 16, 16, 8)
     empty = filled(16, 16)
