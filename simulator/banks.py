@@ -19,17 +19,17 @@ from simulator.program import I64
 
 ACT, PRE, RD, WR = 0, 1, 2, 3
 
-# A row of gates: the first cycle of each command, a bank's open row (-1 for none), of a pseudo-channel when its last
-# refresh is over, its last command for data, and its last four ACTs, oldest first
-_OPEN, _REFRESHED, _DATA, _ACTS, _GATES = 4, 5, 6, 7, 11
+# A row of gates: the first cycle of each command; of a bank the open row (-1 for none), when its last refresh is over
+# and whether it was in this round; of a pseudo-channel its last command for data and last four ACTs, oldest first
+_OPEN, _REFRESHED, _FRESH, _DATA, _ACTS, _GATES = 4, 5, 6, 7, 8, 12
 
 # Figures
 (
-    PSEUDOS, _BANKS, _GROUP_SHIFT, _PSEUDO_SHIFT, _GROUPS_AT, _PSEUDOS_AT, _CHANNEL_AT, _BANK_AT, _BANK_MASK, _ROW_AT,
+    PSEUDOS, BANKS, _GROUP_SHIFT, _PSEUDO_SHIFT, _GROUPS_AT, _PSEUDOS_AT, _CHANNEL_AT, _BANK_AT, _BANK_MASK, _ROW_AT,
     ALIKE, BUSES, _ACT_CYCLES, _ACT_RD, _ACT_WR, _ACT_PRE, _ACT_ACT, _ACT_ACT_GROUP, _ACT_ACT_PSEUDO, _FOUR_ACTS,
     _PRE_ACT, _RD_PRE, _WR_PRE, _COLUMN_GROUP, COLUMN, _RD_WR, _WR_RD_GROUP, _WR_RD, READ_DATA,
-    _REFRESH, REFRESH_INTERVAL, FIGURES,
-) = range(32)  # fmt: skip
+    _REFRESH, REFRESH_INTERVAL, REFRESHED, FIGURES,
+) = range(33)  # fmt: skip
 
 
 def figures_of(memory: Memory) -> I64:
@@ -38,9 +38,10 @@ def figures_of(memory: Memory) -> I64:
     banks, groups = memory.bank_groups * memory.banks, memory.pseudo_channels * memory.bank_groups
     bank_at = memory.columns.bit_length()  # above the column and the direction
     written = memory.write_latency + memory.burst
+    all_at_once = memory.refreshes == "all"
     for place, value in {
         PSEUDOS: memory.pseudo_channels,
-        _BANKS: banks,
+        BANKS: banks,
         _GROUP_SHIFT: memory.banks.bit_length() - 1,
         _PSEUDO_SHIFT: banks.bit_length() - 1,
         _GROUPS_AT: memory.pseudo_channels * banks,
@@ -68,8 +69,9 @@ def figures_of(memory: Memory) -> I64:
         _WR_RD_GROUP: written + memory.write_to_read_same_group,
         _WR_RD: written + memory.write_to_read,
         READ_DATA: memory.read_latency + memory.burst,
-        _REFRESH: memory.refresh,
-        REFRESH_INTERVAL: memory.refresh_interval,
+        _REFRESH: memory.refresh if all_at_once else memory.bank_refresh,
+        REFRESH_INTERVAL: memory.refresh_interval if all_at_once else memory.refresh_interval // banks,
+        REFRESHED: banks if all_at_once else 1,
     }.items():
         made[place] = value
     return made
@@ -114,7 +116,7 @@ def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
     bank, command = bank_of(figures, request), next_command(figures, gates, request)
     group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
     pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
-    if gates[pseudo, _REFRESHED] > now:
+    if gates[bank, _REFRESHED] > now:
         return REFRESH
     if command < RD or gates[bank, command] > now:
         return ROW
@@ -172,42 +174,57 @@ def precharge(figures: I64, gates: I64, bank: int, now: int) -> None:
 
 
 @compiled
-def all_closed(figures: I64, gates: I64, pseudo: int) -> bool:
-    """Whether no bank of a pseudo-channel has a row open."""
-    for bank in range(pseudo * figures[_BANKS], (pseudo + 1) * figures[_BANKS]):  # noqa: SIM110
+def all_closed(gates: I64, first: int, last: int) -> bool:
+    """Whether none of some banks has a row open."""
+    for bank in range(first, last):  # noqa: SIM110
         if gates[bank, _OPEN] >= 0:
             return False
     return True
 
 
 @compiled
-def first_cycle_of_all(figures: I64, gates: I64, pseudo: int, command: int) -> int:
-    """The first cycle at which a command may be given to all banks of a pseudo-channel; a refresh waits as ACT does."""
-    gate = max(gates[figures[_PSEUDOS_AT] + pseudo, command], gates[figures[_CHANNEL_AT], command])
-    for bank in range(pseudo * figures[_BANKS], (pseudo + 1) * figures[_BANKS]):
+def first_cycle_of_all(figures: I64, gates: I64, first: int, last: int, command: int) -> int:
+    """The first cycle at which a command may be given to some banks of a pseudo-channel; refreshes wait as ACT does."""
+    pseudo = figures[_PSEUDOS_AT] + (first >> figures[_PSEUDO_SHIFT])
+    gate = max(gates[pseudo, command], gates[figures[_CHANNEL_AT], command])
+    for bank in range(first, last):
         gate = max(gate, gates[bank, command])
     return gate
 
 
 @compiled
-def precharge_all(figures: I64, gates: I64, pseudo: int, now: int) -> None:
-    """PRE of all banks of a pseudo-channel."""
-    for bank in range(pseudo * figures[_BANKS], (pseudo + 1) * figures[_BANKS]):
+def precharge_all(figures: I64, gates: I64, first: int, last: int, now: int) -> None:
+    """PRE of some banks."""
+    for bank in range(first, last):
         precharge(figures, gates, bank, now)
 
 
 @compiled
-def refresh_all(figures: I64, gates: I64, pseudo: int, now: int) -> None:
-    """The refresh of all banks of a pseudo-channel."""
-    _wait(gates, figures[_PSEUDOS_AT] + pseudo, ACT, now + figures[_REFRESH])
-    gates[figures[_PSEUDOS_AT] + pseudo, _REFRESHED] = now + figures[_REFRESH]
+def refresh_all(figures: I64, gates: I64, first: int, last: int, now: int) -> None:
+    """The refresh of some banks."""
+    for bank in range(first, last):
+        _wait(gates, bank, ACT, now + figures[_REFRESH])
+        gates[bank, _REFRESHED] = now + figures[_REFRESH]
+        mark_fresh(figures, gates, bank)
     _take_bus(figures, gates, ACT, PRE, now + 1)
 
 
 @compiled
-def pseudo_of(figures: I64, request: int) -> int:
-    """The pseudo-channel of a request."""
-    return bank_of(figures, request) >> figures[_PSEUDO_SHIFT]
+def mark_fresh(figures: I64, gates: I64, bank: int) -> None:
+    """A bank has been refreshed; with the last of its pseudo-channel another round begins."""
+    gates[bank, _FRESH] = 1
+    first = bank // figures[BANKS] * figures[BANKS]
+    for other in range(first, first + figures[BANKS]):
+        if gates[other, _FRESH] == 0:
+            return
+    for other in range(first, first + figures[BANKS]):
+        gates[other, _FRESH] = 0
+
+
+@compiled
+def is_fresh(gates: I64, bank: int) -> bool:
+    """Whether a bank has been refreshed in this round."""
+    return gates[bank, _FRESH] == 1
 
 
 @compiled

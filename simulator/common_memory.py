@@ -12,8 +12,9 @@ A copy that it serves takes
 
     granted + max(bytes / common memory rate, bytes / queue rate) + latency
 
-with one bus, as the simple memory has: copies hold it one after another, in the order they are granted. What is kept in
-passing is taken to cost nothing beside the way from DRAM. A copy waits for the one that brought its box; where no order
+with one bus, as the simple memory has: copies hold it one after another, in the order they are granted. The links of a
+crossbar or mesh are not on the way, their latency is. What is kept in passing is taken to cost nothing beside the way
+from DRAM. A copy waits for the one that brought its box; where no order
 of the cores makes sure that this one comes first, it goes to DRAM itself.
 """
 

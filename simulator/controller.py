@@ -25,6 +25,7 @@ from simulator import channel_time
 from simulator.banks import (
     ACT,
     ALIKE,
+    BANKS,
     BUSES,
     COLUMN,
     FIGURES,
@@ -33,6 +34,7 @@ from simulator.banks import (
     RD,
     READ_DATA,
     REFRESH_INTERVAL,
+    REFRESHED,
     activate,
     all_closed,
     bank_of,
@@ -41,10 +43,11 @@ from simulator.banks import (
     first_cycle_of_all,
     give_column,
     idle_gates,
+    is_fresh,
+    mark_fresh,
     next_command,
     precharge,
     precharge_all,
-    pseudo_of,
     refresh_all,
     waits_for,
 )
@@ -116,7 +119,8 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
     """
     clock = np.zeros((channels, _CLOCK), np.int64)
     clock[:, channel_time.STATE] = channel_time.IDLE
-    clock[:, _NEXT_REFRESH], clock[:, _WAKE] = memory.refresh_interval, NEVER
+    figures = figures_of(memory)
+    clock[:, _NEXT_REFRESH], clock[:, _WAKE] = figures[REFRESH_INTERVAL], NEVER
     controller = [
         memory.queue_entries,
         math.floor(memory.drain_from * memory.queue_entries),
@@ -124,7 +128,7 @@ def idle_channels(memory: Memory, channels: int, sources: int, most_requests: in
         sources // ports,
     ]
     return Channels(
-        figures=np.concatenate([figures_of(memory), np.array(controller, np.int64)]),
+        figures=np.concatenate([figures, np.array(controller, np.int64)]),
         gates=idle_gates(memory, channels),
         queue=np.zeros((channels, _LISTS, memory.queue_entries, _ENTRY), np.int64),
         clock=clock,
@@ -255,8 +259,8 @@ def _accept(
             entry = queue[way, clock[_COUNT + way]]
             entry[_REQUEST], entry[_OWNER], entry[_ARRIVAL] = request, source * 2, now
             clock[_COUNT + way] += 1
-            if _turn(figures, clock):
-                clock[_WAKE] = now + 1
+            if _turn(figures, clock) or (clock[_REFRESHING] > 0 and figures[REFRESHED] == 1):
+                clock[_WAKE] = now + 1  # what comes may change which bank is refreshed next
             elif clock[_DRAINS] == way:
                 time = first_cycle(figures, gates, request, next_command(figures, gates, request))
                 clock[_WAKE] = min(clock[_WAKE], max(now + 1, time))
@@ -360,11 +364,13 @@ def _state(figures: I64, gates: I64, queue: I64, clock: I64, now: int) -> int:
     """What a channel does from now on where no data moves."""
     if _queued(clock) == 0:
         return channel_time.IDLE
-    if clock[_REFRESHING] > 0:
+    if clock[_REFRESHING] > 0 and figures[REFRESHED] > 1:
         return channel_time.REFRESH
     which = _OPENING if clock[_COUNT + _OPENING] > 0 else clock[_DRAINS]
     if clock[_COUNT + which] == 0:
         which = 1 - which
+    if clock[_REFRESHING] > 0 and bank_of(figures, queue[which, 0, _REQUEST]) == _due(figures, gates, queue, clock):
+        return channel_time.REFRESH
     return waits_for(figures, gates, queue[which, 0, _REQUEST], now)
 
 
@@ -374,8 +380,9 @@ def _choose(
 ) -> tuple[int, int, int, int, int]:
     """The requests whose column command and whose row command come first, and the next cycle at which another could."""
     column, column_list, row, row_list, wake = -1, -1, -1, -1, NEVER
-    single = figures[BUSES] == 1
-    for turn in range(1 if clock[_REFRESHING] > 0 else 2):
+    single, stopped = figures[BUSES] == 1, clock[_REFRESHING] > 0 and figures[REFRESHED] > 1
+    due = _due(figures, gates, queue, clock) if clock[_REFRESHING] > 0 else -1
+    for turn in range(1 if stopped else 2):
         which = clock[_DRAINS] if turn == 1 else _OPENING
         before = -1
         for place in range(clock[_COUNT + which]):
@@ -384,6 +391,8 @@ def _choose(
             if alike == before:
                 continue  # what is true of the request before is true of this one
             before = alike
+            if which != _OPENING and bank_of(figures, request) == due:
+                continue
             command = next_command(figures, gates, request)
             if (row >= 0) if command < RD else (column >= 0 or rows_only):
                 continue
@@ -464,22 +473,47 @@ def _remove(queue: I64, clock: I64, which: int, place: int) -> None:
 
 
 @compiled
+def _due(figures: I64, gates: I64, queue: I64, clock: I64) -> int:
+    """The first of the banks that are refreshed next: of those left in a round, one that nobody waits for."""
+    first = (figures[PSEUDOS] - clock[_REFRESHING]) % figures[PSEUDOS] * figures[BANKS]
+    if figures[REFRESHED] > 1:
+        return first
+    due = -1
+    for bank in range(first, first + figures[BANKS]):
+        if not is_fresh(gates, bank):
+            if not _waited_for(figures, queue, clock, bank):
+                return bank
+            due = bank if due < 0 else due
+    return due
+
+
+@compiled
+def _waited_for(figures: I64, queue: I64, clock: I64, bank: int) -> bool:
+    for which in range(_LISTS):
+        for place in range(clock[_COUNT + which]):
+            if bank_of(figures, queue[which, place, _REQUEST]) == bank:
+                return True
+    return False
+
+
+@compiled
 def _refresh(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, now: int) -> int:
-    """Closes the rows of the pseudo-channel whose refresh is due, or refreshes it; the next cycle to look again."""
-    pseudo = (figures[PSEUDOS] - clock[_REFRESHING]) % figures[PSEUDOS]
+    """Closes the rows of the banks whose refresh is due, or refreshes them; the next cycle to look again."""
+    first = _due(figures, gates, queue, clock)
+    last = first + figures[REFRESHED]
     for other in range(clock[_COUNT + _OPENING]):
-        if pseudo_of(figures, queue[_OPENING, other, _REQUEST]) == pseudo:
+        if first <= bank_of(figures, queue[_OPENING, other, _REQUEST]) < last:
             return NEVER  # its data comes first
-    closed = all_closed(figures, gates, pseudo)
-    time = first_cycle_of_all(figures, gates, pseudo, ACT if closed else PRE)
+    closed = all_closed(gates, first, last)
+    time = first_cycle_of_all(figures, gates, first, last, ACT if closed else PRE)
     if time > now:
         return time
     if closed:
-        refresh_all(figures, gates, pseudo, now)
+        refresh_all(figures, gates, first, last, now)
         clock[_REFRESHING] -= 1
         counters[REFRESHES] += 1
     else:
-        precharge_all(figures, gates, pseudo, now)
+        precharge_all(figures, gates, first, last, now)
     return now + 1
 
 
@@ -488,12 +522,24 @@ def _skip_refreshes(figures: I64, gates: I64, clock: I64, counters: I64, until: 
     """Of a channel that stands idle with all rows closed: all refreshes but the last before a cycle at once."""
     if clock[_REFRESHING] > 0:
         return
-    for pseudo in range(figures[PSEUDOS]):
-        if not all_closed(figures, gates, pseudo):
-            return
+    if not all_closed(gates, 0, figures[PSEUDOS] * figures[BANKS]):
+        return
     skipped = max(0, (until - clock[_NEXT_REFRESH]) // figures[REFRESH_INTERVAL])
     clock[_NEXT_REFRESH] += skipped * figures[REFRESH_INTERVAL]
+    if figures[REFRESHED] == 1:
+        for pseudo in range(figures[PSEUDOS]):
+            for _ in range(skipped % figures[BANKS]):
+                _refresh_unnoticed(figures, gates, pseudo)
     counters[REFRESHES] += skipped * figures[PSEUDOS]
+
+
+@compiled
+def _refresh_unnoticed(figures: I64, gates: I64, pseudo: int) -> None:
+    """The next bank of an idle pseudo-channel is refreshed, and that was long ago."""
+    for bank in range(pseudo * figures[BANKS], (pseudo + 1) * figures[BANKS]):
+        if not is_fresh(gates, bank):
+            mark_fresh(figures, gates, bank)
+            return
 
 
 @compiled

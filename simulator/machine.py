@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from simulator.errors import MachineError, NotYetSupported
-from simulator.memory_file import FIELDS, Memory, is_mapping, load_memory
+from simulator.memory_file import FIELDS, REFRESHES, Memory, is_mapping, load_memory
 from simulator.names import did_you_mean, not_there
 from simulator.topology import places
 
@@ -33,6 +33,7 @@ _CHOICES = {
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
     "dram_hash": ("none", "xor", "all"),
+    "dram_refresh": REFRESHES,
     "dataflow": ("weight_stationary", "output_stationary"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
@@ -48,6 +49,7 @@ _MAY_BE_ZERO = {
     "host_link_latency_us",
     "cross_lane_step_cycles",
     "transpose_cycles_per_vector",
+    "weight_switch_cycles",
     "mac_pj",
     "vector_op_pj",
     "special_op_pj",
@@ -75,6 +77,8 @@ class Machine:
     """What stays in the array: weights or sums; see systolic.py."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
+    weight_switch_cycles: int
+    """Cycles in which an array takes no rows when the weights that wait in it take the place of those before."""
     accumulator_residence: str
     """`array`: partial sums stay beside the array until their K chain ends. `scratchpad`: every matmul drains them."""
 
@@ -115,6 +119,8 @@ class Machine:
     """Where an address lies in banked memory, from the highest bits on: see `memory_file.FIELDS`."""
     dram_hash: str
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
+    dram_refresh: str
+    """Whether `all` banks of banked memory are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
     dram_bytes_per_second: int
     dram_latency_ns: float
     interconnect: str
@@ -274,6 +280,8 @@ class Machine:
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+        if self.dram_refresh == "each" and not memory.bank_refresh:
+            raise MachineError(f"{where}: dram_refresh = 'each': {memory.name} refreshes all banks at once only")
 
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
@@ -283,7 +291,9 @@ class Machine:
                 f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
                 f"dram_request_bytes = {self.dram_request_bytes}"
             )
-        memory = dataclasses.replace(memory, address=self.dram_address, channel_hash=self.dram_hash)
+        memory = dataclasses.replace(
+            memory, address=self.dram_address, channel_hash=self.dram_hash, refreshes=self.dram_refresh
+        )
         return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
 
     @property

@@ -23,8 +23,13 @@ _FOLDER = Path(__file__).parent / "memories"
 BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
 """Figures that are cycles of the interface, whatever the clock."""
 
+REFRESHES = ("all", "each")
+
 FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
 """Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
+
+_LEAST = {"bank_refresh": 0}
+"""What a figure must be at least, if not 1."""
 
 _POWERS_OF_TWO = ("request_bytes", "pseudo_channels", "bank_groups", "banks", "rows", "row_bytes")
 
@@ -78,6 +83,8 @@ class Memory:
     write_to_read_same_group: int
     refresh: int
     """What a refresh of all banks of a pseudo-channel takes."""
+    bank_refresh: int
+    """What a refresh of one bank takes; 0 if there is none."""
     refresh_interval: int
     read_to_write_gap: int
     """Cycles without data between data read and data written."""
@@ -87,6 +94,8 @@ class Memory:
     channel_hash: str
     """`none`; `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces; `all`: so
     are pseudo-channel, bank group and bank."""
+    refreshes: str
+    """`all` banks of a pseudo-channel at once, which stops it; or `each` by itself, as many times as often."""
     queue_entries: int
     """Of the read queue, and of the write queue."""
     drain_from: float
@@ -195,14 +204,15 @@ def _check(name: str, table: dict[str, object]) -> None:
         if field.name not in table:
             continue
         value, where = table[field.name], f"memory {name!r}: {field.name} = {table[field.name]!r}"
+        least = _LEAST.get(field.name, 1)
         if str(field.type) == "str":
             if not isinstance(value, str):
                 raise MachineError(f"{where}: expected a text")
         elif str(field.type) == "float":
             if not isinstance(value, float) or not 0 < value <= 1:
                 raise MachineError(f"{where}: expected a part, more than 0 and at most 1")
-        elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise MachineError(f"{where}: expected a whole number, at least 1")
+        elif not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise MachineError(f"{where}: expected a whole number, at least {least}")
         elif field.name in _POWERS_OF_TWO and value & (value - 1):
             raise MachineError(f"{where}: expected a power of two")
     if cast(int, table["row_bytes"]) < cast(int, table["request_bytes"]):
@@ -210,8 +220,11 @@ def _check(name: str, table: dict[str, object]) -> None:
     address = str(table["address"])
     if not is_mapping(address):
         raise MachineError(f"memory {name!r}: address = {address!r}: expected each of {', '.join(FIELDS)} once")
-    for key, allowed in (("channel_hash", ("none", "xor", "all")), ("command_buses", (1, 2))):
+    choices = (("channel_hash", ("none", "xor", "all")), ("command_buses", (1, 2)), ("refreshes", REFRESHES))
+    for key, allowed in choices:
         if table[key] not in allowed:
             raise MachineError(f"memory {name!r}: {key} = {table[key]!r}: expected one of {allowed}")
+    if table["refreshes"] == "each" and not table["bank_refresh"]:
+        raise MachineError(f"memory {name!r}: refreshes = 'each': bank_refresh = 0, so no bank is refreshed by itself")
     if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):
         raise MachineError(f"memory {name!r}: drain_to is not less than drain_from")

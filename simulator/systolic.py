@@ -7,14 +7,15 @@ S streamed rows:
     preload    k cycles: a row of weights a cycle. With a preload depth of 2 the array holds two sets of weights, so a
                preload runs while the set before is in use, but not earlier: only one set can wait. With a depth of 1 it
                begins when the last result of the tile before is out
+    switch     `weight_switch_cycles`, in which no row enters: a set that is in takes the place of the one before
     stream     S cycles
     fill       R + C - 1 cycles from a row's entry to its last result: the first row takes them all, each further row
                comes one cycle later
 
-    one tile on an idle array       k + (S - 1) + (R + C - 1)                                       cycles
-    a further tile, depth 2         max(S, its k)                       more: its preload is hidden behind the stream
-    a further tile, depth 1         its k + (S - 1) + (R + C - 1)       more
-    a matmul of T tiles, depth 2    k_1 + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
+    one tile on an idle array       k + switch + (S - 1) + (R + C - 1)                              cycles
+    a further tile, depth 2         switch + max(S, its k)              more: its preload is hidden behind the stream
+    a further tile, depth 1         its k + switch + (S - 1) + (R + C - 1)                          more
+    a matmul of T tiles, depth 2    k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
 
 A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
 a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
@@ -125,11 +126,12 @@ def matmul_cost(
     groups = batch * -(-across // columns) * times
     drain = np.full_like(groups, rows + columns - 2)
     keeps = np.zeros(len(extent), np.bool_)
+    switches = groups * -(-k // rows) * machine.weight_switch_cycles
     if machine.systolic_preload_depth == 1:
-        stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain
+        stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain + switches
         return MatmulCost(first, stream, -drain, drain, keeps)
     column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
-    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed
+    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed + switches
     return MatmulCost(first, stream, streamed.copy(), drain, keeps)
 
 

@@ -52,9 +52,17 @@ def mixed(seed: int, count: int, request: int) -> tuple[I64, I64]:
     return (places * request).astype(np.int64), (rng.random(count) < rng.choice([0, 0.3, 0.7])).astype(np.int64)
 
 
-@pytest.mark.parametrize("name", memory_names())
-def test_events_give_what_looking_at_every_cycle_gives(name: str) -> None:
-    memory = replace(load_memory(name), refresh=40, refresh_interval=211)  # some refreshes in a short stream
+@pytest.mark.parametrize(
+    ("name", "refreshes"),
+    [
+        *((name, "all") for name in memory_names()),
+        *((name, "each") for name in memory_names() if load_memory(name).bank_refresh),
+    ],
+)
+def test_events_give_what_looking_at_every_cycle_gives(name: str, refreshes: str) -> None:
+    each = {"bank_refresh": 60, "refresh_interval": 1500} if refreshes == "each" else {}
+    usual = {"refresh": 40, "refresh_interval": 211}  # some refreshes in a short stream
+    memory = replace(load_memory(name), **{**usual, **each}, refreshes=refreshes)
     for seed in range(3):
         addresses, writes = mixed(seed, 160, memory.request_bytes)
         found, (expected, cycles) = run_stream(memory, addresses, writes), ticked(memory, addresses, writes)
@@ -116,6 +124,22 @@ def test_refreshes_come_in_their_interval() -> None:
         found.cycles
         > stream(replace(memory, refresh=1), *(number * 64 for number in range(2000))).cycles + passed * 400
     )
+
+
+def test_banks_refreshed_one_by_one_hold_up_nobody_who_does_not_want_them() -> None:
+    """A stream moves at nearly the memory's rate, though as many rows are refreshed; all at once stops it."""
+    requests = np.arange(100_000, dtype=np.int64) * 32
+    fast = replace(HBM2, address="RoBaCoBgRaCh")  # both pseudo-channels are busy
+    whole, apart = (
+        run_stream(replace(fast, refreshes=each), requests, np.zeros_like(requests)) for each in ("all", "each")
+    )
+    lost = HBM2.refresh / HBM2.refresh_interval
+    assert whole.cycles > (1 + 0.9 * lost) * len(requests)
+    assert apart.cycles < (1 + 0.4 * lost) * len(requests)
+    banks = HBM2.bank_groups * HBM2.banks
+    rounds = [found.cycles / HBM2.refresh_interval for found in (whole, apart)]
+    assert whole.counters["refreshes"] == pytest.approx(2 * rounds[0], abs=4)
+    assert apart.counters["refreshes"] == pytest.approx(2 * banks * rounds[1], abs=4)
 
 
 def test_two_buses_give_two_commands_a_cycle() -> None:

@@ -14,7 +14,7 @@ from simulator.program import I64, Access, Opcode, TileProgram
 from simulator.systolic import idle_cycles, matmul_cost, passes, shares
 from tests.simulator.build import Made
 
-TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0), load_machine("edge-8x8")
+TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
 
 
 def run(program: TileProgram, machine: Machine) -> Trace:
@@ -64,6 +64,12 @@ def test_only_wide_factors_take_several_products(factor_bytes: int, times: int) 
     program = one_matmul(256, 128, 128)
     program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
     assert passes(program, machine).tolist() == [times]
+
+
+def test_every_set_of_weights_is_switched_in() -> None:
+    """By hand: 2 x 2 tiles of 128, 256 rows; one preload shows, and no row enters while a set takes another's place."""
+    machine = TPU.with_(systolic_arrays=1, weight_switch_cycles=40)
+    assert run(one_matmul(256, 256, 256), machine).makespan == 128 + 4 * (40 + 256) - 1 + 255
 
 
 def test_batches_stream_one_after_another() -> None:

@@ -34,7 +34,7 @@ def rules(m: Memory) -> dict[tuple[str, str, int], int]:
         ("RD", "WR", PSEUDO): m.read_latency + m.burst + m.read_to_write_gap - m.write_latency,
         ("WR", "RD", GROUP): written + m.write_to_read_same_group,
         ("WR", "RD", PSEUDO): written + m.write_to_read,
-        ("REF", "ACT", PSEUDO): m.refresh,
+        **({("REF", "ACT", PSEUDO): m.refresh} if m.refreshes == "all" else {("REF", "ACT", BANK): m.bank_refresh}),
     }
 
 
@@ -66,12 +66,18 @@ class Ticking:
         self.lists: dict[str, list[Request]] = {"reads": [], "writes": [], "opening": []}
         self.drains, self.row_bus, self.column_bus = False, 0, 0
         self.due: list[int] = []
+        self.round: dict[int, list[tuple[int, int, int]]] = {}
+
+    @property
+    def each(self) -> bool:
+        return self.memory.refreshes == "each"
 
     def run(self, requests: list[Request]) -> int:
         """The cycle after the one in which the last request was taken; goes on until all are done."""
         waiting, now, last = list(requests), 0, 0
         while waiting or any(self.lists.values()):
-            if now and now % self.memory.refresh_interval == 0:
+            every = self.memory.bank_groups * self.memory.banks if self.each else 1
+            if now and now % (self.memory.refresh_interval // every) == 0:
                 self.due += range(self.memory.pseudo_channels)
             self.tick(now)
             if waiting and self.take(waiting[0], now):
@@ -117,8 +123,12 @@ class Ticking:
 
     def give(self, now: int, commands: tuple[str, ...]) -> None:
         """The first request whose next command is one of these and may be given gets it."""
-        for name in ("opening",) if self.due else ("opening", "writes" if self.drains else "reads"):
+        stopped = self.due and not self.each
+        held = self.refreshed_next() if self.due and self.each else []
+        for name in ("opening",) if stopped else ("opening", "writes" if self.drains else "reads"):
             for request in self.lists[name]:
+                if name != "opening" and request.place in held:
+                    continue
                 command = self.next_command(request)
                 if command in commands and self.allowed(command, request.place, now):
                     self.serve(now, command, request, name)
@@ -178,12 +188,10 @@ class Ticking:
             self.row_bus = self.column_bus = taken
 
     def refresh(self, now: int) -> None:
-        pseudo = self.due[0]
-        if any(request.place[0] == pseudo for request in self.lists["opening"]):
+        banks = self.refreshed_next()
+        if any(request.place in banks for request in self.lists["opening"]):
             return
-        mine = [place for place in self.open if place[0] == pseudo]
-        banks = [(pseudo, group, bank) for group in range(self.memory.bank_groups) for bank in range(self.memory.banks)]
-        if mine:
+        if any(place in self.open for place in banks):
             if all(self.allowed("PRE", place, now) for place in banks):
                 for place in banks:
                     self.note(now, "PRE", place)
@@ -191,13 +199,31 @@ class Ticking:
         elif self.quiet(now, banks):
             self.note(now, "REF", banks[0])
             self.due.pop(0)
+            if self.each:
+                self.round[banks[0][0]].remove(banks[0])
+
+    def refreshed_next(self) -> list[tuple[int, int, int]]:
+        """The banks that the next refresh is for: all, or the first of a round that no request wants, or the first."""
+        pseudo = self.due[0]
+        banks = [(pseudo, group, bank) for group in range(self.memory.bank_groups) for bank in range(self.memory.banks)]
+        if not self.each:
+            return banks
+        left = self.round[pseudo] = self.round.get(pseudo) or banks
+        wanted = {request.place for requests in self.lists.values() for request in requests}
+        return [next((place for place in left if place not in wanted), left[0])]
 
     def quiet(self, now: int, banks: list[tuple[int, int, int]]) -> bool:
-        """Whether every bank could be activated, the limits on several ACTs aside."""
+        """Whether every bank could be activated; of all banks at once, the limits on several ACTs aside."""
         if now < self.row_bus:
             return False
+        if self.each:
+            acts = [at for at, earlier, other in self.log if earlier == "ACT" and other[0] == banks[0][0]]
+            if acts and now < acts[-1] + self.memory.activate_to_activate:
+                return False
+            if len(acts) >= 4 and now < acts[-4] + self.memory.four_activates:
+                return False
         for at, earlier, other in self.log:
-            if earlier == "REF" and other[0] == banks[0][0] and now < at + self.memory.refresh:
+            if earlier == "REF" and not self.each and other[0] == banks[0][0] and now < at + self.memory.refresh:
                 return False
             if other in banks and now < at + self.rules.get((earlier, "ACT", BANK), 0):
                 return False
