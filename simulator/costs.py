@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator import dma, indexed, scalar, systolic, vector, walks, zeros
+from simulator import core_kinds, dma, indexed, scalar, systolic, vector, walks, zeros
 from simulator.barriers import meeting_of
 from simulator.common_memory import Served
 from simulator.machine import Machine
@@ -115,7 +116,16 @@ def work(
     table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
     moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
     for piece, part in pieces(program):
-        _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
+        if not machine.core_figures:
+            _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
+            continue
+        for alike, ratio, cores in core_kinds.kinds(machine):
+            mine = np.isin(part.core, cores)
+            made = [np.zeros_like(each[piece]) for each in (table, moved, read, written)]
+            _add_costs(part, addresses, alike, made[0], made[1], made[2], made[3])
+            _at_clock(made[0], ratio)
+            for into, each in zip((table, moved, read, written), made, strict=True):
+                into[piece][mine] += each[mine]
     table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
     table[:, CHAIN] = _chains(program, machine)
     if skipped.any():
@@ -142,6 +152,16 @@ def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
     for first in range(0, len(program), _PIECE):
         piece = slice(first, min(first + _PIECE, len(program)))
         yield piece, program.part(piece.start, piece.stop)
+
+
+def _at_clock(table: I64, ratio: Fraction) -> None:
+    """Makes the cycles of a core's units those of the machine's clock; what lies before an end stays before it."""
+    own = np.isin(table[:, CLASS], [UnitClass.SYSTOLIC, UnitClass.VECTOR, UnitClass.SCALAR])
+    units = own & (table[:, MARK] != MEETS)
+    for column in (CYCLES, PRELOAD, LAST, DRAIN) if ratio != 1 else ():
+        cycles = table[units, column]
+        scaled = -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
+        table[units, column] = np.sign(cycles) * scaled
 
 
 def _add_costs(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from simulator import critical, report, residence, zeros
 from simulator.barriers import meetings
+from simulator.core_kinds import of_core
 from simulator.errors import SimulatorError
 from simulator.hazards import Conflict, Grade, conflicts
 from simulator.indexed import INDEXED
@@ -253,10 +254,11 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
         floors.append(("common memory", int(size[common].sum()) / machine.common_memory_bytes_per_cycle))
     for core in np.unique(program.core).tolist():
         mine = program.core == core
+        own, ratio = of_core(machine, core)
         floors += [
-            (f"products on core {core}", Fraction(int(macs[mine].sum()), machine.macs_per_cycle)),
-            (f"element operations on core {core}", _vector_floor(trace, program, mine)),
-            (f"direct accesses on core {core}", _scalar_floor(trace, program, mine)),
+            (f"products on core {core}", Fraction(int(macs[mine].sum()), own.macs_per_cycle) / ratio),
+            (f"element operations on core {core}", _vector_floor(own, program, mine) / ratio),
+            (f"direct accesses on core {core}", _scalar_floor(own, program, mine) / max(ratio, 1)),
         ]
     for name, least in floors:
         if end - begin < least:
@@ -270,9 +272,8 @@ def _queued_bytes(machine: Machine) -> int:
     return machine.dram_channels * machine.banked_memory().queue_entries * machine.dram_request_bytes
 
 
-def _vector_floor(trace: Trace, program: TileProgram, mine: Mask) -> Fraction:
+def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
     """Cycles the vector unit needs at least: all lanes full, all ALUs busy, nothing waited for."""
-    machine = trace.machine
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
     alu, special = Fraction(0), Fraction(0)
     for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
@@ -285,9 +286,8 @@ def _vector_floor(trace: Trace, program: TileProgram, mine: Mask) -> Fraction:
     return max(alu, special)
 
 
-def _scalar_floor(trace: Trace, program: TileProgram, mine: Mask) -> Fraction:
+def _scalar_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
     """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
-    machine = trace.machine
     sent, unanswered = 0, 0
     for index in np.flatnonzero(mine & (program.opcode == Opcode.DIRECT)).tolist():
         for operand in program.instruction(index).operands:

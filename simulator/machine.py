@@ -10,17 +10,20 @@ import dataclasses
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from simulator.errors import MachineError, NotYetSupported
+from simulator import core_kinds
+from simulator.errors import MachineError
 from simulator.memory_file import FIELDS, REFRESHES, Memory, is_mapping, load_memory
 from simulator.names import did_you_mean, not_there
 from simulator.topology import places
 
 Figure = int | float | str
+Override = Figure | Sequence[Mapping[str, Figure]]
 
 _FOLDER = Path(__file__).parent / "machines"
 _SHARED = "_all"
@@ -67,6 +70,8 @@ class Machine:
     name: str
     clock_mhz: float
     cores: int
+    core_figures: str
+    """What some cores have of their own, "" if all are alike: see core_kinds.py."""
 
     systolic_arrays: int
     systolic_rows: int
@@ -179,6 +184,7 @@ class Machine:
         for field in dataclasses.fields(self):
             if field.name not in ("assumed", "sources"):
                 _check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        core_kinds.own_figures(self)
         if self.vector_bits_per_lane % 8:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
         if not self.dram_bytes_per_cycle:
@@ -203,7 +209,20 @@ class Machine:
 
     @property
     def scratchpad_bytes(self) -> int:
-        return self.scratchpad_bytes_per_lane * self.vector_lanes
+        """Of each core, or of the one with the fewest lanes."""
+        return self.scratchpad_bytes_per_lane * min(each.vector_lanes for each, _, _ in core_kinds.kinds(self))
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The core that each share of the work goes to that is spread over all cores."""
+        return core_kinds.shares(self)
+
+    @property
+    def peak_macs_per_cycle(self) -> Fraction:
+        """Products that all cores together add up in a cycle of the machine's clock, at best."""
+        return sum(
+            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in core_kinds.kinds(self)), Fraction(0)
+        )
 
     @property
     def vector_bytes(self) -> int:
@@ -315,16 +334,19 @@ class Machine:
     def microseconds(self, cycles: int) -> float:
         return cycles / self.clock_mhz
 
-    def with_(self, **overrides: Figure) -> Machine:
-        """The same machine with some figures replaced; their source is then `override`."""
-        known = figure_names()
-        for key in overrides:
+    def with_(self, **overrides: Override) -> Machine:
+        """The same machine with some figures replaced; their source is then `override`.
+
+        `cores` may be a list with a table a core, of the figures that it has of its own.
+        """
+        replaced, known = _with_core_figures(self.name, overrides), figure_names()
+        for key in replaced:
             if key not in known:
                 raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
-        changed = tuple((key, "override") for key in sorted(overrides))
-        kept = tuple(pair for pair in self.sources if pair[0] not in overrides)
-        figures = {**self.figures(), **overrides}
-        return _machine(figures, tuple(name for name in self.assumed if name not in overrides), kept + changed)
+        changed = tuple((key, "override") for key in sorted(replaced))
+        kept = tuple(pair for pair in self.sources if pair[0] not in replaced)
+        figures = {**self.figures(), **replaced}
+        return _machine(figures, tuple(name for name in self.assumed if name not in replaced), kept + changed)
 
     def figures(self) -> dict[str, Figure]:
         """Every figure by name, in the order of the record."""
@@ -344,7 +366,7 @@ def machine_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
 
 
-def load_machine(name: str | os.PathLike[str], /, **overrides: Figure) -> Machine:
+def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Machine:
     """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
 
     `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: what ends in `.toml` is a file.
@@ -404,6 +426,14 @@ def parse_machine(name: str, text: str) -> Machine:
     return _machine(figures, tuple(sorted(assumed)), tuple(sorted(sources.items())))
 
 
+def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
+    """Overrides as figures: a list of cores is their number, and a text of what they have of their own."""
+    cores = overrides.get("cores")
+    if isinstance(cores, str) or not isinstance(cores, Sequence):
+        return dict(overrides)
+    return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
+
+
 def machine_from(
     figures: Mapping[str, Figure], assumed: tuple[str, ...], sources: tuple[tuple[str, str], ...]
 ) -> Machine:
@@ -435,12 +465,17 @@ def _parse(name: str, text: str) -> _File:
         if key not in known:
             raise MachineError(f"machine {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
         if key == "cores" and isinstance(value, list):
-            raise NotYetSupported("cores that differ from one another", f"machine {name!r}")
+            figures["core_figures"] = core_kinds.text_of(name, value)  # pyright: ignore[reportUnknownArgumentType]
+            value = len(value)  # pyright: ignore[reportUnknownArgumentType]
         if not isinstance(value, int | float | str):
             raise MachineError(f"machine {name!r}: {key} = {value!r} is neither a number nor a text")
         figures[key] = value
     names = tuple(str(item) for item in assumed)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     texts = {str(key): str(value) for key, value in sources.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if "core_figures" in figures and "cores" in texts:  # one list gave both
+        texts["core_figures"] = texts["cores"]
+    elif "core_figures" in figures and "cores" in names:
+        names = (*names, "core_figures")
     return _File(figures, names, texts, base)
 
 
@@ -462,11 +497,9 @@ def _machine(
 
 
 def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
-    if name == "cores" and isinstance(value, list | tuple):
-        raise NotYetSupported("cores that differ from one another", f"machine {machine!r}")
     where = f"machine {machine!r}: {name} = {value!r}"
     if kind == "str":
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not (value or name == "core_figures"):
             raise MachineError(f"{where}: expected a text")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")

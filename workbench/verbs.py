@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from simulator import Machine, load_machine, machine_names
+from simulator.machine import Override
 from workbench import ir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.asking import knows_its_options
@@ -195,10 +196,11 @@ def simulate(
         return simulated_of(lowered.record, scheduled.record, on, limit)
 
 
-def machine(name: str | os.PathLike[str], **overrides: int | float | str) -> Machine:
+def machine(name: str | os.PathLike[str], **overrides: Override) -> Machine:
     """A shipped machine, or one of a TOML file, with some of its figures replaced.
 
-    `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`.
+    `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`; with cores that differ,
+    `wb.machine("tpu-v3", cores=[{}, {"vector_lanes": 64}])`.
     """
     return load_machine(name, **overrides)
 

@@ -96,6 +96,7 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "accumulator_residence": st.sampled_from(["array", "scratchpad"]),
     "matmul_precision": st.sampled_from(["bf16", "f32", "bf16_6x"]),
     "dram_channels": st.sampled_from([1, 2, 8]),
+    "core_figures": st.sampled_from(["0: clock_ratio=0.3 systolic_rows=2", "0: vector_alus=1 clock_ratio=1.7"]),
     "interconnect": st.sampled_from(["crossbar", "mesh"]),
     "interconnect_link_bytes_per_cycle": st.sampled_from([1, 24, 64]),
     "interconnect_packet_bytes": st.sampled_from([1, 100, 4096]),

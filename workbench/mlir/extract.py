@@ -92,6 +92,7 @@ class _Extractor(Evaluator):
         self.layouts = Layouts()
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
         self.bytes_used: dict[int, int] = {}
+        self.shares = machine.shares
         self.together = machine.cores
         """How many cores are at one point of the program: all at its start, and those that met until one goes on."""
 
@@ -115,7 +116,7 @@ class _Extractor(Evaluator):
         return best_lanes(placed(self.builder.build(), self.machine.scratchpad_bytes), self.machine)
 
     def core_of(self, number: int) -> int:
-        return number % self.machine.cores
+        return self.shares[number % len(self.shares)]
 
     def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
         number = len(self.builder.ops)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -95,7 +96,7 @@ def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str
 
     More cores are better than fewer unless they are slower: they may load the same bytes more often.
     """
-    ways = splits(payload, machine.cores) if cores is None else [cores]
+    ways = splits(payload, len(machine.shares)) if cores is None else [cores]
     if payload.contraction is None:
         ways = ways[:1]  # all of them move the same bytes
     priced = [_on_cores(payload, machine, buffers, way) for way in ways]
@@ -108,14 +109,20 @@ def _on_cores(payload: Payload, machine: Machine, buffers: int, cores: dict[str,
     """The mapping if dims are split over so many cores, and the cycles of a contraction that is mapped so."""
     mine = share(payload, cores)
     demand = Demand(machine, mine, buffers)
+    dealt = Counter(machine.shares[number % len(machine.shares)] for number in range(used(payload, cores)))
     if payload.contraction is not None:
-        cycles, mapping = _contraction_mapping(mine, machine, demand, used(payload, cores))
+        cycles, mapping = _contraction_mapping(mine, machine, demand, len(dealt))
+        cycles *= max(dealt.values())  # the shares of one core, one after another
     else:
         tile, reason = _vector_tile(mine, machine, demand)
         cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
     if machine.cores == 1:
         return cycles, mapping
-    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {said(payload, cores, machine.cores)}")
+    where = said(payload, cores, len(machine.shares))
+    if machine.core_figures:  # what is said of cores is said of shares
+        where = where.replace("cores", "shares").replace("core", "share")
+        where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
+    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {where}")
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:

@@ -307,7 +307,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         if not heuristic.rows_fit(payload, machine, buffers):
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
-        split = None if asked is None else checked_cores(kernel, payload, asked, machine.cores)
+        split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
         mapping = heuristic.choose(payload, machine, buffers, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:

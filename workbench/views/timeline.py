@@ -278,7 +278,7 @@ def stats(trace: Trace) -> dict[str, int | float]:
         **counters,
         "dram_gb_per_s": moved / whole * machine.clock_mhz / 1e3,
         "dram_share_of_peak": float(moved / whole / machine.dram_bytes_per_cycle),
-        "macs_share_of_peak": float(counters["macs"] / whole / machine.macs_per_cycle / machine.cores),
+        "macs_share_of_peak": float(counters["macs"] / whole / machine.peak_macs_per_cycle),
         **{f"{group.lower()}_busy_share": busy[group] / whole / count for group, count in units.items()},
     }
 
