@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -115,9 +115,7 @@ def work(
     chosen = indexed.requests(program, addresses, indices, machine)
     table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
     moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
-    for first in range(0, len(program), _PIECE):
-        piece = slice(first, first + _PIECE)
-        part = program.part(first, min(first + _PIECE, len(program)))
+    for piece, part in pieces(program):
         if not machine.core_figures:
             _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
             continue
@@ -147,6 +145,13 @@ def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -
 
 _PIECE = 1 << 16
 """Instructions whose costs are worked out at once: of a long program, what lies about meanwhile would be much."""
+
+
+def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
+    """The program's instructions, some at a time."""
+    for first in range(0, len(program), _PIECE):
+        piece = slice(first, min(first + _PIECE, len(program)))
+        yield piece, program.part(piece.start, piece.stop)
 
 
 def _at_clock(table: I64, ratio: Fraction) -> None:

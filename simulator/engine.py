@@ -24,6 +24,7 @@ Launches run one after another: the scratchpad starts empty, and a launch begins
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -101,6 +102,8 @@ _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STAT
 # started, who was last on the common memory's bus
 _BUS_USER, _RUNNING, _BEGIN, _STARTED, _COMMON_USER = 0, 1, 2, 3, 4
 
+_NOTHING = np.zeros(0, np.int64)
+
 # How the loop comes back
 _OVER, _PAUSED, _STUCK = 0, 1, 2
 
@@ -157,9 +160,10 @@ def simulate(
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
                 banked, net = dram.launched(banked, machine, whole), network.launched(net, machine, whole)
-                within = _no_waits(len(launched.program), machine)
+                told, within = whole.told(), _no_waits(len(launched.program), machine)
+                whole = replace(whole, read=_NOTHING, written=_NOTHING)  # told already, and as long as its program
                 rows, times = _run(launched.program, whole, figures, memory, state, banked, net, within, now, watch)
-                found = whole.told(), rows, times, within
+                found = told, rows, times, within
                 del whole  # which is as large as its program
                 ran.keep(launched, served, now, found)
             asked, rows, times, within = found

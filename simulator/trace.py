@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import critical, energy, invariants, report, scalar, trace_file, vector, zeros
+from simulator.costs import pieces
 from simulator.errors import InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
@@ -316,7 +317,9 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: 
 def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
     moved, opcode = asked.moved, program.opcode
     macs = program.extent[(opcode == Opcode.MATMUL) & (asked.via != Via.SKIPPED)].prod(1).sum()
-    done = vector.operations(program)[opcode == Opcode.VECTOR].sum(0) + scalar.operations(program).sum(0)
+    done = np.zeros(2, np.int64)
+    for _, part in pieces(program):
+        done += vector.operations(part)[part.opcode == Opcode.VECTOR].sum(0) + scalar.operations(part).sum(0)
     return (
         asked.read,
         asked.written,

@@ -93,6 +93,8 @@ def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journe
     kernel = journey.with_(mapping={"k*_matmul": {"tile": {"m": 4096, "n": 16}}}).scheduled.record.kernels[0]
     assert (kernel.mapping.tile["m"], kernel.mapping.tile["n"]) == (48, 16)
     assert kernel.mapping.reason == "user; m has 48 of the 4,096 asked for"
+    many = journey.with_(mapping={"*": {"tile": {"m": 48, "n": 16}, "buffers": 20}}).scheduled.record.kernels[0]
+    assert many.mapping.reason.startswith("user; more slots than the ")
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
     assert two.scheduled.record.kernels[0].mapping.reason == "user; m has 24 a core of the 48 asked for"
 

@@ -130,6 +130,9 @@ def with_users(
         if size > most[dim]:
             cut.append(f"{dim} has {most[dim]:,}{' a core' if most[dim] < dims[dim] else ''} of the {size:,} asked for")
         tile[dim] = min(size, most[dim])
+    rounds = rounds_of(chosen.tile | tile, most)
+    if wanted.get("buffers", 1) > max(rounds, _USUAL_SLOTS):
+        cut.append(f"more slots than the {rounds:,} rounds of its loops")
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
