@@ -308,7 +308,15 @@ class Machine:
         memory = dataclasses.replace(
             memory, address=self.dram_address, channel_hash=self.dram_hash, refreshes=self.dram_refresh
         )
-        return memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
+        memory = memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
+        between, needed = memory.between_refreshes
+        if between < needed:
+            hint = "; expected dram_refresh = 'all'" if self.dram_refresh == "each" else ""
+            raise MachineError(
+                f"{where}: with {self.dram_bytes_per_second} bytes a second the memory's clock is so slow that "
+                f"{between} cycles lie between two refreshes, of which {needed} are gone{hint}"
+            )
+        return memory
 
     @property
     def clock_khz(self) -> int:

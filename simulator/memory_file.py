@@ -116,6 +116,16 @@ class Memory:
         """What one channel moves at most."""
         return min(Fraction(self.request_bytes * self.pseudo_channels, self.burst), Fraction(self.request_bytes))
 
+    @property
+    def between_refreshes(self) -> tuple[int, int]:
+        """Cycles from one refresh to the next, and how many of them at least are not there for requests.
+
+        Of a single bank, a PRE and a refresh for each pseudo-channel, and as many for the commands of requests.
+        """
+        if self.refreshes == "all":
+            return self.refresh_interval, self.refresh + 1
+        return self.refresh_interval // (self.bank_groups * self.banks), 4 * self.pseudo_channels
+
     def at_clock(self, clock_ps: Fraction) -> Memory:
         """The same cells behind an interface of another clock."""
         ratio = self.clock_ps / clock_ps
@@ -190,7 +200,11 @@ def parse_memory(name: str, text: str) -> Memory:
             raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
     _check(name, table)
     sources = tuple(sorted((key, str(text)) for key, text in told.items()))
-    return Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    memory = Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    between, needed = memory.between_refreshes
+    if between < needed:
+        raise MachineError(f"memory {name!r}: {between} cycles between two refreshes, of which {needed} are gone")
+    return memory
 
 
 def is_mapping(address: str) -> bool:

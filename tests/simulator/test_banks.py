@@ -15,6 +15,7 @@ import pytest
 
 from simulator.address_map import BANK, COLUMN, GROUP, PSEUDO, ROW, address_map, channel_of, coordinate_of
 from simulator.errors import MachineError
+from simulator.machine import load_machine
 from simulator.memory_file import Memory, load_memory, memory_names, parse_memory
 from simulator.program import I64
 from simulator.stream import Stream, run_stream
@@ -140,6 +141,18 @@ def test_banks_refreshed_one_by_one_hold_up_nobody_who_does_not_want_them() -> N
     rounds = [found.cycles / HBM2.refresh_interval for found in (whole, apart)]
     assert whole.counters["refreshes"] == pytest.approx(2 * rounds[0], abs=4)
     assert apart.counters["refreshes"] == pytest.approx(2 * banks * rounds[1], abs=4)
+
+
+def test_banks_are_not_refreshed_one_by_one_on_a_slow_clock() -> None:
+    machine = load_machine("tpu-v3", memory="banked")
+    slow = {"dram_bytes_per_second": 10**9, "dram_channels": 8}
+    with pytest.raises(MachineError, match=r"0 cycles lie between .* expected dram_refresh = 'all'"):
+        machine.with_(**slow)
+    assert machine.with_(**slow, dram_refresh="all").banked_memory().refreshes == "all"
+    with pytest.raises(MachineError, match=r"so slow that 0 cycles lie between two refreshes, of which 2 are gone$"):
+        machine.with_(dram_bytes_per_second=10**7, dram_refresh="all")
+    with pytest.raises(MachineError, match="refreshes all banks at once only"):
+        load_machine("edge-8x8", dram_refresh="each")
 
 
 def test_two_buses_give_two_commands_a_cycle() -> None:
