@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from simulator.errors import MachineError
+from simulator.names import did_you_mean, sentences
 
 if TYPE_CHECKING:
     from simulator.machine import Figure, Machine
@@ -47,9 +48,10 @@ def own_figures(machine: Machine) -> list[dict[str, Figure]]:
     found: list[dict[str, Figure]] = [{} for _ in range(machine.cores)]
     for line in filter(None, map(str.strip, machine.core_figures.split(";"))):
         number, _, told = line.partition(":")
-        where = f"machine {machine.name!r}: core_figures = {machine.core_figures!r}"
+        where = f"machine {machine.name!r}: core {number} of `cores`"
         if not number.isdigit() or int(number) >= machine.cores:
-            raise MachineError(f"{where}: there is no core {number!r}; the machine has {machine.cores}, from 0 on")
+            given = f"machine {machine.name!r}: core_figures = {machine.core_figures!r}"
+            raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.cores}, from 0 on")
         for each in told.split():
             name, _, value = each.partition("=")
             found[int(number)][name] = _checked(where, name, value)
@@ -58,7 +60,8 @@ def own_figures(machine: Machine) -> list[dict[str, Figure]]:
 
 def _checked(where: str, name: str, value: str) -> Figure:
     if name not in OWN:
-        raise MachineError(f"{where}: cores have no {name!r} of their own; expected some of {', '.join(OWN)}")
+        what = f"{where}: a core has no {name!r} of its own{did_you_mean(name, OWN)}"
+        raise MachineError(sentences(what, f"Expected some of {', '.join(OWN)}"))
     try:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:

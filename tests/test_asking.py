@@ -94,9 +94,32 @@ def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journe
     assert (kernel.mapping.tile["m"], kernel.mapping.tile["n"]) == (48, 16)
     assert kernel.mapping.reason == "user; m has 48 of the 4,096 asked for"
     many = journey.with_(mapping={"*": {"tile": {"m": 48, "n": 16}, "buffers": 20}}).scheduled.record.kernels[0]
-    assert many.mapping.reason.startswith("user; more slots than the ")
+    rounds = -(-64 // many.mapping.tile["k"]) * 2
+    assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots are asked for"
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
     assert two.scheduled.record.kernels[0].mapping.reason == "user; m has 24 a core of the 48 asked for"
+
+
+def test_more_slots_than_rounds_change_no_tile():
+    given = [torch.randn(128, 256), torch.randn(256, 512)]
+    plain, many = (
+        flow(product, given, mapping=mapping).scheduled.kernels[0].mapping
+        for mapping in (None, {"*": {"buffers": 100}})
+    )
+    rounds = -(-512 // plain.tile["n"])
+    assert rounds > 2
+    assert (many.tile, many.buffers) == (plain.tile, rounds)
+    assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots are asked for"
+
+
+def test_a_pattern_that_others_leave_no_kernel_is_an_error(journey: wb.Journey):
+    mapping = {"k?_*": {"buffers": 2}, "k0_*": {"buffers": 1}}
+    with pytest.raises(MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k\?_\*'"):
+        _ = journey.with_(mapping=mapping).scheduled
+    with pytest.raises(MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k0_matmul'"):
+        _ = journey.with_(mapping={"k0_*": {}, "k0_matmul": {"buffers": 1}}).scheduled
+    both = journey.with_(mapping={"*": {"buffers": 1}, "k0_matmul": {"buffers": 2}})  # a star is for what is left
+    assert both.scheduled.record.kernels[0].mapping.buffers == 2
 
 
 def test_patterns_name_several_kernels_names_go_first_and_the_star_last():

@@ -207,11 +207,13 @@ def test_a_broken_up_journey_is_saved_and_selected_in(tmp_path: Any):
 
 
 def test_what_no_graph_is_left_of_is_refused():
-    with pytest.raises(errors.GraphBreak, match="nonzero"):
-        wb.trace(lambda x: x.nonzero(), R(3))
+    for mode in ({}, {"capture": "dynamo"}):
+        with pytest.raises(errors.GraphBreak, match=r"nonzero.*Several graphs.*were tried too") as caught:
+            wb.trace(torch.nonzero, R(3), **mode)
+        assert "capture='dynamo'" not in str(caught.value)  # which is what it was captured with
     with pytest.raises(errors.GraphBreak, match="capture='dynamo'"):
         wb.trace(branching, R(3), capture="export")
-    with pytest.raises(errors.GraphBreak):
+    with pytest.raises(errors.GraphBreak, match="give tensors that hold numbers, not ones of the device 'meta'"):
         wb.trace(branching, torch.randn(3, device="meta"))
 
 

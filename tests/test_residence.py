@@ -11,7 +11,7 @@ import workbench as wb
 from simulator import CommonMemoryFull
 from simulator.spans import Via
 from workbench import Journey
-from workbench.errors import BadOption
+from workbench.errors import BadOption, NoCommonMemory
 
 WEIGHT, ROWS = 64 * 64 * 4, 32 * 64 * 4
 """Bytes of the weight and of the rows that go through it."""
@@ -63,13 +63,20 @@ def test_a_user_names_what_stays(plain: Journey) -> None:
     assert plan[plan.resident].path.tolist() == ["fc.weight"]
     (weight,) = plan[plan.resident].to_dict("records")
     assert (weight["first"], weight["last"], weight["in_dram"], weight["why"]) == (0, 2, True, "asked for")
-    assert set(plan[~plan.resident].why) == {"not asked for"}
+    other = plan[~plan.resident]
+    assert set(other.why) == {"not asked for"}
+    assert other.in_dram.all()  # also what lies nowhere else than in the common memory once it is resident
+    assert other.saved_read_bytes.sum() == other.saved_write_bytes.sum() == 0
+    # what is possible stands apart: three results between kernels, each written and read once
+    assert (other.would_save_read_bytes.sum(), other.would_save_write_bytes.sum()) == (3 * ROWS, 3 * ROWS)
+    assert weight["would_save_read_bytes"] == weight["saved_read_bytes"] == 2 * WEIGHT
     assert plain.scheduled.residence.empty
 
 
 def test_a_tensor_made_and_used_while_resident_never_sees_dram(plain: Journey) -> None:
     kept = plain.with_(resident=["relu"])
     assert dram_bytes(kept) == tuple(size - ROWS for size in dram_bytes(plain))
+    assert not kept.scheduled.residence.set_index("tensor").loc["relu", "in_dram"]
     events = kept.simulated.events
     assert events[events.via == "common"].groupby("kind").bytes.sum().to_dict() == {"LOAD": ROWS, "STORE": ROWS}
 
@@ -100,7 +107,11 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(plain: Journey) -> None:
         _ = plain.with_(machine=wb.machine("tpu-v4", common_memory_bytes=100), resident=["fc.weight"]).scheduled
     with pytest.raises(CommonMemoryFull, match="has none"):
         wb.simulate(plain.lowered, plain.with_(resident=["fc.weight"]).scheduled, machine="tpu-v3")
-    none = plain.with_(machine="tpu-v3", resident="auto")
+    with pytest.warns(NoCommonMemory, match="'tpu-v3' has no common memory") as told:
+        none = plain.with_(machine="tpu-v3", resident="auto")
+    assert [each.filename for each in told] == [__file__]
+    with pytest.warns(NoCommonMemory):
+        _ = wb.trace(torch.relu, torch.ones(4), resident="auto")
     assert "the machine has no common memory" in set(none.scheduled.residence.why)
     with pytest.raises(BadOption, match=r"no tensor 'fc.wieght' in DRAM. did you mean 'fc.weight'"):
         _ = plain.with_(resident=["fc.wieght"]).scheduled

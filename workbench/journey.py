@@ -21,7 +21,7 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
-from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of
+from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of, warn_without_common_memory
 from workbench.pipeline import Request, Stages
 
 if TYPE_CHECKING:
@@ -132,14 +132,15 @@ class Journey:
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
-        `mapping=None` goes back to the heuristic's choice. `fusion` turns fusion rules off by name
-        (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or keeps nodes in different kernels
-        (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an edited
-        `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number of buffers stays.
-        `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
-        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
-        what the simulation may take at most. `resident` is what stays in the machine's common memory: names of tensors,
-        `"auto"`, or None.
+        `mapping` takes the place of the one before, none of which stays: a kernel goes by its name, else by the first
+        pattern that matches, else by `"*"`; a key that so is for no kernel is an error. `mapping=None` goes back to the
+        heuristic's choice. `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them:
+        `"none"`) or keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has transform scripts by
+        kernel, each an edited `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number
+        of buffers stays. `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps'
+        names: `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions.
+        `simulate_seconds` is what the simulation may take at most. `resident` is what stays in the machine's common
+        memory: names of tensors, `"auto"`, or None.
         """
         asked = self._request
         request = replace(
@@ -154,6 +155,8 @@ class Journey:
             else checked_seconds(simulate_seconds),
             resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
         )
+        if (request.resident, request.machine) != (asked.resident, asked.machine):
+            warn_without_common_memory(request.resident, request.machine)
         if request.fusion != asked.fusion:
             return Journey(request, self._stages.relowered(request))
         if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):

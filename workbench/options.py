@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from simulator import Machine, load_machine
-from workbench.errors import BadOption
+from workbench.errors import BadOption, NoCommonMemory
 
 if TYPE_CHECKING:
     from workbench.mlir.user_mapping import UserMapping
@@ -44,6 +45,16 @@ def checked_resident(given: object) -> str | tuple[str, ...] | None:
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
         return tuple(cast("list[str]", given))
     raise BadOption(f"resident={given!r}; expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None")
+
+
+def warn_without_common_memory(resident: object, machine: Machine) -> None:
+    """Tells the user of the verb that calls this that there is nothing for a heuristic to fill."""
+    if resident == "auto" and not machine.common_memory_bytes:
+        told = (
+            f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so nothing "
+            f"stays in one. Take a machine that has one, such as 'tpu-v4'"
+        )
+        warnings.warn(told, NoCommonMemory, stacklevel=4)  # the verb, and what checks its options, lie between
 
 
 def checked_seconds(given: object) -> float | None:

@@ -20,7 +20,14 @@ from workbench.comparison import Comparison
 from workbench.errors import BadOption, HostRoute, not_yet
 from workbench.ir import AtenGraph, KernelGraph
 from workbench.journey import Journey
-from workbench.options import CompileOptions, checked_mapping, checked_resident, checked_seconds, machine_of
+from workbench.options import (
+    CompileOptions,
+    checked_mapping,
+    checked_resident,
+    checked_seconds,
+    machine_of,
+    warn_without_common_memory,
+)
 from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
 
@@ -52,11 +59,13 @@ def trace(
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
     `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, a kernel being a name, a pattern such as
-    `"k?_linear*"` or `"*"` for all others. `fusion` turns fusions off, as in
+    `"k?_linear*"` or `"*"` for all others; a kernel goes by its name, else by the first pattern that matches, else by
+    `"*"`, and a key that so is for no kernel is an error. `fusion` turns fusions off, as in
     `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
     where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
     stay in the machine's common memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`).
+    `train=True` is refused: what is traced is a forward pass, in which nothing has gradients.
     """
     if on_missing not in ("host", "error"):
         raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -76,6 +85,7 @@ def trace(
         simulate_seconds=checked_seconds(simulate_seconds),
         resident=checked_resident(resident),
     )
+    warn_without_common_memory(request.resident, request.machine)
     made = Stages.of(request)
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
@@ -182,6 +192,7 @@ def schedule(
     none = MappingProxyType(dict[str, object]())
     kept = checked_resident(resident)
     request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts, resident=kept)
+    warn_without_common_memory(kept, request.machine)
     with waiting("schedule"):
         return scheduled_of(lowered.record, rendered.record, request)
 

@@ -71,7 +71,11 @@ def test_a_file_says_it_as_tables() -> None:
 @pytest.mark.parametrize(
     ("figures", "message"),
     [
-        ({"cores": [{"clock_mhz": 5}]}, "cores have no 'clock_mhz' of their own; expected some of systolic_rows"),
+        ({"cores": [{"clock_mhz": 5}]}, "core 0 of `cores`: a core has no 'clock_mhz' of its own"),
+        (
+            {"cores": [{}, {"clock_rtio": 0.5}]},
+            r"core 1 of `cores`: a core has no 'clock_rtio' of its own; did you mean 'clock_ratio'\? Expected some of",
+        ),
         ({"cores": [{"vector_lanes": 0.5}]}, "vector_lanes = 0.5: expected a whole number, more than zero"),
         ({"cores": [{"clock_ratio": 0}]}, "clock_ratio = 0: expected a number, more than zero"),
         ({"cores": [3]}, "core 0 of `cores` is 3; expected a table"),

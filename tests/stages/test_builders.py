@@ -220,7 +220,11 @@ def refused_by_mlir(op: Any) -> Any:
         (failing, errors.BuilderFailed, "raised ValueError: no such thing"),
         (wrong_shape, errors.BuilderResultType, "returned a value of type tensor<3xf32>; expected tensor<37x53xf32>"),
         (wrong_dtype, errors.BuilderResultType, "tensor<37x53xf64>; expected tensor<37x53xf32>"),
-        (no_argument, errors.BuilderFailed, "has no argument 'other_one'; its arguments are self, other"),
+        (
+            no_argument,
+            errors.BuilderFailed,
+            "): aten.logaddexp.default has no argument 'other_one'; did you mean 'other'? Its arguments are self,",
+        ),
         (no_number, errors.BuilderFailed, "returned NoneType; expected a number it computed"),
         (refused_by_mlir, errors.BuilderInvalidMlir, "made an op that MLIR refuses"),
     ],

@@ -57,6 +57,7 @@ from workbench.errors.running import KernelHung as KernelHung
 from workbench.errors.running import KernelOverran as KernelOverran
 from workbench.errors.running import NativeArgumentError as NativeArgumentError
 from workbench.errors.running import NativeInputError as NativeInputError
+from workbench.errors.running import NoCommonMemory as NoCommonMemory
 from workbench.errors.running import NoData as NoData
 from workbench.errors.running import ReplayError as ReplayError
 from workbench.errors.running import WorkerUnavailable as WorkerUnavailable

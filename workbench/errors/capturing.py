@@ -20,14 +20,28 @@ class NoTensorWork(WorkbenchError):
 class GraphBreak(WorkbenchError):
     """The function cannot be captured as one graph, and not as several either."""
 
-    def __init__(self, name: str, reason: str, place: str = "") -> None:
+    KEEP_OUT = "keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+    BY_DYNAMO = (
+        f"With capture='dynamo' it becomes several, with Python between them, if it computes something that can be "
+        f"captured, on tensors that hold numbers. Otherwise {KEEP_OUT}"
+    )
+    NO_NUMBERS = (
+        f"To become several graphs, with Python between them, it must run once: give tensors that hold numbers, not "
+        f"ones of the device 'meta'. Otherwise {KEEP_OUT}"
+    )
+    NOTHING_LEFT = (
+        "Several graphs, with Python between them, were tried too: nothing is left that one could hold. Trace it "
+        "together with what is computed before or after it, or leave it to PyTorch"
+    )
+
+    def __init__(self, name: str, reason: str, place: str = "", advice: str = BY_DYNAMO) -> None:
         where = f", at {place}" if place else ""
-        super().__init__(
-            f"{name} cannot be captured as one graph: {reason}{where}. With capture='dynamo' it becomes several, with "
-            f"Python between them, if it computes something that can be captured, on tensors that hold numbers. "
-            f"Otherwise keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
-        )
-        self.reason, self.place = reason, place
+        super().__init__(f"{name} cannot be captured as one graph: {reason}{where}. {advice}")
+        self.name, self.reason, self.place = name, reason, place
+
+    def advising(self, advice: str) -> GraphBreak:
+        """The same, with something else to do about it."""
+        return GraphBreak(self.name, self.reason, self.place, advice)
 
 
 class CaptureFailed(WorkbenchError):

@@ -100,5 +100,9 @@ class WorkerUnavailable(WorkbenchError):
         )
 
 
+class NoCommonMemory(UserWarning):
+    """What stays in the common memory is left to a heuristic, and the machine has none."""
+
+
 class CacheWarning(UserWarning):
     """What is made cannot be kept on disk; everything works, but is made anew each time."""

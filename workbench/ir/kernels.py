@@ -291,7 +291,7 @@ class Residence:
     last: int
     """The launches from and to which it stays, or would."""
     alone: bool
-    """It is made and used up meanwhile, so that it need not be in DRAM as well."""
+    """It is made and used up meanwhile, so that while resident it need not be in DRAM as well."""
     resident: bool = False
     saved_read: int = 0
     saved_written: int = 0

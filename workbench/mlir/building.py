@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from simulator.names import did_you_mean, sentences
 from workbench import errors
 from workbench.cells import cell_name
 from workbench.ir import Literal, Ref, TensorType
@@ -49,8 +50,8 @@ class NodeBuilder:
     def __getitem__(self, name: str) -> Argument:
         """An argument by its name in the schema: `op["alpha"]`."""
         if name not in self.arguments:
-            known = ", ".join(self.arguments)
-            raise errors.BuilderArgument(f"{self.overload} has no argument {name!r}; its arguments are {known}")
+            what = f"{self.overload} has no argument {name!r}{did_you_mean(name, self.arguments)}"
+            raise errors.BuilderArgument(sentences(what, f"Its arguments are {', '.join(self.arguments)}"))
         return self.arguments[name]
 
     def tensor(self, name: str) -> Value:
@@ -248,7 +249,7 @@ class Build:
         return {self.wanted: found[self.wanted]}
 
     def _who(self) -> str:
-        return f"the builder at {self.owner}, for {self.node} ({self.overload}, asked for at {self.place}),"
+        return f"the builder at {self.owner} for {self.node} ({self.overload}, asked for at {self.place})"
 
     def _opened(self, values: Mapping[str, Value]) -> NodeBuilder:
         operands: list[Value] = []

@@ -1,5 +1,6 @@
 """What a user says of a kernel's mapping, checked against the kernel's dims.
 
+A kernel goes by its name, else by the first pattern that matches it, else by `*`.
 What is said of one kernel by its name must mean that kernel: a tile longer than its dim, or more slots than its loops
 have rounds, is a mistake. A tile that is said of several by a pattern is cut to what each of them has.
 """
@@ -53,7 +54,7 @@ class Asked:
         if buffers > max(rounds, _USUAL_SLOTS):
             raise MappingError(
                 self.key,
-                f"buffers = {buffers:,}, and its loops have {rounds:,} rounds in all: a slot for each is all that is "
+                f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: a slot for each is all that is "
                 f"ever used. Smaller tiles make more rounds",
             )
 
@@ -65,6 +66,15 @@ _USUAL_SLOTS = 2
 def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
     """How often the innermost loop runs, at the most."""
     return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
+
+
+def _rounds(rounds: int) -> str:
+    return f"{rounds:,} round{'s' * (rounds != 1)}"
+
+
+def useful_slots(slots: int, tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """No more slots than the loops have rounds: tiles that make room for others would be chosen for nothing."""
+    return min(slots, max(rounds_of(tile, dims), _USUAL_SLOTS))
 
 
 def is_pattern(key: str) -> bool:
@@ -89,6 +99,21 @@ def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
             what = "no kernel matches that pattern"
         known = f"The kernels are {', '.join(names)}; {EVERY!r} stands for all of them, 'k*_linear*' for some"
         raise MappingError(key, sentences(what, known))
+
+
+def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]]) -> None:
+    """Raises for a pattern whose kernels all go by other keys; `kernels` are the names that each goes by."""
+    taken = {names: asked.key for names in kernels if (asked := asked_of(wanted, names))}
+    for key in filter(is_pattern, wanted):
+        others = {taken[names]: names[0] for names in taken if asked_of({key: wanted[key]}, names)}
+        if key == EVERY or key in others or not others:
+            continue
+        by = ", ".join(f"{kernel} goes by {other!r}" for other, kernel in others.items())
+        raise MappingError(
+            key,
+            f"it is for no kernel: {by}. A kernel's name goes before patterns, of these the first that matches, and "
+            f"{EVERY!r} comes last; put {key!r} before the others",
+        )
 
 
 def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> int:
@@ -132,7 +157,7 @@ def with_users(
         tile[dim] = min(size, most[dim])
     rounds = rounds_of(chosen.tile | tile, most)
     if wanted.get("buffers", 1) > max(rounds, _USUAL_SLOTS):
-        cut.append(f"more slots than the {rounds:,} rounds of its loops")
+        cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots are asked for")
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")

@@ -62,8 +62,10 @@ def capture(
         try:
             recorded = by_dynamo(trace) if mode == "dynamo" else by_export(trace)
         except errors.GraphBreak as error:
-            if mode == "export" or any(slot.tensor.is_meta for slot in trace.user):
+            if mode == "export":
                 raise
+            if any(slot.tensor.is_meta for slot in trace.user):
+                raise error.advising(error.NO_NUMBERS) from error.__cause__
             trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
@@ -152,7 +154,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak) -> CapturedProgram:
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
     if not calls:
-        raise why
+        raise why.advising(why.NOTHING_LEFT) from why.__cause__
     refuse_replaced(trace)
     tree, found = trace.flatten(returned)
     merged = merge(

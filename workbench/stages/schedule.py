@@ -49,7 +49,15 @@ from workbench.mlir.sizing import buffers_at_once
 from workbench.mlir.template import instantiate
 from workbench.mlir.tiling import check_order, splits_reduction, transform_script
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
-from workbench.mlir.user_mapping import UserMapping, asked_of, check_kernels, checked_buffers, with_users
+from workbench.mlir.user_mapping import (
+    UserMapping,
+    asked_of,
+    check_kernels,
+    check_shadowed,
+    checked_buffers,
+    useful_slots,
+    with_users,
+)
 from workbench.mlir.user_passes import UserPasses, check_steps, checked_passes
 from workbench.mlir.verify import verify_scheduled
 from workbench.mlir.walking import has_windows
@@ -86,13 +94,18 @@ def schedule(
     wanted, given = dict(mapping or {}), dict(scripts or {})
     check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    first_alike: dict[str, str] = {}
+    keys = {
+        module.kernel: module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
+        for module in rendered
+    }
+    leaders = {key: kernel for kernel, key in reversed(keys.items())}
+    check_shadowed(wanted, [(kernel, leaders[key]) for kernel, key in keys.items()])
     known = registrations if registrations is not None else DEFAULT.now()
     kernels = _Kernels(lowered, machine, None if extra else store, known, extra)
     runs: dict[str, str] = {}
     for module in counted(rendered):
-        alike = module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
-        leader = first_alike.setdefault(alike, module.kernel)
+        alike = keys[module.kernel]
+        leader = leaders[alike]
         asked = asked_of(wanted, (module.kernel, leader))
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
         kernel = kernels.get(alike, module, asked.mapping if asked else None, script)
@@ -308,6 +321,10 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
+        if buffers > heuristic.SLOTS:
+            usual = heuristic.choose(payload, machine, heuristic.SLOTS, split)
+            tile = usual.tile | dict((wanted or {}).get("tile", {}))
+            buffers = useful_slots(buffers, tile, share(payload, usual.cores).dims)
         mapping = heuristic.choose(payload, machine, buffers, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:

@@ -19,12 +19,19 @@ COLUMNS = (
     "in_dram",
     "saved_read_bytes",
     "saved_write_bytes",
+    "would_save_read_bytes",
+    "would_save_write_bytes",
     "why",
 )
 
 
 def residence_table(program: ScheduledProgram) -> Table:
-    """One row a tensor in DRAM: whether it stays in the common memory, from launch to launch, and why, or why not."""
+    """One row a tensor that a kernel takes from another or from outside: whether it stays in the common memory, from
+    launch to launch, and why, or why not.
+
+    `in_dram` is whether it lies in DRAM, be it as well. `saved_*` are bytes that the plan spares, 0 for what is not
+    resident; `would_save_*` are what being resident spares or would spare.
+    """
     names = [launch.name for launch in program.launches.launches]
 
     def named(launch: int) -> str:
@@ -33,7 +40,8 @@ def residence_table(program: ScheduledProgram) -> Table:
     rows = tuple(
         (
             *(each.value, each.path, each.bytes, each.resident, each.first, each.last),
-            *(named(each.first), named(each.last), not each.alone),
+            *(named(each.first), named(each.last), not (each.resident and each.alone)),
+            *((each.saved_read, each.saved_written) if each.resident else (0, 0)),
             *(each.saved_read, each.saved_written, each.reason),
         )
         for each in program.residence
