@@ -17,7 +17,7 @@ from workbench.views.svg_gantt import gantt_svg, ticks_to
 def spans(*rows: tuple[int, int, int, int, int, int]) -> Spans:
     """Rows of (lane, start, end, kind, cause, launch)."""
     columns = np.array(rows, np.int64).reshape(-1, 6).T
-    return Spans(*(column.copy() for column in columns))
+    return Spans(*(column.copy() for column in columns), busy=columns[2] - columns[1])
 
 
 def view(made: Spans, makespan: int) -> Gantt:
