@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
-    units, unseen = len(trace.unit_names), _unseen(trace)
+    units, unseen, worked = len(trace.unit_names), _unseen(trace), trace.busy_cycles
     idle = np.zeros((units, CAUSES), np.int64)
     busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
     within, now = np.zeros((units, WAITS), np.int64), 0
@@ -32,7 +32,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             starts, ends = trace.start[own], trace.end[own]
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
-            busy[unit] += int((ends - starts).sum())
+            busy[unit] += int(worked[own].sum())
             within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
             rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
             rest[unit] += end - int(before[-1])
@@ -45,7 +45,6 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         if len(trace.waits):
             told = Wait if len(trace.channels) else (Wait.INTERCONNECT,)
             causes.update({wait.label: int(within[unit, wait]) for wait in told})
-            busy[unit] -= within[unit].sum()
         total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows

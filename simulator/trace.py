@@ -157,6 +157,12 @@ class Trace:
             "origins": [tuple(origin[starts[i] : starts[i + 1]]) for i in range(len(self))],
         }
 
+    @property
+    def busy_cycles(self) -> I64:
+        """Of each span, the cycles in which its unit is busy: a transfer's without what it waited for on its way."""
+        lengths = self.end - self.start
+        return lengths - self.waits.sum(1, np.int64) if len(self.waits) else lengths
+
     def stalls(self) -> list[dict[str, str | int]]:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 

@@ -20,7 +20,7 @@ def timeline(spans_per_lane: int, *, busy: int = 3, period: int = 10) -> Gantt:
     kind = np.where(lane == 0, Opcode.LOAD, Opcode.VECTOR).astype(np.int64)
     cause = np.full(len(lane), Cause.DATA, np.int64)
     return gantt(
-        Spans(lane, both, both + busy, kind, cause, np.zeros(len(lane), np.int64)),
+        Spans(lane, both, both + busy, kind, cause, np.zeros(len(lane), np.int64), np.full(len(lane), busy)),
         units=[("dma0", "DMA"), ("vpu", "vector")],
         kinds=[code.name for code in Opcode],
         causes=[each.label for each in Cause],

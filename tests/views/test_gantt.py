@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +17,7 @@ from workbench.views.svg_gantt import gantt_svg, ticks_to
 def spans(*rows: tuple[int, int, int, int, int, int]) -> Spans:
     """Rows of (lane, start, end, kind, cause, launch)."""
     columns = np.array(rows, np.int64).reshape(-1, 6).T
-    return Spans(*(column.copy() for column in columns))
+    return Spans(*(column.copy() for column in columns), busy=columns[2] - columns[1])
 
 
 def view(made: Spans, makespan: int) -> Gantt:
@@ -99,6 +102,15 @@ def test_what_a_launch_takes_lies_between_the_end_of_one_and_the_begin_of_the_ne
     made = view(spans((0, 0, 10, 0, 0, 0), (1, 10, 25, 1, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
     assert [(each.kernel, each.start, each.end) for each in made.launching] == [("second", 25, 28)]
     assert "launch of second: 3 cycles, 25 to 28</title>" in gantt_svg(made)
+
+
+def test_a_long_name_of_a_lane_has_room():
+    """The picture reaches as far to the left as the longest name, which ends where its lane begins."""
+    made = view(spans((0, 0, 10, 0, 0, 0)), makespan=41)
+    longer = replace(made, lanes=tuple(replace(lane, name=f"core11.{lane.name}") for lane in made.lanes))
+    short, long = (re.search(r'viewBox="(-?\d+) 0 (\d+) ', gantt_svg(each)) for each in (made, longer))
+    assert short is not None and long is not None and int(short[1]) == 0 and int(long[1]) < 0
+    assert int(long[2]) == int(short[2]) - int(long[1])
 
 
 def test_a_kernels_name_is_cut_with_a_mark_then_to_its_number_then_left_out():

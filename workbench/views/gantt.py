@@ -27,7 +27,10 @@ NOTHING: Final = "nothing runs on the machine: no node of this function computes
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One hardware unit: its name, the class of unit it belongs to, and the share of the makespan it is busy."""
+    """One hardware unit: its name, the class of unit it belongs to, and the share of the makespan it is busy.
+
+    That is what its bars fill, without what transfers wait for on their way.
+    """
 
     name: str
     group: str
@@ -63,6 +66,8 @@ class Spans:
     cause: I64
     """What the span waited for last."""
     launch: I64
+    busy: I64
+    """Its cycles without those in which it waits on its way: of a transfer, those in which its data moves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,7 @@ def gantt(
     begins = np.array([begin for _, begin, _ in launches], np.int64)
     free = np.where(first, 0, before[: len(lane)])
     wait_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
-    worked = np.bincount(lane, weights=(end - start).astype(np.float64), minlength=len(units))
+    worked = np.bincount(lane, weights=spans.busy[order].astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
     bands: list[Band] = []

@@ -12,6 +12,8 @@ from workbench.views.gantt import F64, LAUNCH, NOTHING, OTHER, Gantt, fitting
 from workbench.views.markup import escape, legend
 
 _LABEL, _PLOT, _LANE, _BAR, _STRIP, _GAP, _HEAD = 92, 860, 27, 17, 4, 9, 38
+_LETTER = 6.6
+"""Width of a letter of a lane's name, at most as a rule."""
 _COLUMNS = 430
 """Columns of a lane that is drawn as shares."""
 _SPANS_TOLD = 1500
@@ -33,12 +35,14 @@ def gantt_svg(view: Gantt, *, scale: int = 0, label: str = "timeline") -> str:
         )
         parts.append(_lane(view, index, top, whole, told=told))
     width, height = _LABEL + _PLOT + 14, bottom + 24
+    longest = max((len(lane.name) for lane in view.lanes), default=0) + len(" 100%")
+    spare = max(0, round(longest * _LETTER) - (_LABEL - 8))  # lanes of several cores have longer names
     if not view.lanes:
         return f'<p class="soft">{escape(NOTHING)}</p>'
     idle = f'<p class="soft">idle throughout: {escape(", ".join(view.unused))}</p>' if view.unused else ""
     return (
         f'<div class="scroll"><svg role="img" aria-label="{escape(label)}: {view.makespan:,} cycles" '
-        f'viewBox="0 0 {width} {height}" style="width:100%;min-width:700px;max-width:1150px">'
+        f'viewBox="{-spare} 0 {width + spare} {height}" style="width:100%;min-width:700px;max-width:1150px">'
         f"{''.join(parts)}</svg></div>"
         f"{legend(_entries(view))}{idle}"
     )

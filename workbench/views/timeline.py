@@ -104,8 +104,8 @@ def by_kernel(trace: Trace) -> Table:
 
 
 def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[str, int]:
-    """Unit cycles that these spans take, by class of unit."""
-    lengths = np.bincount(trace.unit[mine], (trace.end - trace.start)[mine], minlength=len(trace.unit_names))
+    """Cycles in which units are busy with these spans, by class of unit."""
+    lengths = np.bincount(trace.unit[mine], trace.busy_cycles[mine], minlength=len(trace.unit_names))
     busy: dict[str, int] = {}
     for name, cycles in zip(trace.unit_names, lengths.tolist(), strict=True):
         busy[group_of(name)] = busy.get(group_of(name), 0) + int(cycles)
@@ -120,7 +120,7 @@ def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
     the trace, and spans to more where nodes share them.
     """
     shares: dict[str, list[int]] = {}
-    lengths, sizes = (trace.end - trace.start).tolist(), trace.bytes.tolist()
+    lengths, sizes = trace.busy_cycles.tolist(), trace.bytes.tolist()
     for names, length, size in zip(origins_of_spans(trace, launches), lengths, sizes, strict=True):
         owners = names or ("",)
         for place, name in enumerate(owners):
@@ -302,6 +302,7 @@ def gantt_of(trace: Trace) -> Gantt:
         kind=trace.kind.astype(np.int64),
         cause=trace.cause.astype(np.int64),
         launch=trace.launch.astype(np.int64),
+        busy=trace.busy_cycles,
     )
     return gantt(
         spans,
