@@ -19,7 +19,7 @@ from typing import Any
 from simulator import core_kinds
 from simulator.errors import MachineError
 from simulator.memory_file import FIELDS, REFRESHES, Memory, is_mapping, load_memory
-from simulator.names import did_you_mean, not_there
+from simulator.names import did_you_mean, not_there, sentences
 from simulator.topology import places
 
 Figure = int | float | str
@@ -423,9 +423,6 @@ def parse_machine(name: str, text: str) -> Machine:
     for key in figures:
         if (key in sources) == (key in assumed) and key != "name":
             raise MachineError(f"machine {name!r}: {key} needs a source, or a place in `assumed`, and not both")
-    for key in (*sources, *assumed):
-        if key not in figures:
-            raise MachineError(f"machine {name!r}: {key!r} has a source or is assumed but has no value")
     return _machine(figures, tuple(sorted(assumed)), tuple(sorted(sources.items())))
 
 
@@ -479,7 +476,18 @@ def _parse(name: str, text: str) -> _File:
         texts["core_figures"] = texts["cores"]
     elif "core_figures" in figures and "cores" in names:
         names = (*names, "core_figures")
+    _check_named(name, figures, {"[sources]": tuple(texts), "`assumed`": names})
     return _File(figures, names, texts, base)
+
+
+def _check_named(machine: str, figures: Mapping[str, Figure], tables: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises where a file says of a figure that it does not set where it comes from."""
+    for table, names in tables.items():
+        for name in names:
+            if name not in figures:
+                what = f"machine {machine!r}: {table} names {name!r}, which the file does not set"
+                kept = "a figure from elsewhere keeps the source it has there"
+                raise MachineError(sentences(f"{what}{did_you_mean(name, figures)}", kept.capitalize()))
 
 
 def _machine(

@@ -126,6 +126,12 @@ def test_a_file_is_a_machine_wherever_a_name_is(tmp_path: Path):
         ("a.toml", BASED.replace('"edge-8x8"', "8"), "is no name of a machine"),
         ("a.toml", BASED.replace("dma_queues", "dma_quues"), "did you mean 'dma_queues'"),
         ("a.toml", BASED.replace('assumed = ["dma_queues"]', ""), "dma_queues needs a source"),
+        (
+            "a.toml",
+            BASED.replace('["dma_queues"]', '["dma_queues", "clock_mhz"]'),
+            "`assumed` names 'clock_mhz', which the file does not set. A figure from elsewhere keeps the source",
+        ),
+        ("a.toml", BASED + 'dma_queus = ""', r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure"),
         ("a.toml", "clock_mhz =", "not TOML"),
         ("tpu-v3.toml", BASED, "called like the shipped machine 'tpu-v3'"),
         ("a.toml", None, "cannot be read"),

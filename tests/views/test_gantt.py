@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy
+from workbench.views.style import DARK, LIGHT, Style
 from workbench.views.svg_gantt import gantt_svg, ticks_to
 
 
@@ -101,7 +103,11 @@ def test_an_empty_timeline_has_nothing():
 def test_what_a_launch_takes_lies_between_the_end_of_one_and_the_begin_of_the_next():
     made = view(spans((0, 0, 10, 0, 0, 0), (1, 10, 25, 1, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
     assert [(each.kernel, each.start, each.end) for each in made.launching] == [("second", 25, 28)]
-    assert "launch of second: 3 cycles, 25 to 28</title>" in gantt_svg(made)
+    picture = gantt_svg(made)
+    assert "launch of second: 3 cycles, 25 to 28</title>" in picture
+    entry = '<i style="background:var(--c-launch)"></i>launch</span>'
+    assert entry in picture  # the strip over the lanes stands in the legend, where there is one
+    assert entry not in gantt_svg(replace(made, launching=()))
 
 
 def test_a_long_name_of_a_lane_has_room():
@@ -111,6 +117,27 @@ def test_a_long_name_of_a_lane_has_room():
     short, long = (re.search(r'viewBox="(-?\d+) 0 (\d+) ', gantt_svg(each)) for each in (made, longer))
     assert short is not None and long is not None and int(short[1]) == 0 and int(long[1]) < 0
     assert int(long[2]) == int(short[2]) - int(long[1])
+
+
+@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
+def test_what_the_memory_makes_transfers_wait_for_is_told_apart_by_colour(style: Style):
+    shown = {**style.waits, "ground": style.ground, "data": style.causes["data"]}
+    near = {
+        (a, b): distance
+        for a, b in itertools.combinations(shown, 2)
+        if (distance := float(np.linalg.norm(lab(shown[a]) - lab(shown[b])))) < 15
+    }
+    assert near == {}  # 2.3 is what an eye just notices of two fields side by side
+
+
+def lab(colour: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """A colour in CIE L*a*b*, where distances are as large as they seem."""
+    given = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(given <= 0.04045, given / 12.92, ((given + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ linear / np.array([0.9505, 1.0, 1.089])
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def test_a_kernels_name_is_cut_with_a_mark_then_to_its_number_then_left_out():

@@ -89,6 +89,12 @@ def test_what_the_browser_draws_is_light_or_dark_as_the_rest_is():
     assert ":root{color-scheme:light dark}" in page("a page", "")
 
 
+def test_every_colour_that_is_used_is_one_of_the_sheet(journey: wb.Journey):
+    body = journey.simulated.html().replace(STYLE, "")
+    used = set(re.findall(r"var\((--[\w-]+)", body))
+    assert used <= set(re.findall(r"(--[\w-]+):", STYLE))
+
+
 def test_graphs_show_every_node_and_every_kernel(journey: wb.Journey):
     for stage, table in (("captured", journey.captured.table), ("lowered", journey.lowered.table)):
         (graph,) = svgs(getattr(journey, stage).html())

@@ -218,6 +218,10 @@ def _waterfall(trace: Trace) -> str:
     )
 
 
+_NO_WAITS = {"host": "var(--k-HOST)", "finished": "var(--line)"}
+"""What a unit's time goes by in which it waits for nothing: colours that stand off the ground."""
+
+
 def _stalls(trace: Trace) -> str:
     """A bar a unit that works: its work in front, its idle time by cause behind."""
     rows: list[tuple[str, list[tuple[float, str, str]], str]] = []
@@ -230,7 +234,7 @@ def _stalls(trace: Trace) -> str:
         parts = [(busy / whole, "var(--accent)", f"busy {busy:,}")]
         for name, cycles in row.items():
             if name not in ("unit", "busy", "total") and cycles:
-                colour = f"var(--c-{name},var(--raised))"
+                colour = _NO_WAITS.get(name, f"var(--c-{name})")
                 used[name.replace("_", " ")] = colour
                 parts.append((int(cycles) / whole, colour, f"{name.replace('_', ' ')} {cycles:,}"))
         rows.append((str(row["unit"]), parts, f"{busy / whole:.0%} busy"))

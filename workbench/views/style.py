@@ -25,7 +25,8 @@ class Style:
     causes: Mapping[str, str]
     """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use."""
     waits: Mapping[str, str]
-    """What transfers wait for on their way and in a banked memory: blues, and others' data as in `causes`."""
+    """What transfers wait for on their way and in a banked memory: violet to green by way of
+    blue, light beside dark, and others' data as in `causes`."""
 
 
 _LIGHT_KINDS = {
@@ -57,22 +58,22 @@ _LIGHT_CAUSES = {
     "common_memory": "#BFD9A0",
 }
 _LIGHT_WAITS = {
-    "interconnect": "#C7C4EA",
+    "interconnect": "#B3A6E8",
     "memory_bus": "#8CB7E0",
-    "memory_row": "#6FA8B8",
-    "memory_bank_group": "#A9CFD8",
-    "memory_turnaround": "#B9D8F2",
-    "memory_refresh": "#7F98C9",
-    "memory_command": "#D3E3EA",
+    "memory_row": "#2E8C86",
+    "memory_bank_group": "#86CDBB",
+    "memory_turnaround": "#6FD3EA",
+    "memory_refresh": "#5560B0",
+    "memory_command": "#145266",
 }
 _DARK_WAITS = {
-    "interconnect": "#5A5790",
+    "interconnect": "#B08BE6",
     "memory_bus": "#476F99",
-    "memory_row": "#3B6F7D",
-    "memory_bank_group": "#54808A",
-    "memory_turnaround": "#345A80",
-    "memory_refresh": "#4A5F8C",
-    "memory_command": "#3C5560",
+    "memory_row": "#1F8F86",
+    "memory_bank_group": "#8ED6C4",
+    "memory_turnaround": "#A6CDF7",
+    "memory_refresh": "#3F4CC0",
+    "memory_command": "#D6E3B5",
 }
 _DARK_CAUSES = {
     "launch": "#C3C9D1",

@@ -161,4 +161,5 @@ def _entries(view: Gantt) -> list[tuple[str, str]]:
     work = [(view.kinds[kind], f"var(--k-{view.kinds[kind]})") for kind in view.used_kinds()]
     idle = [(view.causes[cause], f"var(--c-{view.causes[cause]})") for cause in view.used_causes()]
     named = [("not selected" if name == OTHER else name.lower(), colour) for name, colour in work]
-    return named + [(f"idle: {name.replace('_', ' ')}", colour) for name, colour in idle]
+    launch = [(LAUNCH, f"var(--c-{LAUNCH})")] if view.launching else []
+    return named + launch + [(f"idle: {name.replace('_', ' ')}", colour) for name, colour in idle]
