@@ -109,10 +109,11 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
         if key == EVERY or key in others or not others:
             continue
         by = ", ".join(f"{kernel} goes by {other!r}" for other, kernel in others.items())
+        advice = f"put {key!r} before the others" if all(map(is_pattern, others)) else f"leave {key!r} out"
         raise MappingError(
             key,
             f"it is for no kernel: {by}. A kernel's name goes before patterns, of these the first that matches, and "
-            f"{EVERY!r} comes last; put {key!r} before the others",
+            f"{EVERY!r} comes last; {advice}",
         )
 
 
