@@ -174,7 +174,7 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
             continue
         begin = _next_begin(parts, sources, requests, now)
         if begin > clock[_NEXT_REFRESH] and clock[_WAKE] == NEVER:
-            _skip_refreshes(figures, gates, clock, counters, min(begin, until))
+            _skip_refreshes(figures, gates, queue, clock, counters, min(begin, until))
         later = min(min(clock[_WAKE], clock[_NEXT_REFRESH]), begin)
         if taken == _NO_ROOM:
             clock[channel_time.FULL] += min(later, until) - now
@@ -476,8 +476,12 @@ def _remove(queue: I64, clock: I64, which: int, place: int) -> None:
 def _due(figures: I64, gates: I64, queue: I64, clock: I64) -> int:
     """The first of the banks that are refreshed next: of those left in a round, one that nobody waits for."""
     first = (figures[PSEUDOS] - clock[_REFRESHING]) % figures[PSEUDOS] * figures[BANKS]
-    if figures[REFRESHED] > 1:
-        return first
+    return first if figures[REFRESHED] > 1 else _next_of_round(figures, gates, queue, clock, first)
+
+
+@compiled
+def _next_of_round(figures: I64, gates: I64, queue: I64, clock: I64, first: int) -> int:
+    """The bank of a pseudo-channel, whose first is given, that is refreshed next by itself."""
     due = -1
     for bank in range(first, first + figures[BANKS]):
         if not is_fresh(gates, bank):
@@ -518,7 +522,7 @@ def _refresh(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, no
 
 
 @compiled
-def _skip_refreshes(figures: I64, gates: I64, clock: I64, counters: I64, until: int) -> None:
+def _skip_refreshes(figures: I64, gates: I64, queue: I64, clock: I64, counters: I64, until: int) -> None:
     """Of a channel that stands idle with all rows closed: all refreshes but the last before a cycle at once."""
     if clock[_REFRESHING] > 0:
         return
@@ -529,17 +533,9 @@ def _skip_refreshes(figures: I64, gates: I64, clock: I64, counters: I64, until: 
     if figures[REFRESHED] == 1:
         for pseudo in range(figures[PSEUDOS]):
             for _ in range(skipped % figures[BANKS]):
-                _refresh_unnoticed(figures, gates, pseudo)
+                bank = _next_of_round(figures, gates, queue, clock, pseudo * figures[BANKS])
+                mark_fresh(figures, gates, bank)  # and that was long ago
     counters[REFRESHES] += skipped * figures[PSEUDOS]
-
-
-@compiled
-def _refresh_unnoticed(figures: I64, gates: I64, pseudo: int) -> None:
-    """The next bank of an idle pseudo-channel is refreshed, and that was long ago."""
-    for bank in range(pseudo * figures[BANKS], (pseudo + 1) * figures[BANKS]):
-        if not is_fresh(gates, bank):
-            mark_fresh(figures, gates, bank)
-            return
 
 
 @compiled

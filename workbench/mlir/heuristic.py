@@ -8,10 +8,11 @@ cycles. The choice is a guess about speed and never about legality: the schedule
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.machine import Machine
@@ -222,10 +223,11 @@ class _Cost:
 
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[float, Mapping]:
     """What a core does of a contraction that runs on so many, and the cycles it takes."""
+    slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_cost(payload, machine, tile, order, cores), tile, order)
+            (_cost(payload, machine, tile, order, cores, slowdown), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -286,7 +288,14 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     return {extent, *(step * 2**power for power in range(extent.bit_length()) if step * 2**power < extent)}
 
 
-def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Sequence[str], cores: int) -> _Cost:
+def _cost(
+    payload: Payload,
+    machine: Machine,
+    tile: dict[str, int],
+    order: Sequence[str],
+    cores: int,
+    slowdown: Callable[[int, int], float],
+) -> _Cost:
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
     moved, first = 0.0, 0.0
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
@@ -295,7 +304,7 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
         for access in op.accesses:
             if op.role == "fill" or (access.value in made and access.value != final):
                 continue
-            size, dims = _moved_bytes(access, tile, payload, machine), access.dims
+            size, dims = _moved_bytes(access, tile, payload, slowdown), access.dims
             loops = [dim for dim in order if steps[dim] > 1]
             while loops and loops[-1] not in dims:
                 loops.pop()  # hoisted out of the loops it does not depend on
@@ -310,7 +319,9 @@ def _cost(payload: Payload, machine: Machine, tile: dict[str, int], order: Seque
     )
 
 
-def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine: Machine) -> float:
+def _moved_bytes(
+    access: Access, tile: dict[str, int], payload: Payload, slowdown: Callable[[int, int], float]
+) -> float:
     """Bytes of a tile; if its runs are too short and too far apart to hide opened rows, what would move in its time."""
     nearest = sorted(
         zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
@@ -322,7 +333,7 @@ def _moved_bytes(access: Access, tile: dict[str, int], payload: Payload, machine
         run, apart = run * extent, apart * whole
         if extent < whole:
             break
-    return access.bytes(tile) * machine.dram_slowdown(run, apart)
+    return access.bytes(tile) * slowdown(run, apart)
 
 
 def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:
