@@ -38,6 +38,7 @@ _CHOICES = {
     "dram_hash": ("none", "xor", "all"),
     "dram_refresh": REFRESHES,
     "dataflow": ("weight_stationary", "output_stationary"),
+    "systolic_selection": ("earliest", "in_turn"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
@@ -80,6 +81,8 @@ class Machine:
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
     dataflow: str
     """What stays in the array: weights or sums; see systolic.py."""
+    systolic_selection: str
+    """The array that a product goes to which continues none: `earliest`, the one that would be free first, or `in_turn`."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int
