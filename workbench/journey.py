@@ -214,7 +214,7 @@ class Journey:
         """Writes the whole journey as one page that opens from disk, without network, script or Python."""
         simulated = self.simulated
         facts = {
-            "machine": self.machine.name,
+            "machine": self.machine.label,
             "cycles": f"{simulated.cycles:,}",
             "µs": f"{simulated.time_us:,.2f}",
             "kernels": str(len(self.lowered.record.kernels)),
@@ -222,12 +222,12 @@ class Journey:
         }
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, simulated)
         bodies = [stage.body_html() for stage in stages]
-        title = f"{self.captured.record.name} on {self.machine.name}"
+        title = f"{self.captured.record.name} on {self.machine.label}"
         _write(path, views.journey_html.journey_page(title, facts, self._stages.sources(), bodies))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
-        return f"Journey({self.captured.record.name!r} on {self.machine.name}; done: {done})"
+        return f"Journey({self.captured.record.name!r} on {self.machine.label}; done: {done})"
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

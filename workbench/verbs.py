@@ -240,7 +240,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
-    machines = [journey.machine.name for journey in journeys]
+    machines = views.machines.told_apart([journey.machine for journey in journeys])
     functions = [journey.captured.record.name for journey in journeys]
     for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
         if len(set(names)) == len(names):
