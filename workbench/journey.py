@@ -22,7 +22,7 @@ from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
 from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of, warn_without_common_memory
-from workbench.pipeline import Request, Stages
+from workbench.pipeline import Request, Stages, check_kernels_named
 
 if TYPE_CHECKING:
     from workbench.mlir.runtime import NativeProgram
@@ -155,6 +155,10 @@ class Journey:
             else checked_seconds(simulate_seconds),
             resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
         )
+        now = {"mapping": mapping, "resident": resident}
+        request = request.given(**{name: value for name, value in now.items() if not isinstance(value, _Keep)})
+        if request.fusion == asked.fusion and self._stages.lowered.made:
+            check_kernels_named(self.lowered.record, request)
         if (request.resident, request.machine) != (asked.resident, asked.machine):
             warn_without_common_memory(request.resident, request.machine)
         if request.fusion != asked.fusion:
