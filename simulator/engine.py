@@ -3,10 +3,10 @@
 Every core runs its own instructions. They leave the program in order, one every `issue_interval_cycles`, into a queue
 in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
 its chain, or else to the array that would be free first, or whose turn it is, as `systolic_selection` says; a vector
-pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
-is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to a
-memory that all cores share (DRAM, or the common memory), that memory grants it; a matmul's preload may begin while its
-array still streams.
+pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all queues it could take are full, and
+while an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
+dependences are met and, for what goes to a memory that all cores share (DRAM, or the common memory), that memory grants
+it; a matmul's preload may begin while its array still streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -95,8 +95,8 @@ _QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _IN_TURN, _FIGURES = 0, 1,
 # State of one unit
 _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
-# State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first. `_TURN`
-# is the array whose turn it is
+# State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first; the
+# last is the array whose turn it is
 _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _TURN, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has

@@ -85,7 +85,7 @@ class Machine:
     dataflow: str
     """What stays in the array: weights or sums; see systolic.py."""
     systolic_selection: str
-    """The array that a product goes to which continues none: `earliest`, the one that would be free first, or `in_turn`."""
+    """Where a product goes that continues none: to the array that would be free `earliest`, or to each `in_turn`."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int
