@@ -190,7 +190,7 @@ def check_circle(program: TileProgram, machine: Machine, row: int, awaited: int)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.")
+    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.", allow_abbrev=False)
     parser.add_argument("count", type=int, nargs="?", default=1000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
