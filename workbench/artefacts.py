@@ -493,7 +493,7 @@ class Simulated(Handle[Trace]):
         return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
 
     def __repr__(self) -> str:
-        return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.name})"
+        return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.label})"
 
 
 class Drawing(Protocol):

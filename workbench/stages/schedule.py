@@ -54,7 +54,6 @@ from workbench.mlir.user_mapping import (
     asked_of,
     check_kernels,
     check_shadowed,
-    checked_buffers,
     useful_slots,
     with_users,
 )
@@ -230,7 +229,7 @@ def _handwritten(
             raise MappingError(
                 module.kernel, "cores: a template says by itself, with scf.forall, what cores do at once"
             )
-        mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
+        mapping = replace(mapping, buffers=wanted.get("buffers", mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
@@ -314,7 +313,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
     Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
     """
     kernel = ready.rendered.kernel
-    slots = checked_buffers(kernel, wanted, heuristic.SLOTS)
+    slots = (wanted or {}).get("buffers", heuristic.SLOTS)
     for buffers in range(slots, 0, -1):
         payload = ready.payload(split=False)
         if not heuristic.rows_fit(payload, machine, buffers):

@@ -184,7 +184,7 @@ def simulated(trace: Trace, view: Gantt) -> str:
         "instructions": f"{told['instructions']:,}",
     }
     return (
-        f"<p>on <b>{markup.escape(trace.machine.name)}</b></p>"
+        f"<p>on <b>{markup.escape(trace.machine.label)}</b></p>"
         + markup.cards(figures)
         + gantt_svg(view)
         + "<h3>Where the makespan went, along the critical path</h3>"

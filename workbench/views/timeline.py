@@ -366,7 +366,7 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
     common = figures["common_read_bytes"] + figures["common_write_bytes"]
     left_out = int((trace.via == Via.SKIPPED).sum())
     head = (
-        f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.name}; "
+        f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.label}; "
         f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
         f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
         f"{f'common memory {common:,} bytes; ' if common else ''}"
