@@ -19,8 +19,8 @@ from typing import Any
 from simulator import core_kinds
 from simulator.chiplets import POLICIES, check_chiplets
 from simulator.errors import MachineError
-from simulator.memory_file import FIELDS, REFRESHES, Memory, is_mapping, load_memory
-from simulator.names import did_you_mean, not_there, sentences
+from simulator.memory_file import HASHES, REFRESHES, Memory, check_controls, load_memory
+from simulator.names import did_you_mean, labelled, not_there, sentences
 from simulator.topology import places
 
 Figure = int | float | str
@@ -29,6 +29,9 @@ Override = Figure | Sequence[Mapping[str, Figure]]
 _FOLDER = Path(__file__).parent / "machines"
 _SHARED = "_all"
 
+OVERRIDE = "override"
+"""The source of a figure that was replaced."""
+
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
 """How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
 
@@ -36,9 +39,10 @@ _CHOICES = {
     "matmul_precision": tuple(MATMUL_PASSES),
     "accumulator_residence": ("array", "scratchpad"),
     "memory": ("simple", "banked"),
-    "dram_hash": ("none", "xor", "all"),
+    "dram_hash": HASHES,
     "dram_refresh": REFRESHES,
     "dataflow": ("weight_stationary", "output_stationary"),
+    "systolic_selection": ("earliest", "in_turn"),
     "interconnect": ("simple", "crossbar", "mesh"),
     "dram_placement": POLICIES,
 }
@@ -84,6 +88,8 @@ class Machine:
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
     dataflow: str
     """What stays in the array: weights or sums; see systolic.py."""
+    systolic_selection: str
+    """Where a product goes that continues none: to the array that would be free `earliest`, or to each `in_turn`."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int
@@ -312,14 +318,10 @@ class Machine:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
             )
-        if not is_mapping(self.dram_address):
-            raise MachineError(
-                f"{where}: dram_address = {self.dram_address!r}: expected each of {', '.join(FIELDS)} once"
-            )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
-        if self.dram_refresh == "each" and not memory.bank_refresh:
-            raise MachineError(f"{where}: dram_refresh = 'each': {memory.name} refreshes all banks at once only")
+        controls = {name: str(getattr(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
+        check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
 
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
@@ -370,7 +372,7 @@ class Machine:
         for key in replaced:
             if key not in known:
                 raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
-        changed = tuple((key, "override") for key in sorted(replaced))
+        changed = tuple((key, OVERRIDE) for key in sorted(replaced))
         kept = tuple(pair for pair in self.sources if pair[0] not in replaced)
         figures = {**self.figures(), **replaced}
         return _machine(figures, tuple(name for name in self.assumed if name not in replaced), kept + changed)
@@ -379,8 +381,19 @@ class Machine:
         """Every figure by name, in the order of the record."""
         return {name: getattr(self, name) for name in figure_names()}
 
+    @property
+    def overrides(self) -> dict[str, Figure]:
+        """The figures that were replaced with `with_`, or in `load_machine`."""
+        replaced = {name for name, source in self.sources if source == OVERRIDE}
+        return {name: figure for name, figure in self.figures().items() if name in replaced and name != "name"}
+
+    @property
+    def label(self) -> str:
+        """The name for a reader: `tpu-v3 (vector_lanes=64)` where figures were replaced."""
+        return labelled(self.name, self.overrides)
+
     def __repr__(self) -> str:
-        return f"Machine({self.name!r})"
+        return f"Machine({self.label!r})"
 
 
 def figure_names() -> tuple[str, ...]:

@@ -23,6 +23,7 @@ _FOLDER = Path(__file__).parent / "memories"
 BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
 """Figures that are cycles of the interface, whatever the clock."""
 
+HASHES = ("none", "xor", "all")
 REFRESHES = ("all", "each")
 
 FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
@@ -213,6 +214,20 @@ def is_mapping(address: str) -> bool:
     return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
 
 
+def check_controls(where: str, given: dict[str, str], bank_refresh: int) -> None:
+    """Raises for what a controller cannot do. Given are address, hash and refreshes, by the names they have there."""
+    (address_name, address), (hash_name, hashed), (refresh_name, refreshes) = given.items()
+    if not is_mapping(address):
+        raise MachineError(f"{where}: {address_name} = {address!r}: expected each of {', '.join(FIELDS)} once")
+    for name, value, allowed in ((hash_name, hashed, HASHES), (refresh_name, refreshes, REFRESHES)):
+        if value not in allowed:
+            raise MachineError(f"{where}: {name} = {value!r}: expected one of {', '.join(allowed)}")
+    if refreshes == "each" and not bank_refresh:
+        raise MachineError(
+            f"{where}: {refresh_name} = 'each': with bank_refresh = 0 the memory refreshes all banks at once only"
+        )
+
+
 def _check(name: str, table: dict[str, object]) -> None:
     for field in dataclasses.fields(Memory):
         if field.name not in table:
@@ -231,14 +246,9 @@ def _check(name: str, table: dict[str, object]) -> None:
             raise MachineError(f"{where}: expected a power of two")
     if cast(int, table["row_bytes"]) < cast(int, table["request_bytes"]):
         raise MachineError(f"memory {name!r}: a row of {table['row_bytes']} bytes holds no request")
-    address = str(table["address"])
-    if not is_mapping(address):
-        raise MachineError(f"memory {name!r}: address = {address!r}: expected each of {', '.join(FIELDS)} once")
-    choices = (("channel_hash", ("none", "xor", "all")), ("command_buses", (1, 2)), ("refreshes", REFRESHES))
-    for key, allowed in choices:
-        if table[key] not in allowed:
-            raise MachineError(f"memory {name!r}: {key} = {table[key]!r}: expected one of {allowed}")
-    if table["refreshes"] == "each" and not table["bank_refresh"]:
-        raise MachineError(f"memory {name!r}: refreshes = 'each': bank_refresh = 0, so no bank is refreshed by itself")
+    if table["command_buses"] not in (1, 2):
+        raise MachineError(f"memory {name!r}: command_buses = {table['command_buses']!r}: expected 1 or 2")
+    controls = {key: str(table[key]) for key in ("address", "channel_hash", "refreshes")}
+    check_controls(f"memory {name!r}", controls, cast(int, table["bank_refresh"]))
     if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):
         raise MachineError(f"memory {name!r}: drain_to is not less than drain_from")

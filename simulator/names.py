@@ -1,9 +1,9 @@
-"""What somebody may have meant by a name that is not there."""
+"""Names: what somebody may have meant by one that is not there, and what tells things of one name apart."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -12,6 +12,20 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     spelt = {name.lower(): name for name in known}
     close = difflib.get_close_matches(given.lower(), spelt, n=1)
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
+
+
+_MOST_FIGURES, _MOST_LETTERS = 3, 60
+"""What a label writes out; more figures, or longer ones, are counted."""
+
+
+def labelled(name: str, figures: Mapping[str, object]) -> str:
+    """`tpu-v3 (vector_lanes=64)`: a name with figures that tell it from others; of many, `tpu-v3 (+5 figures)`."""
+    if not figures:
+        return name
+    written = ", ".join(f"{figure}={value}" for figure, value in figures.items())
+    if len(figures) > _MOST_FIGURES or len(written) > _MOST_LETTERS:
+        written = f"+{len(figures)} figure{'s' * (len(figures) != 1)}"
+    return f"{name} ({written})"
 
 
 def sentences(*parts: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 import torch
 
 import workbench as wb
+from simulator.errors import DoesNotFit
 from tests.flow import flow
 from workbench.errors import BadOption, BadRegistration, MappingError, UnknownOption
 from workbench.ops.registry import DIALECTS
@@ -77,16 +79,90 @@ def test_a_builder_builds_with_a_dialect_that_there_is():
     [
         ({"tile": {"m": 49}}, "tile of m = 49, and there are 48. 48 is all of it at once"),
         ({"buffers": 1000}, "buffers = 1,000, and its loops have "),
-        ({"order": "mnk"}, "order = 'mnk': expected a list of its dims, outermost first: m (48), n (32), k (64)"),
-        ({"order": 3}, "order = 3: expected a list"),
-        ({"order": []}, "order = []: expected a list"),
-        ({"order": ["m", 1, "n"]}, "order = ['m', 1, 'n']: expected a list"),
+        ({"order": ["m", "n"]}, "must name each of its dims once: m (48), n (32), k (64)"),
+        ({"cores": {"m": 2}}, "takes 2 cores, the machine has 1"),
     ],
 )
-def test_what_cannot_be_meant_of_a_kernel_is_an_error(journey: wb.Journey, mapping: dict[str, object], words: str):
-    with pytest.raises(MappingError) as caught:
-        _ = journey.with_(mapping={"k0_matmul": mapping}).scheduled  # type: ignore[dict-item]
-    assert words in str(caught.value)
+def test_what_does_not_suit_a_kernel_says_where_it_was_given(
+    journey: wb.Journey, mapping: dict[str, object], words: str
+):
+    here = f"{__file__}:{inspect.currentframe().f_lineno + 1}"  # type: ignore[union-attr]
+    asked = journey.with_(mapping={"k0_matmul": mapping})  # type: ignore[dict-item]
+    for again in (asked, asked.with_(simulate_seconds=60)):
+        with pytest.raises(MappingError) as caught:
+            _ = again.scheduled
+        assert words in str(caught.value) and str(caught.value).endswith(f"\nmapping= was given at {here}")
+
+
+def never(x: torch.Tensor) -> torch.Tensor:
+    raise AssertionError("captured, although what was asked means nothing")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"mapping": {"*": {"tiles": {}}}}, "of kernel '*': unknown key 'tiles'; did you mean 'tile'? Expected tile, "),
+        ({"mapping": {"*": {"slots": 2}}}, "unknown key 'slots'. Expected tile, order, buffers or cores"),
+        ({"mapping": {"*": {1: 2}}}, "unknown key 1"),
+        ({"mapping": {"*": {"tile": {"m": 0}}}}, "tile of m = 0: expected a whole number, 1 or more"),
+        ({"mapping": {"*": {"tile": {"m": -4}}}}, "tile of m = -4: expected a whole number, 1 or more"),
+        ({"mapping": {"*": {"tile": {"m": True}}}}, "tile of m = True: expected a whole number"),
+        ({"mapping": {"*": {"tile": {"m": 4.0}}}}, "tile of m = 4.0: expected a whole number"),
+        ({"mapping": {"*": {"tile": {0: 4}}}}, "tile of 0 = 4: expected the name of a dim"),
+        ({"mapping": {"*": {"tile": [64]}}}, "tile = [64]: expected {dim: size}"),
+        ({"mapping": {"*": {"buffers": 0}}}, "buffers = 0: expected a whole number of slots, 1 or more"),
+        ({"mapping": {"*": {"buffers": "two"}}}, "buffers = 'two': expected a whole number of slots"),
+        ({"mapping": {"*": {"cores": 4}}}, "cores = 4: expected {dim: how many}"),
+        ({"mapping": {"*": {"cores": {"m": 0}}}}, "cores of m = 0: expected a whole number, 1 or more"),
+        ({"mapping": {"*": {"order": "mnk"}}}, "order = 'mnk': expected a list of its dims, outermost first"),
+        ({"mapping": {"*": {"order": 3}}}, "order = 3: expected a list"),
+        ({"mapping": {"*": {"order": []}}}, "order = []: expected a list"),
+        ({"mapping": {"*": {"order": ["m", 1]}}}, "order = ['m', 1]: expected a list"),
+        ({"mapping": {"*": {"order": ["m", "n", "m"]}}}, "each of them once"),
+        (
+            {"mapping": {"tile": {"m": 64}}},
+            "'tile' is said of no kernel; for all of them it stands under '*'. Expected {",
+        ),
+        ({"mapping": {"buffers": 2}}, "'buffers' is said of no kernel"),
+        ({"mapping": {"*": 3}}, "mapping of '*' is 3; expected {kernel_name or '*': "),
+        ({"mapping": {0: {}}}, "mapping of 0 is {}; expected {kernel_name"),
+        ({"mapping": [1]}, "mapping=[1] is no mapping; expected {kernel_name"),
+        ({"resident": "fc.weight"}, "is no list of names; of one tensor it is ['fc.weight']. Expected names"),
+        ({"resident": "atuo"}, "resident='atuo' is no list of names; did you mean 'auto'? Expected names"),
+        ({"resident": ["fc.weight", 3]}, "resident=['fc.weight', 3] is no list of names. Expected names"),
+    ],
+)
+def test_what_means_nothing_is_told_before_anything_is_captured(
+    journey: wb.Journey, asked: dict[str, object], words: str
+):
+    for verb in (
+        lambda: wb.trace(never, torch.randn(3), **asked),
+        lambda: journey.with_(**asked),
+        lambda: wb.schedule(journey.lowered, journey.rendered, **asked),
+    ):
+        with pytest.raises((BadOption, MappingError)) as caught:
+            verb()
+        assert words in str(caught.value)
+
+
+def test_a_kernel_that_is_not_there_is_told_as_soon_as_their_names_are_known(journey: wb.Journey):
+    with pytest.raises(MappingError, match=r"no kernel has that name; did you mean 'k0_matmul'\?"):
+        journey.with_(mapping={"k0_matmull": {}})
+    with pytest.raises(MappingError, match=r"no kernel has that name; did you mean 'k0_matmul'\?"):
+        wb.trace(product, torch.randn(8, 8), torch.randn(8, 8), mapping={"k0_matmull": {}})
+    later = journey.with_(fusion="none", mapping={"k0_matmull": {}})  # what other kernels there are is not known yet
+    with pytest.raises(MappingError, match=r"(?s)did you mean 'k0_matmul'.*mapping= was given at .*test_asking.py:"):
+        _ = later.scheduled
+
+
+def test_a_mapping_that_does_not_fit_says_where_it_was_given(journey: wb.Journey):
+    tiny = journey.with_(machine=wb.machine("tpu-v3", scratchpad_bytes_per_lane=64))
+    with pytest.raises(DoesNotFit, match=rf"mapping= was given at {re.escape(__file__)}:"):
+        _ = tiny.with_(mapping={"*": {"tile": {"m": 48, "n": 32, "k": 64}}}).scheduled
+    with pytest.raises(
+        BadOption, match=rf"no tensor 'wieght' in DRAM.*\n?resident= was given at {re.escape(__file__)}:"
+    ):
+        _ = journey.with_(resident=["wieght"]).scheduled
 
 
 def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journey):

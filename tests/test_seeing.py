@@ -91,6 +91,31 @@ def test_journeys_side_by_side_on_other_machines_and_mappings(journey: wb.Journe
     assert both.table.attrs == {} and repr(both).startswith(f"Comparison(tpu-v3 {journey.simulated.cycles:,} cycles")
 
 
+def test_what_launches_take_is_told_beside_the_kernels(journey: wb.Journey):
+    simulated = journey.simulated
+    inside, whole = int(simulated.by_kernel["cycles"].sum()), simulated.cycles
+    launches = simulated.waterfall.set_index("what").loc["launch", "cycles"]
+    assert inside + launches == whole and launches > 0
+    told = f"kernels {inside:,} + launches {launches:,} = {whole:,} cycles"
+    assert f"\n{told}\n" in simulated.text() and told in simulated.html()
+
+
+def test_machines_with_other_figures_are_told_apart(journey: wb.Journey, tmp_path: Path):
+    alone = [journey.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes)) for lanes in (64, 32)]
+    both = wb.compare(journey, *alone)
+    assert both.record.names == ("tpu-v3", "tpu-v3 (vector_lanes=64)", "tpu-v3 (vector_lanes=32)")
+    assert both.table.set_index(["part", "what"]).loc[("machine", "vector_lanes")].tolist() == [128, 64, 32]
+    many = {"queue_depth": 4, "issue_window": 8, "dma_queues": 2}
+    several = [journey.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes, **many)) for lanes in (64, 32)]
+    assert wb.compare(*several).record.names == ("tpu-v3 (vector_lanes=64)", "tpu-v3 (vector_lanes=32)")
+    assert wb.compare(*several).ratios["machine"].tolist() == ["tpu-v3 (+4 figures)"] * 2
+    one = alone[0].simulated
+    alone[0].to_html(tmp_path / "page.html")
+    alone[0].to_perfetto(tmp_path / "trace.json")
+    shown = [repr(one), one.text(), one.html(), repr(alone[0]), (tmp_path / "page.html").read_text("utf-8")]
+    assert all("tpu-v3 (vector_lanes=64)" in told for told in [*shown, (tmp_path / "trace.json").read_text("utf-8")])
+
+
 def test_a_comparison_shows_its_timelines_on_one_scale(journey: wb.Journey):
     both = wb.compare(journey, journey.with_(machine="edge-8x8"))
     pictures = svgs(both.html())

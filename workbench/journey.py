@@ -22,7 +22,7 @@ from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
 from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of, warn_without_common_memory
-from workbench.pipeline import Request, Stages
+from workbench.pipeline import Request, Stages, check_kernels_named
 
 if TYPE_CHECKING:
     from workbench.mlir.runtime import NativeProgram
@@ -155,6 +155,10 @@ class Journey:
             else checked_seconds(simulate_seconds),
             resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
         )
+        now = {"mapping": mapping, "resident": resident}
+        request = request.given(**{name: value for name, value in now.items() if not isinstance(value, _Keep)})
+        if request.fusion == asked.fusion and self._stages.lowered.made:
+            check_kernels_named(self.lowered.record, request)
         if (request.resident, request.machine) != (asked.resident, asked.machine):
             warn_without_common_memory(request.resident, request.machine)
         if request.fusion != asked.fusion:
@@ -214,7 +218,7 @@ class Journey:
         """Writes the whole journey as one page that opens from disk, without network, script or Python."""
         simulated = self.simulated
         facts = {
-            "machine": self.machine.name,
+            "machine": self.machine.label,
             "cycles": f"{simulated.cycles:,}",
             "µs": f"{simulated.time_us:,.2f}",
             "kernels": str(len(self.lowered.record.kernels)),
@@ -222,12 +226,12 @@ class Journey:
         }
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, simulated)
         bodies = [stage.body_html() for stage in stages]
-        title = f"{self.captured.record.name} on {self.machine.name}"
+        title = f"{self.captured.record.name} on {self.machine.label}"
         _write(path, views.journey_html.journey_page(title, facts, self._stages.sources(), bodies))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
-        return f"Journey({self.captured.record.name!r} on {self.machine.name}; done: {done})"
+        return f"Journey({self.captured.record.name!r} on {self.machine.label}; done: {done})"
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

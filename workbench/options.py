@@ -6,10 +6,11 @@ import os
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 from simulator import Machine, load_machine
-from workbench.errors import BadOption, NoCommonMemory
+from simulator.names import did_you_mean, sentences
+from workbench.errors import BadOption, MappingError, NoCommonMemory
 
 if TYPE_CHECKING:
     from workbench.mlir.user_mapping import UserMapping
@@ -24,18 +25,53 @@ class CompileOptions(TypedDict, total=False):
     prefer: str | None
 
 
+_FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots, 'cores': {dim: count}}}"
+_OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
+
+
 def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, UserMapping] | None:
-    """The mapping, if it has the form of one; what it says is checked against each kernel when it is scheduled."""
-    form = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots}}"
+    """The mapping, if it has the form of one; whether it suits the kernels is found out when they are known."""
     if given is None:
         return None
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
-        raise BadOption(f"mapping={given!r} is no mapping; expected {form}")
-    for kernel, wanted in given.items():
-        tile: object = wanted.get("tile", {}) if isinstance(wanted, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not isinstance(tile, Mapping):
-            raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {form}")
+        raise BadOption(f"mapping={given!r} is no mapping; expected {_FORM}")
+    for kernel, wanted in cast("Mapping[object, object]", given).items():
+        if kernel in _OF_A_KERNEL:
+            told = f"mapping={given!r}: {kernel!r} is said of no kernel; for all of them it stands under '*'"
+            raise BadOption(sentences(told, f"Expected {_FORM}"))
+        if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
+            raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {_FORM}")
+        for key, value in cast("Mapping[object, object]", wanted).items():
+            _check_of_a_kernel(kernel, key, value)
     return deepcopy(given)  # what the caller makes of it later is another question
+
+
+def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
+    """Raises for a key that a mapping does not have, and for a value of another kind."""
+    if key not in _OF_A_KERNEL:
+        what = f"unknown key {key!r}{did_you_mean(str(key), _OF_A_KERNEL)}"
+        raise MappingError(kernel, sentences(what, "Expected tile, order, buffers or cores"))
+    if key == "buffers":
+        if not _is_count(value):
+            raise MappingError(kernel, f"buffers = {value!r}: expected a whole number of slots, 1 or more")
+    elif key == "order":
+        dims = cast("list[object]", value) if isinstance(value, list | tuple) else []  # and no text, which has letters
+        if not dims or not all(isinstance(dim, str) for dim in dims) or len(set(dims)) < len(dims):
+            raise MappingError(
+                kernel, f"order = {value!r}: expected a list of its dims, outermost first, each of them once"
+            )
+    elif not isinstance(value, Mapping):
+        raise MappingError(kernel, f"{key} = {value!r}: expected {{dim: {'size' if key == 'tile' else 'how many'}}}")
+    else:
+        for dim, size in cast("Mapping[object, object]", value).items():
+            if not isinstance(dim, str):
+                raise MappingError(kernel, f"{key} of {dim!r} = {size!r}: expected the name of a dim")
+            if not _is_count(size):
+                raise MappingError(kernel, f"{key} of {dim} = {size!r}: expected a whole number, 1 or more")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:
@@ -44,7 +80,9 @@ def checked_resident(given: object) -> str | tuple[str, ...] | None:
         return None if given is None else "auto"
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
         return tuple(cast("list[str]", given))
-    raise BadOption(f"resident={given!r}; expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None")
+    hint = did_you_mean(given, ["auto"]) or f"; of one tensor it is [{given!r}]" if isinstance(given, str) else ""
+    what = f"resident={given!r} is no list of names{hint}"
+    raise BadOption(sentences(what, "Expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None"))
 
 
 def warn_without_common_memory(resident: object, machine: Machine) -> None:

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from simulator import Machine
+from simulator.errors import CommonMemoryFull, DoesNotFit
 from workbench import mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.errors import MissingExtra
+from workbench.errors import (
+    BadOption,
+    MappingError,
+    MappingOrder,
+    MissingExtra,
+    TooManyInstructions,
+    WorkbenchError,
+)
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
 
@@ -44,6 +52,10 @@ class Once(Generic[T]):
         self._made.append(self._make())
         self.seconds = seconds
         return self
+
+    @property
+    def made(self) -> bool:
+        return bool(self._made)
 
     def __call__(self) -> T:
         if not self._made:
@@ -89,6 +101,25 @@ class Request:
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
     what is registered when a stage runs: what was registered once is code, which a file does not hold."""
     path: str = ""
+    given_at: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where in the user's code an option was given, for mistakes that only a later stage can notice."""
+
+    def given(self, **options: object) -> Request:
+        """The same, with what is not None of these options given where the user's code calls us now."""
+        file, line = ops.places.called_from()
+        kept = {option: place for option, place in self.given_at.items() if option not in options}
+        now = {option: f"{file}:{line}" for option, value in options.items() if file and value is not None}
+        return replace(self, given_at=kept | now)
+
+    @contextlib.contextmanager
+    def blaming(self, option: str, *mistakes: type[WorkbenchError]) -> Generator[None]:
+        """Says of such mistakes found inside which option they are about, and where that was given."""
+        try:
+            yield
+        except mistakes as error:
+            if place := self.given_at.get(option):
+                error.args = (f"{error}\n{option}= was given at {place}",)
+            raise
 
 
 @dataclass(frozen=True)
@@ -255,24 +286,35 @@ def _hosts(lowered: KernelGraph) -> tuple[Kernel, ...]:
     return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
 
 
+_OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
+
+
+def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
+    """Raises for a mapping of kernels that are not there, as soon as their names are known."""
+    if request.mapping:
+        mlir.user_mapping.check_kernels(request.mapping, [kernel.name for kernel in lowered.kernels])
+
+
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
         verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
-    made = verb(
-        lowered,
-        rendered,
-        request.machine,
-        request.mapping,
-        store,
-        request.registrations,
-        request.schedule,
-        request.passes,
-    )
+    with request.blaming("mapping", *_OF_MAPPINGS):
+        made = verb(
+            lowered,
+            rendered,
+            request.machine,
+            request.mapping,
+            store,
+            request.registrations,
+            request.schedule,
+            request.passes,
+        )
     return _planned(lowered, Scheduled(made, rendered), request)
 
 
 def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:
-    record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
+    with request.blaming("resident", BadOption, CommonMemoryFull):
+        record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
     return replace(scheduled, record=record)
 
 

@@ -28,7 +28,7 @@ from workbench.options import (
     machine_of,
     warn_without_common_memory,
 )
-from workbench.pipeline import GraphCall, Request, Stages, rendered_of, scheduled_of, simulated_of
+from workbench.pipeline import GraphCall, Request, Stages, check_kernels_named, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
 
 if TYPE_CHECKING:
@@ -84,11 +84,12 @@ def trace(
         prefer=prefer,
         simulate_seconds=checked_seconds(simulate_seconds),
         resident=checked_resident(resident),
-    )
+    ).given(mapping=mapping, resident=resident)
     warn_without_common_memory(request.resident, request.machine)
     made = Stages.of(request)
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
+    check_kernels_named(journey.lowered.record, request)
     breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
     for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=3)
@@ -141,7 +142,7 @@ def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: 
         MappingProxyType(dict[str, object]()),
         machine_of(options.get("machine", "tpu-v3")),
         on_missing=options.get("on_missing", "host"),
-        mapping=options.get("mapping"),
+        mapping=checked_mapping(options.get("mapping")),
         prefer=options.get("prefer"),
     )
     return Journey(request, Stages.of(request))
@@ -191,7 +192,9 @@ def schedule(
     """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` as in `trace`."""
     none = MappingProxyType(dict[str, object]())
     kept = checked_resident(resident)
-    request = Request(None, (), none, machine_of(machine), mapping=mapping, schedule=scripts, resident=kept)
+    request = Request(
+        None, (), none, machine_of(machine), mapping=checked_mapping(mapping), schedule=scripts, resident=kept
+    ).given(mapping=mapping, resident=resident)
     warn_without_common_memory(kept, request.machine)
     with waiting("schedule"):
         return scheduled_of(lowered.record, rendered.record, request)
@@ -240,7 +243,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
-    machines = [journey.machine.name for journey in journeys]
+    machines = views.machines.told_apart([journey.machine for journey in journeys])
     functions = [journey.captured.record.name for journey in journeys]
     for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
         if len(set(names)) == len(names):

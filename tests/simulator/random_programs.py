@@ -85,6 +85,7 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "systolic_arrays": _small(1, 3),
     "systolic_rows": st.sampled_from([1, 3, 8, 128]),
     "systolic_columns": st.sampled_from([1, 5, 8]),
+    "systolic_selection": st.just("in_turn"),
     "systolic_preload_depth": st.just(1),
     "dataflow": st.just("output_stationary"),
     "vector_lanes": st.sampled_from([8, 9, 128]),
@@ -214,7 +215,7 @@ def check_circle(program: TileProgram, machine: Machine, row: int, awaited: int)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.")
+    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.", allow_abbrev=False)
     parser.add_argument("count", type=int, nargs="?", default=1000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

@@ -43,6 +43,12 @@ def test_overrides_make_another_machine_and_say_so() -> None:
     assert dict(narrow.sources)["dma_queues"] == "override"
     assert "dma_queues" not in narrow.assumed
     assert load_machine("tpu-v3").vector_lanes == 128
+    assert narrow.overrides == {"vector_lanes": 64, "dma_queues": 2}
+    assert repr(narrow) == "Machine('tpu-v3 (vector_lanes=64, dma_queues=2)')"
+    assert load_machine("tpu-v3", name="mine", vector_lanes=64).label == "mine (vector_lanes=64)"
+    many = narrow.with_(issue_window=8, queue_depth=4)
+    assert (many.label, load_machine("tpu-v3").label) == ("tpu-v3 (+4 figures)", "tpu-v3")
+    assert load_machine("tpu-v3", mesh_queues="0,0 0,1 " * 9).label == "tpu-v3 (+1 figure)"
 
 
 @pytest.mark.parametrize(

@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from workbench.mlir import kernel_store as kernel_store
     from workbench.mlir import native_store as native_store
     from workbench.mlir import runtime as runtime
+    from workbench.mlir import user_mapping as user_mapping
 
-__getattr__ = submodules(__name__, "kernel_store", "native_store", "runtime")
+__getattr__ = submodules(__name__, "kernel_store", "native_store", "runtime", "user_mapping")

@@ -1,4 +1,4 @@
-"""What a user says of a kernel's mapping, checked against the kernel's dims.
+"""What a user says of a kernel's mapping, checked against the kernel's dims. Its form was checked when it was given.
 
 A kernel goes by its name, else by the first pattern that matches it, else by `*`.
 What is said of one kernel by its name must mean that kernel: a tile longer than its dim, or more slots than its loops
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TypedDict, cast
+from typing import TypedDict
 
 from simulator.names import did_you_mean, sentences
 from simulator.program import MAX_RANK
@@ -117,14 +117,6 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
         )
 
 
-def checked_buffers(kernel: str, wanted: UserMapping | None, default: int) -> int:
-    """Slots of a moved buffer: the user's, or the default."""
-    buffers = (wanted or {}).get("buffers", default)
-    if isinstance(buffers, bool) or not isinstance(buffers, int) or buffers < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(kernel, f"buffers = {buffers!r}: expected a whole number of slots, 1 or more")
-    return buffers
-
-
 def few_wide(tile: dict[str, int]) -> bool:
     """Whether a box along all dims of a tile has few enough axes."""
     return sum(size > 1 for size in tile.values()) <= MAX_RANK
@@ -140,9 +132,6 @@ def with_users(
 ) -> Mapping:
     """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim."""
     most = share or dims
-    unknown = sorted(set(wanted) - {"tile", "order", "buffers", "cores"})
-    if unknown:
-        raise MappingError(kernel, f"unknown key {unknown[0]!r}: expected tile, order, buffers or cores")
     tile, cut = dict(wanted.get("tile", {})), list[str]()
     for dim, size in tile.items():
         if dim not in dims:
@@ -151,8 +140,6 @@ def with_users(
                 f"tile names {dim!r}, but its dims are {_extents(dims)}. What stands under '*' must suit every kernel; "
                 f"under a kernel's name it is for that one",
             )
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise MappingError(kernel, f"tile of {dim} = {size!r}: expected a whole number, 1 or more")
         if size > most[dim]:
             cut.append(f"{dim} has {most[dim]:,}{' a core' if most[dim] < dims[dim] else ''} of the {size:,} asked for")
         tile[dim] = min(size, most[dim])
@@ -162,11 +149,7 @@ def with_users(
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
-    given = cast("object", wanted.get("order", chosen.order))
-    named = cast("list[object]", given) if isinstance(given, list | tuple) else []  # and no text, which has letters
-    order = tuple(each for each in named if isinstance(each, str))
-    if order != tuple(named) or not named:
-        raise MappingError(kernel, f"order = {given!r}: expected a list of its dims, outermost first: {_extents(dims)}")
+    order = tuple(wanted.get("order", chosen.order))
     if sorted(order) != sorted(dims):
         raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
     return replace(chosen, tile=chosen.tile | tile, order=order, reason="; ".join(["user", *cut]))

@@ -7,7 +7,6 @@ most for each byte that it holds, launch by launch.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from simulator import Launched, Machine, Resident
 from simulator.common_memory import check_plan, saved_bytes
+from simulator.names import did_you_mean, sentences
 from simulator.program import Opcode, Space, TileProgram
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Residence, ScheduledProgram, Storage
@@ -106,13 +106,10 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
     wanted = set[str]()
     for name in names:
         if name not in by_name:
-            close = difflib.get_close_matches(name, by_name, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise BadOption(
-                f"resident={[*names]!r}: there is no tensor {name!r} in DRAM. {hint}"
-                f"Expected some of {', '.join(each.path or each.value for each in found if not each.refused)}; what "
-                "only passes between the ops of one kernel is never there"
-            )
+            known = ", ".join(each.path or each.value for each in found if not each.refused)
+            what = f"resident={[*names]!r}: there is no tensor {name!r} in DRAM{did_you_mean(name, by_name)}"
+            why = f"Expected some of {known}; what only passes between the ops of one kernel is never there"
+            raise BadOption(sentences(what, why))
         if by_name[name].refused:
             raise BadOption(f"resident={[*names]!r}: {name!r} cannot stay resident: {by_name[name].refused}")
         wanted.add(by_name[name].value)

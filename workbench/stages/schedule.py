@@ -35,7 +35,7 @@ from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
 from workbench.mlir.borders import has_borders
 from workbench.mlir.context import new_context, parse, print_module
-from workbench.mlir.cores import checked_cores, share
+from workbench.mlir.cores import checked_cores, share, spread_of
 from workbench.mlir.extract import extract
 from workbench.mlir.gathers import holds_gathers
 from workbench.mlir.handwritten import written_kernel
@@ -54,7 +54,6 @@ from workbench.mlir.user_mapping import (
     asked_of,
     check_kernels,
     check_shadowed,
-    checked_buffers,
     useful_slots,
     with_users,
 )
@@ -230,10 +229,11 @@ def _handwritten(
             raise MappingError(
                 module.kernel, "cores: a template says by itself, with scf.forall, what cores do at once"
             )
-        mapping = replace(mapping, buffers=checked_buffers(module.kernel, wanted, mapping.buffers))
+        mapping = replace(mapping, buffers=wanted.get("buffers", mapping.buffers))
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
+    mapping = replace(mapping, spread=spread_of(program, machine, "the template"))
     return ScheduledKernel(
         module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
     )
@@ -294,7 +294,8 @@ def scripted_kernel(
         what = "leaves ops that are not in the scheduled form"
         raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
     check_fit(scheduled.program, machine.scratchpad_bytes)
-    return scheduled
+    spread = spread_of(scheduled.program, machine, "the script")
+    return replace(scheduled, mapping=replace(scheduled.mapping, spread=spread))
 
 
 def try_schedule(job: Message) -> None:
@@ -314,7 +315,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
     Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
     """
     kernel = ready.rendered.kernel
-    slots = checked_buffers(kernel, wanted, heuristic.SLOTS)
+    slots = (wanted or {}).get("buffers", heuristic.SLOTS)
     for buffers in range(slots, 0, -1):
         payload = ready.payload(split=False)
         if not heuristic.rows_fit(payload, machine, buffers):

@@ -32,13 +32,17 @@ class Compared:
     traces: tuple[Trace, ...]
 
     def figures(self) -> Table:
-        """One row a figure, one column a journey: figures, then cycles by kernel and idle unit cycles by cause."""
+        """One row a figure, one column a journey: what was replaced of a machine, then figures of the run, cycles by
+        kernel and idle unit cycles by cause."""
         told = [timeline.stats(trace) for trace in self.traces]
         figures: list[tuple[Cell, ...]] = [("figure", name, *(each[name] for each in told)) for name in _FIGURES]
         kernels = [timeline.kernel_cycles(trace) for trace in self.traces]
         causes = [idle_by_cause(trace) for trace in self.traces]
-        machines = ("machine", "", *(trace.machine.name for trace in self.traces))
-        rows = [machines, *figures, *_merged("kernel cycles", kernels), *_merged("idle", causes)]
+        machines = [trace.machine for trace in self.traces]
+        named = ("machine", "", *(machine.name for machine in machines))
+        replaced = dict.fromkeys(figure for machine in machines for figure in machine.overrides)
+        told_apart = [("machine", figure, *(machine.figures()[figure] for machine in machines)) for figure in replaced]
+        rows = [named, *told_apart, *figures, *_merged("kernel cycles", kernels), *_merged("idle", causes)]
         return Table(("part", "what", *self.names), tuple(rows))
 
     def ratios(self) -> Table:
@@ -47,7 +51,7 @@ class Compared:
         rows = tuple(
             (
                 name,
-                trace.machine.name,
+                trace.machine.label,
                 trace.makespan,
                 trace.machine.microseconds(trace.makespan),
                 trace.makespan / max(first.makespan, 1),

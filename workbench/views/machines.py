@@ -1,10 +1,11 @@
-"""The shipped machines side by side."""
+"""Machines side by side, and what tells them apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from simulator import Machine
+from simulator.names import labelled
 from workbench.views.table import Table
 
 
@@ -25,3 +26,17 @@ def machines_table(machines: Sequence[Machine]) -> Table:
     )
     columns = ("machine", "clock_mhz", "systolic", "lanes", "scratchpad_kib", "dram", "dram_gb_per_s", "assumed")
     return Table(columns, rows)
+
+
+def told_apart(machines: Sequence[Machine]) -> list[str]:
+    """A label for each machine; where machines that differ would get the same one, by the figures that differ."""
+    labels = [machine.label for machine in machines]
+    for label in set(labels):
+        same = [place for place, each in enumerate(labels) if each == label]
+        each = [machines[place].figures() for place in same]
+        differ = [figure for figure in each[0] if any(other[figure] != each[0][figure] for other in each)]
+        for place, figures in zip(same, each, strict=True):
+            labels[place] = (
+                labelled(machines[place].name, {figure: figures[figure] for figure in differ}) if differ else label
+            )
+    return labels

@@ -45,7 +45,7 @@ def _names(trace: Trace) -> list[dict[str, Any]]:
         called("process_name", _LAUNCHES, 0, "name", "launches"),
         called("process_sort_index", _LAUNCHES, 0, "sort_index", 0),
         called("thread_name", _LAUNCHES, 0, "name", "kernels"),
-        called("process_name", _UNITS, 0, "name", f"{trace.machine.name} at {clock}"),
+        called("process_name", _UNITS, 0, "name", f"{trace.machine.label} at {clock}"),
         called("process_sort_index", _UNITS, 0, "sort_index", 1),
     ]
     for number, unit in enumerate(trace.unit_names):
