@@ -98,13 +98,11 @@ def alone(of: Buses, row: int, start: int) -> int:
 
 
 @compiled
-def waited_for(of: Buses, order: I64, starts: I64) -> I64:
+def waited_for(of: Buses, order: I64, starts: I64, out: I64) -> None:
     """Of transfers in the order in which they were granted: whom each waited for until it might begin, -1 for nobody.
 
     The buses must be idle, and are used.
     """
-    found = np.full(len(order), -1, np.int64)
     for place in range(len(order)):
-        found[place] = granted_last(of, order[place])
+        out[place] = granted_last(of, order[place])
         serve(of, order[place], int(starts[order[place]]))
-    return found

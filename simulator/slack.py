@@ -141,7 +141,8 @@ class _Launch:
             later, earlier = users[1:], users[:-1]
             lines = buses(self.machine) if cause == Cause.BANDWIDTH else None
             if lines is not None and len(users):
-                of_all = waited_for(lines._replace(asked=self.asked.by_chiplet), users, self.start)
+                of_all = np.zeros_like(users)
+                waited_for(lines._replace(asked=self.asked.by_chiplet), users, self.start, of_all)
                 later, earlier = users[of_all >= 0], of_all[of_all >= 0]
             known = met[later] >= 0
             later, earlier = later[known], earlier[known]
