@@ -313,26 +313,29 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
 
     A request is the address it starts at, plus 1 if it writes.
     """
-    count = np.zeros(len(channels.parts) + 1, np.int64)
-    for request in asked:
-        count[channel_of(bits, request) + 1] += 1
-    most = 0
     for channel in range(len(channels.parts)):
-        most = max(most, count[channel + 1])
-        count[channel + 1] += count[channel]
-        part, here = channels.parts[channel, source], count[channel + 1] - count[channel]
-        part[CURSOR], part[STOP] = count[channel], count[channel + 1]
+        part = channels.parts[channel, source]
         for each in range(channel_time.NOTES):
             part[each] = 0
-        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = here, 0, begin, 0
-        if here > 0:
+        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = 0, 0, begin, 0
+    for request in asked:
+        channels.parts[channel_of(bits, request), source, REMAINING] += 1
+    most, before = 0, 0
+    for channel in range(len(channels.parts)):
+        part = channels.parts[channel, source]
+        part[CURSOR] = part[STOP] = before
+        before, most = before + part[REMAINING], max(most, part[REMAINING])
+        if part[REMAINING] > 0:
             part[UNNOTED] = 1
             channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
-        channel = channel_of(bits, request)
-        channels.requests[0, source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
-        count[channel] += 1
+        part = channels.parts[channel_of(bits, request), source]
+        channels.requests[0, source, part[STOP]] = coordinate_of(bits, request) * 2 + (request & 1)
+        part[STOP] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin
-    channels.sources[source, PLACE] = np.max(channels.sources[:, PLACE]) + 1
+    last = 0
+    for other in range(len(channels.sources)):
+        last = max(last, channels.sources[other, PLACE])
+    channels.sources[source, PLACE] = last + 1
     return most

@@ -2,11 +2,11 @@
 
 Every core runs its own instructions. They leave the program in order, one every `issue_interval_cycles`, into a queue
 in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
-its chain, or else to the array that would be free first, a vector pass to the vector unit, a loop of accesses to the
-scalar unit. Issue waits while all queues it could take are full, and while an instruction `issue_window` places before
-is not complete. The head of a queue starts when its unit is free, its dependences are met and, for what goes to a
-memory that all cores share (DRAM, or the common memory), that memory grants it; a matmul's preload may begin while its
-array still streams.
+its chain, or else to the array that would be free first, or whose turn it is, as `systolic_selection` says; a vector
+pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all queues it could take are full, and
+while an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
+dependences are met and, for what goes to a memory that all cores share (DRAM, or the common memory), that memory grants
+it; a matmul's preload may begin while its array still streams.
 
 A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
 issued; nothing after it is issued until it is complete.
@@ -90,13 +90,14 @@ _NEVER = 1 << 62
 _INTERCONNECT, _MOST_WAITED = int(Wait.INTERCONNECT), (1 << 31) - 1
 
 # Figures of the machine, as the event loop reads them
-_QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _FIGURES = 0, 1, 2, 3, 4, 5, 6
+_QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _IN_TURN, _FIGURES = 0, 1, 2, 3, 4, 5, 6, 7
 
 # State of one unit
 _HEAD, _COUNT, _FREE, _LATEST, _READY, _SHADOW, _BACKLOG, _UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
-# State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first
-_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# State of a core's issue stage; instructions are counted in the core's own order, of which `_BASE` is the first; the
+# last is the array whose turn it is
+_NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _TURN, _ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has
 # started, who was last on the common memory's bus
@@ -131,6 +132,7 @@ def simulate(
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
     figures[_DEPTH], figures[_WINDOW] = machine.queue_depth, machine.issue_window
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
+    figures[_IN_TURN] = machine.systolic_selection == "in_turn"
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
     net = network.network(machine)
     works, begins = list[Told](), list[int]()
@@ -239,7 +241,7 @@ def _run(
     queue = np.zeros((units, int(figures[_DEPTH])), np.int64)
     order = np.argsort(program.core, kind="stable").astype(np.int32)  # core by core
     stage = np.full((cores, _ISSUE_STATE), -1, np.int64)
-    stage[:, (_NEXT, _BLOCKED, _RETIRED)], stage[:, _TIME] = 0, begin
+    stage[:, (_NEXT, _BLOCKED, _RETIRED, _TURN)], stage[:, _TIME] = 0, begin
     stage[:, _LENGTH] = np.bincount(program.core, minlength=cores)
     stage[:, _BASE] = np.cumsum(stage[:, _LENGTH]) - stage[:, _LENGTH]
     place = np.zeros(rows, np.int32)  # of an instruction in its core's order
@@ -426,7 +428,7 @@ def _met_at(edge: int, row: int, table: I64, wait: I32, wait_kind: U8, spans: I6
 
 
 @compiled
-def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: int) -> int:
+def _queue_for(table: I64, figures: I64, unit: I64, row: int, turn: int, spans: I64, now: int) -> int:
     """The unit whose queue an instruction goes into, -1 while there is no room."""
     queues, arrays, depth = figures[_QUEUES], figures[_ARRAYS], figures[_DEPTH]
     base = table[row, CORE] * (queues + arrays + 2)
@@ -437,6 +439,9 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, spans: I64, now: i
         first, last = base + queues, base + queues + arrays
         if table[row, CHAIN] >= 0:
             first = spans[table[row, CHAIN], UNIT]
+            last = first + 1
+        elif figures[_IN_TURN] == 1:
+            first += turn
             last = first + 1
     elif table[row, CLASS] == _SCALAR:
         first, last = last, last + 1
@@ -472,7 +477,7 @@ def _issue_time(
         if spans[met, DONE] < 0:
             return _NEVER
         time = max(time, spans[met, DONE])
-    if _queue_for(table, figures, unit, row, spans, time) < 0:
+    if _queue_for(table, figures, unit, row, stage[_TURN], spans, time) < 0:
         stage[_BLOCKED] = 1
         return _NEVER
     if stage[_BLOCKED] == 1:
@@ -523,7 +528,9 @@ def _issue(
             cause = candidate
     if met[row, _AT_BARRIER] >= met[row, cause]:
         cause = _AT_BARRIER
-    number = _queue_for(table, figures, unit, row, spans, time)
+    number = _queue_for(table, figures, unit, row, stage[_TURN], spans, time)
+    if table[row, CLASS] == _SYSTOLIC and table[row, CHAIN] < 0:
+        stage[_TURN] = (stage[_TURN] + 1) % figures[_ARRAYS]
     place = (unit[number, _HEAD] + unit[number, _COUNT]) % figures[_DEPTH]
     queue[number, place] = row
     unit[number, _COUNT] += 1

@@ -41,6 +41,7 @@ _CHOICES = {
     "dram_hash": HASHES,
     "dram_refresh": REFRESHES,
     "dataflow": ("weight_stationary", "output_stationary"),
+    "systolic_selection": ("earliest", "in_turn"),
     "interconnect": ("simple", "crossbar", "mesh"),
 }
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
@@ -83,6 +84,8 @@ class Machine:
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
     dataflow: str
     """What stays in the array: weights or sums; see systolic.py."""
+    systolic_selection: str
+    """Where a product goes that continues none: to the array that would be free `earliest`, or to each `in_turn`."""
     matmul_precision: str
     """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.address_map import channel_of
-from simulator.controller import CURSOR, NEVER, Channels
+from simulator.controller import CURSOR, NEVER, REMAINING, Channels
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
@@ -141,14 +141,14 @@ def longest_way(of: Network, source: int) -> int:
 @compiled
 def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, start: int) -> None:
     """Gets a source's transfer ready to be sent from a cycle on, and sends its first packet."""
-    place = np.zeros(of.figures[_CHANNELS], np.int64)
-    for channel in range(len(place)):
-        place[channel] = channels.parts[channel, source, CURSOR]
     for number in range(len(asked)):
         channel = channel_of(bits, asked[number])
-        of.order[source, number, 0], of.order[source, number, 1] = channel, place[channel]
-        channels.requests[1, source, place[channel]] = NEVER
-        place[channel] += 1
+        part = channels.parts[channel, source]
+        of.order[source, number, 0], of.order[source, number, 1] = channel, part[CURSOR]
+        channels.requests[1, source, part[CURSOR]] = NEVER
+        part[CURSOR] += 1
+    for channel in range(len(channels.parts)):
+        channels.parts[channel, source, CURSOR] -= channels.parts[channel, source, REMAINING]
     of.sending[source, _SENT], of.sending[source, _COUNT] = 0, len(asked)
     of.sending[source, _NEXT] = start * of.figures[_CYCLE]
     _send(of, channels, source)

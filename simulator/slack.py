@@ -80,7 +80,8 @@ class _Launch:
         left[self.starts] = self.done.max() - self.done
         order = np.argsort(source, kind="stable")
         first = np.searchsorted(source[order], np.arange(3 * self.count + 1))
-        _relax(first, target[order], room[order], np.bincount(target, minlength=3 * self.count), left)
+        waits = np.bincount(target, minlength=3 * self.count)
+        _relax(first, target[order], room[order], waits, left, np.zeros_like(left))
         return left[self.starts]
 
     def _dependences(self) -> tuple[I64, I64, I64, npt.NDArray[np.bool_], I64]:
@@ -185,9 +186,8 @@ _ENDLESS = np.int64(1) << 62
 
 
 @compiled
-def _relax(first: I64, target: I64, room: I64, waits: I64, left: I64) -> None:
+def _relax(first: I64, target: I64, room: I64, waits: I64, left: I64, order: I64) -> None:
     """Gives every event what its tightest successor leaves: events in topological order, then back again."""
-    order = np.zeros(len(left), np.int64)
     known = 0
     for event in range(len(left)):
         if waits[event] == 0:

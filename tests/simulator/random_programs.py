@@ -85,6 +85,7 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "systolic_arrays": _small(1, 3),
     "systolic_rows": st.sampled_from([1, 3, 8, 128]),
     "systolic_columns": st.sampled_from([1, 5, 8]),
+    "systolic_selection": st.just("in_turn"),
     "systolic_preload_depth": st.just(1),
     "dataflow": st.just("output_stationary"),
     "vector_lanes": st.sampled_from([8, 9, 128]),

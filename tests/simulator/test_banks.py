@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -236,6 +237,31 @@ def test_a_file_that_makes_no_sense_is_refused(old: str, new: str, message: str)
     assert old in text
     with pytest.raises(MachineError, match=message):
         parse_memory("mine", text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("name", "nanoseconds"),
+    [
+        (
+            "DDR4_3200AA",
+            {"activate_to_read": "13.75", "precharge": "13.75", "row_active": "32", "row_cycle": "45.75"}
+            | {"write_recovery": "15", "read_to_precharge": "7.5", "activate_to_activate": "2.5"}
+            | {"activate_to_activate_same_group": "4.9", "four_activates": "21", "write_to_read": "2.5"}
+            | {"write_to_read_same_group": "7.5", "column_to_column_same_group": "5", "refresh": "350"}
+            | {"refresh_interval": "7800"},
+        ),
+        (
+            "LPDDR5_6400",
+            {"activate_to_read": "18", "activate_to_write": "18", "precharge": "18", "row_active": "42"}
+            | {"activate_to_activate": "5", "four_activates": "20", "write_recovery": "34", "refresh": "280"}
+            | {"bank_refresh": "140", "refresh_interval": "3906"},
+        ),
+    ],
+)
+def test_timings_are_their_nanoseconds_rounded_up(name: str, nanoseconds: dict[str, str]) -> None:
+    memory = load_memory(name)
+    cycles = {key: math.ceil(Fraction(time) * 1000 / memory.clock_ps) for key, time in nanoseconds.items()}
+    assert {key: getattr(memory, key) for key in cycles} == cycles
 
 
 def test_unknown_memories_are_named() -> None:

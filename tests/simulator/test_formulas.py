@@ -398,3 +398,20 @@ def test_lanes_hold_as_many_numbers_as_the_widest_lets(element: int, computed: i
     ops = tuple(replace(op, computed_bytes=computed) for op in program.ops)
     program = replace(program, ops=ops, element_bytes=np.full_like(program.element_bytes, element))
     assert vector.vectors(program, EDGE).tolist() == [vectors]
+
+
+def test_arrays_are_taken_as_they_come_free_or_in_turn() -> None:
+    """A long product, then three short ones: all beside it, or every other one behind it."""
+    made = Made()
+    for name, elements in (("a", 4000 * 8), ("b", 64), ("c", 4000 * 8), ("d", 64), ("e", 64), ("f", 64)):
+        made.buffer(name, elements)
+    made.matmul(made.pad("a", (4000, 8)), made.pad("b", (8, 8)), made.pad("c", (4000, 8)))
+    for name in ("d", "e", "f"):
+        made.matmul(made.pad("a", (8, 8)), made.pad("b", (8, 8)), made.pad(name, (8, 8)))
+    program, arrays = made.build(), EDGE.with_(systolic_arrays=2)
+    taken = {
+        choice: run(program, arrays.with_(systolic_selection=choice)).unit.tolist()
+        for choice in ("earliest", "in_turn")
+    }
+    first = arrays.dma_queues
+    assert taken == {"earliest": [first, *[first + 1] * 3], "in_turn": [first, first + 1] * 2}
