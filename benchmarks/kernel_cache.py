@@ -58,7 +58,9 @@ def in_a_process(how: str, machine: str, folder: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--machine", default="edge-8x8")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--measure", choices=("alone", "shared"), help=argparse.SUPPRESS)

@@ -32,6 +32,7 @@ import numpy as np
 from simulator import channel_time, network
 from simulator.address_map import address_map, channel_of, coordinate_of
 from simulator.banks import READ_DATA
+from simulator.chiplets import channels_of_each
 from simulator.controller import (
     AWAY,
     BEGIN,
@@ -54,6 +55,7 @@ from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.network import Network
+from simulator.pages import Pages, translate
 from simulator.program import I32, I64
 from simulator.requests import request_counts, requests_of
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
@@ -80,6 +82,8 @@ class Banked(NamedTuple):
     """Room for the requests of one transfer."""
     running: I64
     """Of each source: 1 while a transfer of its runs."""
+    pages: Pages | None
+    """Where addresses lie on a machine of several chiplets."""
 
 
 def parameters(machine: Machine) -> I64:
@@ -116,20 +120,21 @@ def banked(machine: Machine) -> Banked | None:
         return None
     memory, asking = machine.banked_memory(), sources(machine)
     channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
-    bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
-    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
+    bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
+    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64), None)
 
 
-def launched(before: Banked | None, machine: Machine, asked: Work) -> Banked | None:
+def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:
     """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
     if before is None:
         return None
     counts = request_counts(asked.walks, machine.dram_request_bytes)
     asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
-    columns = 1 if machine.interconnect == "simple" else 2
+    columns = 2 if machine.has_links else 1
     requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
     channels = before.channels._replace(requests=requests)
-    return before._replace(channels=channels, walks=asked.walks, asked=np.zeros(requests.shape[2], np.int64))
+    room = np.zeros(requests.shape[2], np.int64)
+    return before._replace(channels=channels, walks=asked.walks, asked=room, pages=pages)
 
 
 @compiled
@@ -184,6 +189,7 @@ def way(memory: I64) -> int:
 def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
     """Begins a transfer of a source at a granted cycle."""
     count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
+    translate(of.pages, of.asked[:count])
     begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
     most = ask(of.channels, of.bits, source, begin, of.asked[:count])
     of.running[source] = 1
@@ -313,26 +319,29 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
 
     A request is the address it starts at, plus 1 if it writes.
     """
-    count = np.zeros(len(channels.parts) + 1, np.int64)
-    for request in asked:
-        count[channel_of(bits, request) + 1] += 1
-    most = 0
     for channel in range(len(channels.parts)):
-        most = max(most, count[channel + 1])
-        count[channel + 1] += count[channel]
-        part, here = channels.parts[channel, source], count[channel + 1] - count[channel]
-        part[CURSOR], part[STOP] = count[channel], count[channel + 1]
+        part = channels.parts[channel, source]
         for each in range(channel_time.NOTES):
             part[each] = 0
-        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = here, 0, begin, 0
-        if here > 0:
+        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = 0, 0, begin, 0
+    for request in asked:
+        channels.parts[channel_of(bits, request), source, REMAINING] += 1
+    most, before = 0, 0
+    for channel in range(len(channels.parts)):
+        part = channels.parts[channel, source]
+        part[CURSOR] = part[STOP] = before
+        before, most = before + part[REMAINING], max(most, part[REMAINING])
+        if part[REMAINING] > 0:
             part[UNNOTED] = 1
             channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
-        channel = channel_of(bits, request)
-        channels.requests[0, source, count[channel]] = coordinate_of(bits, request) * 2 + (request & 1)
-        count[channel] += 1
+        part = channels.parts[channel_of(bits, request), source]
+        channels.requests[0, source, part[STOP]] = coordinate_of(bits, request) * 2 + (request & 1)
+        part[STOP] += 1
     channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
     channels.sources[source, DONE] = begin
-    channels.sources[source, PLACE] = np.max(channels.sources[:, PLACE]) + 1
+    last = 0
+    for other in range(len(channels.sources)):
+        last = max(last, channels.sources[other, PLACE])
+    channels.sources[source, PLACE] = last + 1
     return most

@@ -3,6 +3,9 @@
 Numba's own cache looks only at the file of the compiled function. A callee in another file could change
 unseen, so the folder's name is a hash of all sources. `ATEN_WORKBENCH_CACHE` moves the folder;
 `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
+
+What is compiled allocates nothing: it is given its arrays, which its caller keeps. So references to them need not be
+counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
 """
 
 from __future__ import annotations
@@ -27,14 +30,15 @@ R = TypeVar("R")
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`function` as machine code, compiled at its first call or read from the cache.
 
-    The types of its arguments are those of the first call; the engine always passes the same ones.
+    The types of its arguments are those of the first call; the engine always passes the same ones. It may not make
+    arrays, but look at parts of those it is given.
     """
     folder = _writable_folder()
     config, njit = cast(Any, numba).config, cast(Any, numba).njit
     before = config.CACHE_DIR
     config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
     try:
-        return _for_types_alone(njit(cache=folder is not None)(function))
+        return _for_types_alone(njit(cache=folder is not None, _nrt=False)(function))
     finally:
         config.CACHE_DIR = before
 

@@ -9,14 +9,17 @@ from simulator.program import I64
 from simulator.walks import ADDRESS, DIMS, EXTENTS, RUN, STRIDES, WRITES, Walks
 
 
-@compiled
 def request_counts(walked: Walks, size: int) -> I64:
     """How many requests of `size` bytes each instruction asks for."""
-    count = np.zeros(len(walked.box_start) - 1, np.int64)
-    nothing = np.zeros(0, np.int64)
-    for row in range(len(count)):
-        count[row] = requests_of(walked, row, size, nothing)
-    return count
+    counts = np.zeros(len(walked.box_start) - 1, np.int64)
+    _count(walked, size, np.zeros(0, np.int64), counts)
+    return counts
+
+
+@compiled
+def _count(walked: Walks, size: int, nothing: I64, counts: I64) -> None:
+    for row in range(len(counts)):
+        counts[row] = requests_of(walked, row, size, nothing)
 
 
 @compiled

@@ -396,7 +396,10 @@ class Simulated(Handle[Trace]):
 
     @property
     def by_kernel(self) -> pd.DataFrame:
-        """One row a kernel: cycles, bytes, busy unit cycles."""
+        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles.
+
+        What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
+        """
         return views.frame.frame(views.timeline.by_kernel(self.record))
 
     @property

@@ -8,12 +8,14 @@ import sys
 import tracemalloc
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numba
 import numpy as np
 import pytest
 
 from simulator import Launched, costs, dram, engine, load_machine, simulate
+from simulator.jit import compiled
 from simulator.program import TileProgram
 from tests.simulator.build import direct_copy, elementwise, matmul_chain
 from tests.simulator.test_cores import spread
@@ -106,6 +108,20 @@ def test_a_million_instructions_take_less_than_a_gigabyte(monkeypatch: pytest.Mo
 
     most(600)
     assert 500 < (most(20_000) - most(10_000)) / 10_000 < 800
+
+
+def test_what_would_allocate_is_not_compiled() -> None:
+    """So Numba need not count references to arrays, which is most of the time where there are many small functions."""
+
+    def ends(rows: Any) -> int:
+        return rows[0][0] + rows[-1:][0, 0]
+
+    def make(count: int) -> int:
+        return len(np.zeros(count))
+
+    assert compiled(ends)(np.array([[2, 7], [3, 9]])) == 5
+    with pytest.raises(cast(Any, numba).TypingError, match="zeros"):
+        compiled(make)(3)
 
 
 def test_costs_are_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import heuristic
 from workbench.mlir.borders import has_borders
 from workbench.mlir.context import new_context, parse, print_module
-from workbench.mlir.cores import checked_cores, share
+from workbench.mlir.cores import checked_cores, share, spread_of
 from workbench.mlir.extract import extract
 from workbench.mlir.gathers import holds_gathers
 from workbench.mlir.handwritten import written_kernel
@@ -233,6 +233,7 @@ def _handwritten(
         mapping = with_users(module.kernel, template.dims(), mapping, wanted)
     rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
+    mapping = replace(mapping, spread=spread_of(program, machine, "the template"))
     return ScheduledKernel(
         module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
     )
@@ -293,7 +294,8 @@ def scripted_kernel(
         what = "leaves ops that are not in the scheduled form"
         raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
     check_fit(scheduled.program, machine.scratchpad_bytes)
-    return scheduled
+    spread = spread_of(scheduled.program, machine, "the script")
+    return replace(scheduled, mapping=replace(scheduled.mapping, spread=spread))
 
 
 def try_schedule(job: Message) -> None:

@@ -79,6 +79,12 @@ def kernel_cycles(trace: Trace) -> dict[str, int]:
     return cycles
 
 
+def sum_text(trace: Trace) -> str:
+    """How the cycles of the kernels add up to the makespan: what it takes to launch them is in none of them."""
+    inside = sum(kernel_cycles(trace).values())
+    return f"kernels {inside:,} + launches {trace.makespan - inside:,} = {trace.makespan:,} cycles"
+
+
 def by_kernel(trace: Trace) -> Table:
     """One row a kernel: launches, cycles, DRAM bytes, and how many cycles each class of unit is busy in it."""
     cycles = kernel_cycles(trace)
@@ -374,5 +380,11 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
         f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
     )
     drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
-    parts = [head, timeline_text(drawn, width=width), "critical path:", waterfall(trace).text(indent="  ")]
+    parts = [
+        head,
+        sum_text(trace),
+        timeline_text(drawn, width=width),
+        "critical path:",
+        waterfall(trace).text(indent="  "),
+    ]
     return "\n".join(parts if len(trace) else [head, NOTHING])
