@@ -111,6 +111,10 @@ class CommonMemoryFull(SimulatorError):
         )
 
 
+class NoSuchPlace(SimulatorError):
+    """A tensor is to be placed on a chiplet that the machine does not have, or by a policy that is none."""
+
+
 class InvariantViolation(SimulatorError):
     """A trace contradicts its program or its machine: a fault of the simulator or of the program's dependences."""
 

@@ -144,6 +144,7 @@ TOTALS = (
     "dram_read_bytes",
     "dram_write_bytes",
     "dram_request_bytes",
+    "dram_remote_bytes",
     "common_read_bytes",
     "common_write_bytes",
     "copied_bytes",
@@ -151,7 +152,8 @@ TOTALS = (
     "alu",
     "special",
 )
-"""Bytes asked of the DRAM and what it moved in whole requests, bytes asked of the common memory, bytes copied within
+"""Bytes asked of the DRAM, what it moved in whole requests, and what of this on another chiplet than who asked; bytes
+asked of the common memory, bytes copied within
 the scratchpad, multiply-accumulates, element operations of the ALUs and of the special function units, vector and
 scalar."""
 
