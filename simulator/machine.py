@@ -270,7 +270,7 @@ class Machine:
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """What the memory moves at most; behind a simple interconnect a simple one no more than its ports let through."""
+        """What the memory moves at most: a simple one no more than the ports of a simple interconnect let through."""
         if self.interconnect != "simple" or self.memory != "simple":
             return self.dram_bytes_per_cycle
         return min(self.dram_bytes_per_cycle, Fraction(self.interconnect_ports * self.dram_request_bytes))
