@@ -38,7 +38,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     before = config.CACHE_DIR
     config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
     try:
-        return _for_types_alone(njit(cache=folder is not None, _nrt=False)(function))
+        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=True)(function))
     finally:
         config.CACHE_DIR = before
 
