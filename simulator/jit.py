@@ -4,8 +4,10 @@ Numba's own cache looks only at the file of the compiled function. A callee in a
 unseen, so the folder's name is a hash of all sources. `ATEN_WORKBENCH_CACHE` moves the folder;
 `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
-What is compiled allocates nothing: it is given its arrays, which its caller keeps. So references to them need not be
-counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
+What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
+to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
+atomic instruction. A compiled function becomes part of those that call it, since an array is seven numbers or more to
+hand over.
 """
 
 from __future__ import annotations
