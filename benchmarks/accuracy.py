@@ -139,7 +139,7 @@ def figure(text: str) -> int | float | str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Simulated beside measured cycles of a TPU v3.")
+    parser = argparse.ArgumentParser(description="Simulated beside measured cycles of a TPU v3.", allow_abbrev=False)
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
     options(parser)
     parser.add_argument("--json", action="store_true")

@@ -68,7 +68,9 @@ def number(row: Row) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--size", type=int, default=2048)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--machine", default="tpu-v3")

@@ -120,7 +120,9 @@ def table(pairs: list[tuple[Row, Stream]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Simulated beside reference cycles of DRAM request streams.")
+    parser = argparse.ArgumentParser(
+        description="Simulated beside reference cycles of DRAM request streams.", allow_abbrev=False
+    )
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

@@ -99,7 +99,9 @@ def plot(found: dict[str, dict[int, float]], path: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What a request to banked memory costs the simulator.")
+    parser = argparse.ArgumentParser(
+        description="What a request to banked memory costs the simulator.", allow_abbrev=False
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--most", type=int, default=MOST, help=f"requests of the longest stream (default: {MOST})")
     parser.add_argument("--plot", type=Path, metavar="FILE")

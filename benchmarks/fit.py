@@ -65,7 +65,9 @@ def fitted(samples: Sequence[Sample]) -> tuple[int, int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Fits the launch overhead and weight switch of tpu-v3.")
+    parser = argparse.ArgumentParser(
+        description="Fits the launch overhead and weight switch of tpu-v3.", allow_abbrev=False
+    )
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
     options(parser)
     given = parser.parse_args()

@@ -31,10 +31,11 @@ def measure(how: str, machine: str) -> dict[str, float]:
     from simulator.machine import load_machine
     from tests.layers import Attentive, stack
     from workbench.mlir.kernel_store import default_store
+    from workbench.mlir.scheduled import schedule_kernel
     from workbench.stages.capture import capture
     from workbench.stages.lower import lower
     from workbench.stages.render import render
-    from workbench.stages.schedule import schedule, schedule_kernel
+    from workbench.stages.schedule import schedule
 
     model = stack(Attentive, layers=12, width=256, hidden=1024)
     lowered = lower(capture(model, [torch.randn(128, 256)]).graph)
@@ -58,7 +59,9 @@ def in_a_process(how: str, machine: str, folder: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--machine", default="edge-8x8")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--measure", choices=("alone", "shared"), help=argparse.SUPPRESS)

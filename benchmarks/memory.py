@@ -71,7 +71,9 @@ def calls(count: int) -> list[float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--cycles", type=int, default=500, help="compile-and-run cycles (default: 500)")
     parser.add_argument("--calls", type=int, default=1000, help="calls of one journey (default: 1000)")

@@ -201,7 +201,9 @@ def text(row: dict[str, object]) -> list[str]:
 
 def main() -> int:
     known = ("gemm", "resnet18", "requests", "million")
-    parser = argparse.ArgumentParser(description="How fast the simulator is, and how its cost grows.")
+    parser = argparse.ArgumentParser(
+        description="How fast the simulator is, and how its cost grows.", allow_abbrev=False
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=3, metavar="N")
     parser.add_argument("--scalesim", type=Path, default=HERE.parent / "build" / "scalesim", metavar="FOLDER")

@@ -93,7 +93,7 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--only", help="the one program to measure")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     options = parser.parse_args()

@@ -228,7 +228,9 @@ def alone_graph(item: LoweredNode, types: dict[str, TensorType]) -> AtenGraph:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--jobs", type=int, default=2, help="workers at a time (default: 2)")
     parser.add_argument("--samples", type=int, default=3, help="calls for each overload and signature (default: 3)")
     parser.add_argument("--only", default="", metavar="TEXT", help="sweep only overloads with this in their names")

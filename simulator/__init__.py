@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simulator.chiplets import Placed
     from simulator.common_memory import Resident
     from simulator.engine import simulate
     from simulator.errors import (
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         InvariantViolation,
         LaunchError,
         MachineError,
+        NoSuchPlace,
         NotYetSupported,
         ProgramError,
         SimulationStopped,
@@ -44,7 +46,9 @@ __all__ = [
     "Launched",
     "Machine",
     "MachineError",
+    "NoSuchPlace",
     "NotYetSupported",
+    "Placed",
     "ProgramError",
     "Resident",
     "SimulationStopped",
@@ -58,6 +62,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Placed": "chiplets",
     "Resident": "common_memory",
     "simulate": "engine",
     "CommonMemoryFull": "errors",
@@ -67,6 +72,7 @@ _HOME = {
     "InvariantViolation": "errors",
     "LaunchError": "errors",
     "MachineError": "errors",
+    "NoSuchPlace": "errors",
     "NotYetSupported": "errors",
     "ProgramError": "errors",
     "SimulationStopped": "errors",

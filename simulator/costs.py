@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from simulator import core_kinds, dma, indexed, scalar, systolic, vector, walks, zeros
 from simulator.barriers import meeting_of
+from simulator.chiplets import between_cycles
 from simulator.common_memory import Served
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
@@ -56,6 +57,7 @@ class Told(NamedTuple):
     read: int
     written: int
     requested: int
+    remote: int
     common_read: int
     common_written: int
     via: U8
@@ -79,9 +81,15 @@ class Work:
     requests: indexed.Requests
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
-    """What each instruction asks of a memory that takes requests one by one; of no instruction for a simple one."""
+    """What each instruction asks of a memory that takes requests one by one, or lies on several chiplets; else of
+    none."""
     skipped: Mask
     """What is left out: its row says that it takes no time."""
+    by_chiplet: I64
+    """N x 2 x chiplets: bytes in whole requests that each instruction reads and writes in each chiplet's memory. No
+    rows as long as no page has a place: pages.py."""
+    remote: int = 0
+    """How many of these lie on another chiplet than who asks."""
 
     def told(self) -> Told:
         common = self.table[:, COMMON] > 0
@@ -92,6 +100,7 @@ class Work:
             int(self.read[~common].sum()),
             int(self.written[~common].sum()),
             int(self.table[:, REQUESTED].sum()),
+            self.remote,
             int(self.read[common].sum()),
             int(self.written[common].sum()),
             via.astype(np.uint8),
@@ -131,8 +140,10 @@ def work(
     if skipped.any():
         _leave_out(skipped, table, moved, read, written)
     asking = ~(common | skipped)
-    walked = walks.walks(program, addresses, chosen, asking) if machine.memory == "banked" else walks.no_walks()
-    return Work(table, *_waits(program, served), moved, read, written, chosen, walked, skipped)
+    apart = machine.memory == "banked" or machine.chiplets > 1
+    walked = walks.walks(program, addresses, chosen, asking) if apart else walks.no_walks()
+    nowhere = np.zeros((0, 2, machine.chiplets), np.int64)
+    return Work(table, *_waits(program, served), moved, read, written, chosen, walked, skipped, nowhere)
 
 
 def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -> None:
@@ -190,7 +201,7 @@ def _add_costs(
     table[:, WAITING] = direct.waiting
     table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
     table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
-    table[:, CYCLES] += meets * machine.interconnect_latency_cycles
+    table[:, CYCLES] += meets * (machine.interconnect_latency_cycles + between_cycles(machine))
     moved += copies.bytes + direct.bytes
     read += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
     written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)

@@ -3,8 +3,8 @@
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
 
-**Simple.** Transfers hold the bus one after another in the order they are granted, each as long as its whole requests
-take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+**Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
+requests take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
@@ -48,11 +48,13 @@ from simulator.channels import (
     Channels,
     idle_channels,
 )
+from simulator.chiplets import channels_of_each
 from simulator.controller import advance_channel, drain
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.network import Network
+from simulator.pages import Pages, translate
 from simulator.program import I32, I64
 from simulator.requests import request_counts, requests_of
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
@@ -79,6 +81,8 @@ class Banked(NamedTuple):
     """Room for the requests of one transfer."""
     running: I64
     """Of each source: 1 while a transfer of its runs."""
+    pages: Pages | None
+    """Where addresses lie on a machine of several chiplets."""
 
 
 def parameters(machine: Machine) -> I64:
@@ -115,20 +119,21 @@ def banked(machine: Machine) -> Banked | None:
         return None
     memory, asking = machine.banked_memory(), sources(machine)
     channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
-    bits, nothing = address_map(memory, machine.dram_channels), np.zeros(0, np.int64)
-    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64))
+    bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
+    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64), None)
 
 
-def launched(before: Banked | None, machine: Machine, asked: Work) -> Banked | None:
+def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:
     """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
     if before is None:
         return None
     counts = request_counts(asked.walks, machine.dram_request_bytes)
     asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
-    columns = 1 if machine.interconnect == "simple" else 2
+    columns = 2 if machine.has_links else 1
     requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
     channels = before.channels._replace(requests=requests)
-    return before._replace(channels=channels, walks=asked.walks, asked=np.zeros(requests.shape[2], np.int64))
+    room = np.zeros(requests.shape[2], np.int64)
+    return before._replace(channels=channels, walks=asked.walks, asked=room, pages=pages)
 
 
 @compiled
@@ -183,6 +188,7 @@ def way(memory: I64) -> int:
 def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
     """Begins a transfer of a source at a granted cycle."""
     count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
+    translate(of.pages, of.asked[:count])
     begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
     most = ask(of.channels, of.bits, source, begin, of.asked[:count])
     of.running[source] = 1

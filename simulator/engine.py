@@ -12,11 +12,11 @@ A BARRIER is issued when all before it on its core is complete, and starts when 
 issued; nothing after it is issued until it is complete.
 
 Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
-earliest that is possible (an end first, then an issue, then what comes first in its core's order, so that cores take
-turns at the memory). An instruction's whole future is known when it starts, but that of a transfer in banked memory:
-until it has ended, nothing that waits for it has a time. So a start is possible once the future of everything it waits
-for is known, and events come in order of time. If none is possible although something has not started, instructions
-wait for one another for ever: `deadlock` tells which.
+earliest that is possible (an end first, then an issue, then what has been ready longest, so that who comes first to the
+memory is served first, then what comes first in its core's order). An instruction's whole future is known when it
+starts, but that of a transfer in banked memory: until it has ended, nothing that waits for it has a time. So a start is
+possible once the future of everything it waits for is known, and events come in order of time. If none is possible
+although something has not started, instructions wait for one another for ever: `deadlock` tells which.
 
 Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended.
 """
@@ -28,7 +28,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator import dram, host, network
+from simulator import buses, dram, host, network
+from simulator.buses import Buses
+from simulator.chiplets import Placed, check_placed
 from simulator.common_memory import CommonMemory, Resident, check_plan
 from simulator.costs import (
     CHAIN,
@@ -54,6 +56,7 @@ from simulator.errors import LaunchError, ProgramError
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.network import Network
+from simulator.pages import PageTable
 from simulator.placement import check_fit
 from simulator.program import I32, I64, U8, TileProgram
 from simulator.repeats import Repeats
@@ -87,7 +90,7 @@ _AT_BARRIER, _AT_COMMON = 11, 12
 _CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
 _AFTER_READ_KIND, _ACCUMULATE_KIND = 1, 3
 _NEVER = 1 << 62
-_INTERCONNECT, _MOST_WAITED = int(Wait.INTERCONNECT), (1 << 31) - 1
+_INTERCONNECT, _MEMORY_BUS, _MOST_WAITED = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS), (1 << 31) - 1
 
 # Figures of the machine, as the event loop reads them
 _QUEUES, _ARRAYS, _DEPTH, _WINDOW, _INTERVAL, _CORES, _IN_TURN, _FIGURES = 0, 1, 2, 3, 4, 5, 6, 7
@@ -117,16 +120,17 @@ def simulate(
     repeats: bool = True,
     progress: Progress | None = None,
     residents: Sequence[Resident] = (),
+    placed: Sequence[Placed] = (),
 ) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
     `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
     what one before it did is not simulated again (see repeats.py); the trace is the same. `residents` is what stays in
-    the common memory.
+    the common memory, `placed` whose memory the pages of tensors lie in on a machine of several chiplets.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
-    common memory holds, `NotYetSupported` for what this version cannot simulate, `ProgramError` or `LaunchError` for
-    what makes no sense, `SimulationStopped` when its time is over.
+    common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
+    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
     figures = np.zeros(_FIGURES, np.int64)
     figures[_QUEUES], figures[_ARRAYS] = machine.dma_queues, machine.systolic_arrays
@@ -134,13 +138,14 @@ def simulate(
     figures[_INTERVAL], figures[_CORES] = machine.issue_interval_cycles, machine.cores
     figures[_IN_TURN] = machine.systolic_selection == "in_turn"
     memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
-    net = network.network(machine)
+    net, lines, pages = network.network(machine), buses.buses(machine), PageTable(machine, placed)
     works, begins = list[Told](), list[int]()
     spans, met, waits = list[I64](), list[I64](), list[I32]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
     ran, common = Repeats(machine, repeats), CommonMemory(residents)
     check_plan(residents, machine, len(launches))
+    check_placed(placed, machine)
     now = 0
     for index, launched in enumerate(launches):
         watch.launch, watch.kernel = index, launched.kernel
@@ -161,10 +166,14 @@ def simulate(
             found = ran.find(launched, served, now)
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
-                banked, net = dram.launched(banked, machine, whole), network.launched(net, machine, whole)
+                whole = pages.launch(index, launched.program, whole)
+                banked = dram.launched(banked, machine, whole, pages.table())
+                net, lines = network.launched(net, machine, whole), buses.launched(lines, whole)
                 told, within = whole.told(), _no_waits(len(launched.program), machine)
                 whole = replace(whole, read=_NOTHING, written=_NOTHING)  # told already, and as long as its program
-                rows, times = _run(launched.program, whole, figures, memory, state, banked, net, within, now, watch)
+                rows, times = _run(
+                    launched.program, whole, figures, memory, state, banked, net, lines, within, now, watch
+                )
                 found = told, rows, times, within
                 del whole  # which is as large as its program
                 ran.keep(launched, served, now, found)
@@ -176,7 +185,7 @@ def simulate(
         met.append(times)
         waits.append(within)
     channels, links = dram.statistics(memory, banked, now), network.carried(net)
-    return assemble(launches, machine, works, spans, met, waits, begins, channels, links, residents)
+    return assemble(launches, machine, works, spans, met, waits, begins, channels, links, residents, placed)
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:
@@ -184,7 +193,7 @@ def _no_waits(rows: int, machine: Machine) -> I32:
 
     Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
     """
-    told = machine.memory == "banked" or machine.interconnect != "simple"
+    told = machine.memory == "banked" or machine.has_links
     return np.zeros((rows if told else 0, WAITS), np.int32)
 
 
@@ -225,6 +234,7 @@ def _run(
     state: I64,
     banked: dram.Banked | None,
     net: Network | None,
+    lines: Buses | None,
     waits: I32,
     begin: int,
     watch: Watch,
@@ -260,6 +270,7 @@ def _run(
             state,
             banked,
             net,
+            lines,
             unit,
             queue,
             order,
@@ -295,6 +306,7 @@ def _loop(
     state: I64,
     banked: dram.Banked | None,
     net: Network | None,
+    lines: Buses | None,
     unit: I64,
     queue: I64,
     order: I32,
@@ -318,7 +330,7 @@ def _loop(
         if events == 0:
             return _PAUSED
         events -= 1
-        at, best, chosen = _NEVER, -1, -1
+        at, best, chosen, first = _NEVER, -1, -1, 0
         for number in range(len(unit)):
             if unit[number, _COUNT] == 0 or unit[number, _FREE] == _NEVER:
                 continue
@@ -329,11 +341,13 @@ def _loop(
             if time < 0:
                 continue
             if table[head, REQUESTED] > 0:
-                time = dram.grant(memory, state, time)
+                time = _granted(memory, state, lines, head, time)
             elif table[head, COMMON] > 0:
                 time = dram.grant_common(memory, state, time)
-            if time < at or (time == at and best >= 0 and place[head] < place[best]):
-                at, best, chosen = time, head, number
+            ready = unit[number, _READY]
+            tie = best >= 0 and time == at
+            if time < at or (tie and (ready < first or (ready == first and place[head] < place[best]))):
+                at, best, chosen, first = time, head, number, ready
         issue, issuing = _NEVER, -1
         for core in range(len(stage)):
             time = _issue_time(table, figures, unit, order, stage[core], retired, spans, begin)
@@ -369,6 +383,7 @@ def _loop(
                 state,
                 banked,
                 net,
+                lines,
                 unit,
                 shared,
                 spans,
@@ -554,6 +569,7 @@ def _start(
     state: I64,
     banked: dram.Banked | None,
     net: Network | None,
+    lines: Buses | None,
     unit: I64,
     shared: I64,
     spans: I64,
@@ -569,8 +585,12 @@ def _start(
         if table[row, CLASS] == _SYSTOLIC and not _goes_on(row, number, table, unit):
             free = max(free, unit[number, _SHADOW])
         met[row, _AT_UNIT], by[_AT_UNIT] = free, unit[number, _LATEST]
-    if table[row, REQUESTED] > 0 and shared[_BUS_USER] >= 0:
-        met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = dram.grant(memory, state, 0), shared[_BUS_USER]
+    if table[row, REQUESTED] > 0:
+        user = shared[_BUS_USER]
+        if lines is not None:
+            user = buses.granted_last(lines, row)
+        if user >= 0:
+            met[row, _AT_BANDWIDTH], by[_AT_BANDWIDTH] = _granted(memory, state, lines, row, 0), user
     if table[row, COMMON] > 0 and shared[_COMMON_USER] >= 0:
         met[row, _AT_COMMON], by[_AT_COMMON] = dram.grant_common(memory, state, 0), shared[_COMMON_USER]
     for edge in range(wait_start[row], wait_start[row + 1]):
@@ -594,16 +614,21 @@ def _start(
             shared[_RUNNING] += 1
             spans[row, END] = _NEVER
         else:
-            sent = dram.serve(memory, state, at, table[row, REQUESTED])
+            if lines is None:
+                sent = dram.serve(memory, state, at, table[row, REQUESTED])
+            else:
+                sent, least = buses.serve(lines, row, at), at + table[row, CYCLES]
+                behind = max(sent, least) - max(buses.alone(lines, row, at), least)
+                waits[row, _MEMORY_BUS] = min(behind, _MOST_WAITED)
             spans[row, PHASE] = max(sent, at + table[row, CYCLES])
             answered = spans[row, PHASE] + dram.latency(memory)
             spans[row, END] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
             if net is not None:
                 over = spans[row, END]
                 source = _source_of(number, figures)
-                passed = network.carry(net, source, row, table[row, REQUESTED], at)
+                passed = network.carry(net, source, row, at)
                 spans[row, PHASE] = max(spans[row, PHASE], passed)
-                answered = spans[row, PHASE] + dram.latency(memory) + network.longest_way(net, source)
+                answered = spans[row, PHASE] + dram.latency(memory) + network.longest_way(net, source, row)
                 spans[row, END] = max(answered, over)
                 waits[row, _INTERCONNECT] = min(spans[row, END] - over, _MOST_WAITED)
             spans[row, DONE] = spans[row, END]
@@ -618,6 +643,14 @@ def _start(
         spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
     unit[number, _FREE], unit[number, _LATEST] = spans[row, END], row
     unit[number, _BACKLOG] -= table[row, CYCLES]
+
+
+@compiled
+def _granted(memory: I64, state: I64, lines: Buses | None, row: int, ready: int) -> int:
+    """The first cycle, not before `ready`, at which a transfer may begin."""
+    if lines is None:
+        return dram.grant(memory, state, ready)
+    return buses.grant(lines, row, ready)
 
 
 @compiled

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class WorkbenchError(Exception):
     """Base of every error that the workbench, or its simulator, raises on purpose."""
 
+    original: BaseException | None = None
+    """What another library raised, with its traceback, if this stands for it."""
+
+    def instead_of(self, original: BaseException) -> Self:
+        """The same, standing for what another library raised: that is kept, and its pages of traceback not shown."""
+        self.original = original
+        return self
+
 
 class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
+
+
+class BadSetting(SimulatorError, ValueError):
+    """An environment variable holds what it cannot mean."""
 
 
 class MachineError(SimulatorError):
@@ -96,6 +109,10 @@ class CommonMemoryFull(SimulatorError):
             f"in launch {launch} {demand:,} bytes are to be resident in the common memory, {has}.\n{sizes}\n"
             "Keep fewer tensors resident, or take a machine with a larger common memory."
         )
+
+
+class NoSuchPlace(SimulatorError):
+    """A tensor is to be placed on a chiplet that the machine does not have, or by a policy that is none."""
 
 
 class InvariantViolation(SimulatorError):

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from simulator import critical, report, residence, zeros
 from simulator.barriers import meetings
+from simulator.conflicts import Conflict, conflicts
 from simulator.core_kinds import of_core
 from simulator.errors import SimulatorError
-from simulator.hazards import Conflict, Grade, conflicts
+from simulator.hazards import Grade
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
@@ -44,6 +45,8 @@ def violations(trace: Trace) -> list[str]:
     - what a span waits for within is part of it, and what a channel does with its time is all its time
     - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
+    - each request lies where its page does; what lies on another chiplet crosses the links on the way there, nothing
+      else does, and no chiplet's memory gives more than its part of the bandwidth
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
     - what was skipped is known to be zeros
@@ -60,6 +63,10 @@ def violations(trace: Trace) -> list[str]:
         *_channel_violations(trace),
         *_link_violations(trace),
     ]
+    if trace.machine.chiplets > 1:
+        from simulator import crossed  # only here: it loads the compiler, which reading a trace does not wait for
+
+        found += islice(crossed.violations(trace, _queued_bytes(trace.machine)), MOST)
     if trace.residents:
         found += islice(residence.violations(trace), MOST)
     found += islice(zeros.violations(trace), MOST)
@@ -152,15 +159,16 @@ def _link_violations(trace: Trace) -> Iterator[str]:
     """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
     asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
     for row in report.links(trace):
-        entered += int(row["bytes"]) if str(row["from"]).startswith(_ENDS) else 0
-        left += int(row["bytes"]) if str(row["to"]).startswith(_ENDS) else 0
+        entered += int(row["bytes"]) if _is_end(str(row["from"])) else 0
+        left += int(row["bytes"]) if _is_end(str(row["to"])) else 0
         if int(row["cycles"]) > trace.makespan:
             yield f"the link from {row['from']} to {row['to']} is held for {row['cycles']} of {trace.makespan} cycles"
     if trace.machine.interconnect != "simple" and not entered == left == asked:
         yield f"{asked} bytes were asked for, {entered} entered the interconnect and {left} left it"
 
 
-_ENDS = ("port", "dma", "core", "channel")
+def _is_end(place: str) -> bool:
+    return place.rpartition(".")[2].startswith(("port", "dma", "channel"))
 
 
 def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator import core_kinds
+from simulator.chiplets import POLICIES, check_chiplets
 from simulator.errors import MachineError
 from simulator.memory_file import HASHES, REFRESHES, Memory, check_controls, load_memory
 from simulator.names import did_you_mean, labelled, not_there, sentences
@@ -43,7 +44,9 @@ _CHOICES = {
     "dataflow": ("weight_stationary", "output_stationary"),
     "systolic_selection": ("earliest", "in_turn"),
     "interconnect": ("simple", "crossbar", "mesh"),
+    "dram_placement": POLICIES,
 }
+_MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
@@ -52,6 +55,7 @@ _MAY_BE_ZERO = {
     "common_memory_latency_ns",
     "interconnect_latency_cycles",
     "mesh_hop_cycles",
+    "chiplet_link_latency_cycles",
     "dram_latency_ns",
     "host_link_latency_us",
     "cross_lane_step_cycles",
@@ -153,6 +157,19 @@ class Machine:
     mesh_channels: str
     """Routers that channels of the memory are attached to, in turn."""
 
+    chiplets: int
+    """Parts with cores and channels of their own, and links between them: chiplets.py. 1 is a machine in one piece."""
+    chiplet_links: str
+    """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
+    chiplet_link_latency_cycles: int
+    """What a link between chiplets adds to the latency, there and back together."""
+    chiplet_link_bytes_per_cycle: int
+    """What it carries in one direction."""
+    dram_placement: str
+    """Whose memory a page lies in: `interleaved`, all chiplets' in turn, or `local`, theirs who ask most; pages.py."""
+    page_bytes: int
+    """Bytes that lie in the memory of one chiplet together."""
+
     dma_queues: int
     dma_bytes_per_cycle: int
     """What one queue moves at most."""
@@ -210,6 +227,8 @@ class Machine:
         if self.interconnect == "mesh":
             places(self, "mesh_queues")
             places(self, "mesh_channels")
+        if self.chiplets > 1:
+            check_chiplets(self)
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
 
@@ -253,6 +272,11 @@ class Machine:
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
         return self.interconnect_latency_cycles + self._cycles(self.dram_latency_ns)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether there are links that are held by what they carry: see topology.py."""
+        return self.interconnect != "simple" or self.chiplets > 1
 
     @property
     def common_memory_bytes_per_cycle(self) -> Fraction:
@@ -523,7 +547,7 @@ def _machine(
 def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
     where = f"machine {machine!r}: {name} = {value!r}"
     if kind == "str":
-        if not isinstance(value, str) or not (value or name == "core_figures"):
+        if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
             raise MachineError(f"{where}: expected a text")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")

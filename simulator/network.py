@@ -5,11 +5,14 @@ direction over links of their own, and buffers in between have no end. What is r
 asked for: queues ask no faster than answers could come.
 
     simple memory    a transfer is one packet. It has passed each of its links when all its bytes have, an equal part of
-                     them on the way of each channel, and is over no sooner than that:
+                     them (of those on a chiplet) on the way of each channel, and is over no sooner than that:
                      granted + max(memory, queue, links) + latency + cycles of the longest way's hops
     banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next one when its own link has carried
                      the last, so queues share what they have in common. A request comes to its channel when its bytes
                      have passed all links, plus the latency of the interconnect and of its hops
+
+Links between chiplets have a width of their own, and a way between chiplets that has no other link is its source's own
+as far as packets go; where there is none at all, packets do not wait for one another.
 
 Times are counted in ticks, of which a byte takes as many on a link as the memory's clock has cycles in some of the
 machine's, so that all are whole numbers.
@@ -17,6 +20,8 @@ machine's, so that all are whole numbers.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +34,8 @@ from simulator.machine import Machine
 from simulator.program import I64
 from simulator.topology import READ, WRITE, topology
 
-# Ticks of a byte on a link, of a cycle of each clock and of the latency; bytes of a request, requests of a packet,
-# channels
-_BYTE, _CYCLE, _MEMORY_CYCLE, _LATENCY, _REQUEST, _PACKET, _CHANNELS, _FIGURES = 0, 1, 2, 3, 4, 5, 6, 7
+# Ticks of a cycle of each clock and of the latency; bytes of a request, requests of a packet, channels
+_CYCLE, _MEMORY_CYCLE, _LATENCY, _REQUEST, _PACKET, _CHANNELS, _FIGURES = 0, 1, 2, 3, 4, 5, 6
 
 # Of a source: how many of its requests are sent and how many there are, and the tick in which the next packet is sent
 _SENT, _COUNT, _NEXT, _SENDING = 0, 1, 2, 3
@@ -46,40 +50,43 @@ class Network(NamedTuple):
     way: I64
     hops: I64
     """Cycles of each source's way to each channel, beyond the latency of all."""
+    byte: I64
+    """Of each link: ticks of a byte."""
     free: I64
     """Of each link: the tick in which it is free."""
     carried: I64
     """Of each link: bytes."""
-    written: I64
-    """Of each instruction: bytes of requests that are written, of what it asks a simple memory for."""
+    asked: I64
+    """Of each instruction: bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
     order: I64
     """Of each source's requests, as they are sent: channel, and place among the source's requests."""
     sending: I64
 
 
 def network(machine: Machine) -> Network | None:
-    """The idle network of a machine; None where the interconnect is simple."""
-    if machine.interconnect == "simple":
+    """The idle network of a machine; None where there are no links."""
+    if not machine.has_links:
         return None
     made, figures = topology(machine), np.zeros(_FIGURES, np.int64)
-    width, ratio = machine.interconnect_link_bytes_per_cycle, 1
-    figures[_BYTE] = figures[_MEMORY_CYCLE] = 1
+    widths, ratio = made.widths(machine), Fraction(1)
     if machine.memory == "banked":
         ratio = machine.dram_clock_ratio
-        figures[_BYTE], figures[_MEMORY_CYCLE] = ratio.numerator, ratio.denominator * width
-    figures[_CYCLE] = figures[_BYTE] * width
+    whole = math.lcm(*widths)
+    figures[_CYCLE], figures[_MEMORY_CYCLE] = whole * ratio.numerator, whole * ratio.denominator
     figures[_LATENCY] = figures[_CYCLE] * machine.interconnect_latency_cycles
     figures[_REQUEST], figures[_CHANNELS] = machine.dram_request_bytes, machine.dram_channels
     figures[_PACKET] = max(1, machine.interconnect_packet_bytes // machine.dram_request_bytes)
     ways = [way for direction in (made.ways[READ], made.ways[WRITE]) for source in direction for way in source]
+    hop = machine.chiplet_link_latency_cycles if machine.chiplets > 1 else machine.mesh_hop_cycles
     return Network(
         figures=figures,
         way_start=np.cumsum([0, *map(len, ways)], dtype=np.int64),
         way=np.array([link for way in ways for link in way], np.int64),
-        hops=np.array(made.hops, np.int64) * machine.mesh_hop_cycles,
+        hops=np.array(made.hops, np.int64) * hop,
+        byte=np.array([whole // width * ratio.numerator for width in widths], np.int64),
         free=np.zeros(len(made.links), np.int64),
         carried=np.zeros(len(made.links), np.int64),
-        written=np.zeros(0, np.int64),
+        asked=np.zeros((0, 2, machine.chiplets), np.int64),
         order=np.zeros((len(made.hops), 0, 2), np.int64),
         sending=np.zeros((len(made.hops), _SENDING), np.int64),
     )
@@ -87,18 +94,21 @@ def network(machine: Machine) -> Network | None:
 
 def launched(before: Network | None, machine: Machine, asked: Work) -> Network | None:
     """The same network, about to carry what another launch asks for. Of a loop of accesses that reads and writes,
-    requests of a simple memory are taken to be in proportion to bytes."""
+    requests of a simple memory in one piece are taken to be in proportion to bytes."""
     if before is None:
         return None
     requested = asked.table[:, REQUESTED]
     if machine.memory == "banked":
         most = int(requested.max(initial=0)) // machine.dram_request_bytes
         return before._replace(order=np.zeros((len(before.sending), most, 2), np.int64))
-    return before._replace(written=requested * asked.written // np.maximum(asked.read + asked.written, 1))
+    if machine.chiplets > 1:
+        return before._replace(asked=asked.by_chiplet)
+    written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
+    return before._replace(asked=np.stack([requested - written, written], axis=1)[:, :, None])
 
 
 def carried(of: Network | None) -> I64:
-    """Bytes over each link; no links where the interconnect is simple."""
+    """Bytes over each link, if there are links."""
     return np.zeros(0, np.int64) if of is None else of.carried
 
 
@@ -109,32 +119,35 @@ def _pass(of: Network, direction: int, source: int, channel: int, size: int, at:
     passed = int(at)
     for place in range(of.way_start[number], of.way_start[number + 1]):
         link = of.way[place]
-        of.free[link] = max(of.free[link], at) + size * of.figures[_BYTE]
+        of.free[link] = max(of.free[link], at) + size * of.byte[link]
         of.carried[link] += size
         passed = max(passed, int(of.free[link]))
     return passed
 
 
 @compiled
-def carry(of: Network, source: int, row: int, size: int, start: int) -> int:
+def carry(of: Network, source: int, row: int, start: int) -> int:
     """Carries a transfer of simple memory, from a cycle on; the cycle in which all its bytes have passed all links."""
-    at, channels = start * of.figures[_CYCLE], of.figures[_CHANNELS]
-    passed = at
+    at, chiplets = start * of.figures[_CYCLE], of.asked.shape[2]
+    passed, channels = at, of.figures[_CHANNELS] // chiplets
     for direction in range(2):
-        whole = of.written[row] if direction == WRITE else size - of.written[row]
-        for channel in range(channels):
-            part = whole * (channel + 1) // channels - whole * channel // channels
-            if part > 0:
-                passed = max(passed, _pass(of, direction, source, channel, part, at))
+        for chiplet in range(chiplets):
+            whole = of.asked[row, direction, chiplet]
+            for channel in range(channels):
+                part = whole * (channel + 1) // channels - whole * channel // channels
+                if part > 0:
+                    passed = max(passed, _pass(of, direction, source, chiplet * channels + channel, part, at))
     return -(-passed // of.figures[_CYCLE])
 
 
 @compiled
-def longest_way(of: Network, source: int) -> int:
-    """Cycles that the hops of a source's longest way take."""
-    most = 0
+def longest_way(of: Network, source: int, row: int) -> int:
+    """Cycles that the hops of a transfer's longest way take, in simple memory."""
+    most, chiplets = 0, of.asked.shape[2]
+    channels = of.figures[_CHANNELS] // chiplets
     for channel in range(of.figures[_CHANNELS]):
-        most = max(most, of.hops[source, channel])
+        if of.asked[row, 0, channel // channels] + of.asked[row, 1, channel // channels] > 0:
+            most = max(most, of.hops[source, channel])
     return most
 
 
@@ -165,14 +178,18 @@ def _send(of: Network, channels: Channels, source: int) -> None:
         passed = _pass(of, direction, source, channel, of.figures[_REQUEST], at)
         passed += of.figures[_LATENCY] + of.hops[source, channel] * of.figures[_CYCLE]
         channels.requests[1, source, place] = -(-passed // of.figures[_MEMORY_CYCLE])
-        sending[_NEXT] = max(sending[_NEXT], of.free[_own_link(of, direction, source, channel)])
+        own = _own_link(of, direction, source, channel)
+        if own >= 0:
+            sending[_NEXT] = max(sending[_NEXT], of.free[own])
     sending[_SENT] = min(sending[_SENT] + of.figures[_PACKET], sending[_COUNT])
 
 
 @compiled
 def _own_link(of: Network, direction: int, source: int, channel: int) -> int:
-    """The link of a way that is its source's own: the first there, the last back."""
+    """The link of a way that is its source's own: the first there, the last back; -1 where it has no link."""
     number = (direction * len(of.hops) + source) * of.figures[_CHANNELS] + channel
+    if of.way_start[number] == of.way_start[number + 1]:
+        return -1
     return int(of.way[of.way_start[number]] if direction == WRITE else of.way[of.way_start[number + 1] - 1])
 
 

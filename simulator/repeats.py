@@ -4,7 +4,7 @@ With simple memory nothing of one launch is left when the next begins: the scrat
 are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
 indices it reads and from what the common memory serves and what is left out, whatever their cycle. A banked memory
 remembers which rows are open, and refreshes when it is time to: there every launch is simulated, and so where links
-count what they carry.
+count what they carry, those between chiplets too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Repeats:
 
     @property
     def _apply(self) -> bool:
-        return self.wanted and self.machine.memory == self.machine.interconnect == "simple"
+        return self.wanted and self.machine.memory == "simple" and not self.machine.has_links
 
     def _key(self, launched: Launched, served: Served | None) -> _Key:
         """All that the spans of a launch follow from, on one machine."""

@@ -43,7 +43,8 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
         if HOST_UNIT in trace.unit_names:
             causes[HOST_UNIT] = int(hosted[unit])
         if len(trace.waits):
-            told = Wait if len(trace.channels) else (Wait.INTERCONNECT,)
+            several = (Wait.INTERCONNECT, Wait.MEMORY_BUS) if trace.machine.chiplets > 1 else (Wait.INTERCONNECT,)
+            told = Wait if len(trace.channels) else several
             causes.update({wait.label: int(within[unit, wait]) for wait in told})
         total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
@@ -80,10 +81,11 @@ def bandwidth(trace: Trace) -> list[dict[str, int]]:
 
 def links(trace: Trace) -> list[dict[str, str | int | float]]:
     """See `Trace.links`."""
-    if trace.machine.interconnect == "simple":
+    if not trace.machine.has_links:
         return []
-    rows, width = list[dict[str, str | int | float]](), trace.machine.interconnect_link_bytes_per_cycle
-    for (begin, end), moved in zip(topology(trace.machine).links, trace.link_bytes.tolist(), strict=True):
+    rows, made = list[dict[str, str | int | float]](), topology(trace.machine)
+    widths = made.widths(trace.machine)
+    for (begin, end), width, moved in zip(made.links, widths, trace.link_bytes.tolist(), strict=True):
         held = -(-moved // width)
         rows.append({"from": begin, "to": end, "bytes": moved, "cycles": held, "share": held / max(1, trace.makespan)})
     return rows

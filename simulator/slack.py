@@ -7,7 +7,8 @@ it was needed. The slack of an event is what the tightest way from it to the end
 launches run one after another, the end of its launch is the makespan's.
 
 It says what may be late with all else as it was: the order on units and buses, the queues that were chosen, and how
-long each instruction took. A transfer in banked memory is taken to last as long as it did.
+long each instruction took. A transfer in banked memory, over links or on several buses is taken to last as long as it
+did.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.common_memory import CommonMemory
-from simulator.costs import CHAIN, CLASS, COMMON, CORE, KEEPS, LAST, MARK, MEET, MEETS, PRELOAD, REQUESTED, Work, work
+from simulator.again import works
+from simulator.buses import buses, waited_for
+from simulator.costs import CHAIN, CLASS, COMMON, CORE, KEEPS, LAST, MARK, MEET, MEETS, PRELOAD, REQUESTED, Work
 from simulator.errors import SimulatorError
 from simulator.jit import compiled
 from simulator.program import I64, DependenceKind, UnitClass
-from simulator.spans import Cause, HostCall, Via
+from simulator.spans import Cause
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -37,15 +39,12 @@ def slack(trace: Trace) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its slack follows from")
-    found, common = np.zeros(len(trace), np.int64), CommonMemory(trace.residents)
+    found = np.zeros(len(trace), np.int64)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, asked in enumerate(works(trace)):
         rows = slice(starts[index], starts[index + 1])
-        served = common.launch(index, launched, trace.via[rows] == Via.SKIPPED)
-        if isinstance(launched, HostCall) or rows.start == rows.stop:
-            continue  # a step on the host is a chain from the begin to the end of its launch
-        asked = work(launched.program, launched.addresses, trace.machine, launched.indices, served)
-        found[rows] = _Launch(trace, rows, asked).slack()
+        if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
+            found[rows] = _Launch(trace, rows, asked).slack()
     return found
 
 
@@ -140,6 +139,11 @@ class _Launch:
             users = np.flatnonzero(self.table[:, asks] > 0)
             users = users[np.lexsort((users, met[users], self.start[users]))]
             later, earlier = users[1:], users[:-1]
+            lines = buses(self.machine) if cause == Cause.BANDWIDTH else None
+            if lines is not None and len(users):
+                of_all = np.zeros_like(users)
+                waited_for(lines._replace(asked=self.asked.by_chiplet), users, self.start, of_all)
+                later, earlier = users[of_all >= 0], of_all[of_all >= 0]
             known = met[later] >= 0
             later, earlier = later[known], earlier[known]
             yield self.starts[earlier], self.starts[later], self.start[later] - met[later]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
+from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, TileProgram
+from simulator.program_builder import ProgramBuilder
 
 # Columns of the engine's table of spans
 UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)
@@ -144,6 +145,7 @@ TOTALS = (
     "dram_read_bytes",
     "dram_write_bytes",
     "dram_request_bytes",
+    "dram_remote_bytes",
     "common_read_bytes",
     "common_write_bytes",
     "copied_bytes",
@@ -151,7 +153,8 @@ TOTALS = (
     "alu",
     "special",
 )
-"""Bytes asked of the DRAM and what it moved in whole requests, bytes asked of the common memory, bytes copied within
+"""Bytes asked of the DRAM, what it moved in whole requests, and what of this on another chiplet than who asked; bytes
+asked of the common memory, bytes copied within
 the scratchpad, multiply-accumulates, element operations of the ALUs and of the special function units, vector and
 scalar."""
 

@@ -8,6 +8,8 @@ bytes in one direction. A core's scalar unit goes the ways of its first queue.
     mesh        routers in columns and rows, each with links to its neighbours. Queues and channels are attached to the
                 routers of `mesh_queues` and `mesh_channels` in turn, each with links of its own. A byte goes along the
                 row of the router where it enters, then along the column (XY routing)
+    chiplets    between two of them a byte takes the links of `chiplets.route`; a crossbar is on each, with ports of its
+                own, and with the simple interconnect these are the only links there are
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simulator.chiplets import channels_of_each, chiplet_of_core, route
 from simulator.errors import MachineError
 
 if TYPE_CHECKING:
@@ -34,10 +37,20 @@ class Topology:
     ways: list[list[list[tuple[int, ...]]]] = field(default_factory=list[list[list[tuple[int, ...]]]])
     """The links of each way, by direction, source (the queues of a core, then its scalar unit) and channel."""
     hops: list[list[int]] = field(default_factory=list[list[int]])
-    """Between routers, by source and channel."""
+    """Between routers or chiplets, by source and channel."""
 
     def link(self, begin: str, end: str) -> int:
         return self.links.setdefault((begin, end), len(self.links))
+
+    def widths(self, machine: Machine) -> list[int]:
+        """Bytes a cycle of each link."""
+        own, between = machine.interconnect_link_bytes_per_cycle, machine.chiplet_link_bytes_per_cycle
+        return [between if is_between(*ends) else own for ends in self.links]
+
+
+def is_between(begin: str, end: str) -> bool:
+    """Whether a link between these two places is one between chiplets."""
+    return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 
 def topology(machine: Machine) -> Topology:
@@ -51,12 +64,16 @@ def topology(machine: Machine) -> Topology:
             for way, stations in ((WRITE, there), (READ, back)):
                 found.ways[way].append([tuple(map(found.link, each, each[1:])) for each in stations])
             found.hops.append([len(each) - 3 if machine.interconnect == "mesh" else 0 for each in there])
+            if machine.chiplets > 1:
+                found.hops[-1] = [sum(map(is_between, each, each[1:])) for each in there]
     return found
 
 
 def _stations(machine: Machine, queue: int, channel: int, way: int) -> list[str]:
     """Where a byte comes by, from begin to end."""
     end = f"channel{channel}"
+    if machine.chiplets > 1:
+        return _over_chiplets(machine, queue, channel, way)
     if machine.interconnect == "crossbar":
         stations = [f"port{queue % machine.interconnect_ports}", "crossbar", end]
         return stations if way == WRITE else stations[::-1]
@@ -67,6 +84,19 @@ def _stations(machine: Machine, queue: int, channel: int, way: int) -> list[str]
     if way == READ:
         begin, end, here, there = end, begin, there, here
     return [begin, *(f"router{x},{y}" for x, y in _along_x_then_y(here, there)), end]
+
+
+def _over_chiplets(machine: Machine, queue: int, channel: int, way: int) -> list[str]:
+    """The same from chiplet to chiplet, and through a crossbar on each if there are some."""
+    core = queue // machine.dma_queues
+    here, there = chiplet_of_core(machine, core), channel // channels_of_each(machine)
+    crossed = route(machine, here, there) if way == WRITE else route(machine, there, here)
+    if machine.interconnect == "simple":
+        return [f"chiplet{each}" for each in crossed]
+    first = next(other for other in range(core + 1) if chiplet_of_core(machine, other) == here) * machine.dma_queues
+    ends = [f"chiplet{here}.port{(queue - first) % machine.interconnect_ports}", f"channel{channel}"]
+    begin, end = ends if way == WRITE else ends[::-1]
+    return [begin, *(f"chiplet{each}.crossbar" for each in crossed), end]
 
 
 def _along_x_then_y(here: Place, there: Place) -> list[Place]:

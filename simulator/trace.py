@@ -48,6 +48,7 @@ from simulator.spans import (
 )
 
 if TYPE_CHECKING:
+    from simulator.chiplets import Placed
     from simulator.common_memory import Resident
     from simulator.costs import Told
 
@@ -109,6 +110,8 @@ class Trace:
     """What was simulated; empty in a trace that was loaded from a file."""
     residents: tuple[Resident, ...] = field(default=(), compare=False, repr=False)
     """What was kept in the common memory, likewise."""
+    placed: tuple[Placed, ...] = field(default=(), compare=False, repr=False)
+    """Which tensors lie where on several chiplets, likewise."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -259,6 +262,7 @@ def assemble(
     channels: Statistics,
     links: I64,
     residents: Sequence[Resident] = (),
+    placed: Sequence[Placed] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
     rows = _joined(spans, np.int64, SPAN_COLUMNS)
@@ -300,6 +304,7 @@ def assemble(
         link_bytes=links,
         launches=tuple(launches),
         residents=tuple(residents),
+        placed=tuple(placed),
     )
 
 
@@ -330,6 +335,7 @@ def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
         asked.read,
         asked.written,
         asked.requested,
+        asked.remote,
         asked.common_read,
         asked.common_written,
         int(moved[opcode == Opcode.COPY].sum()),

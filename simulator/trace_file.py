@@ -16,7 +16,7 @@ from simulator.program import Opcode
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS, Via
 from simulator.topology import topology
 
-FORMAT, VERSION = "aten-workbench/trace", 5
+FORMAT, VERSION = "aten-workbench/trace", 6
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -100,7 +100,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     wanted["waits"] = (np.int32, (None, WAITS))
     wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
     wanted["channel_bytes"] = (np.int64, (None, None))
-    wanted["link_bytes"] = (np.int64, (0 if machine.interconnect == "simple" else len(topology(machine).links),))
+    wanted["link_bytes"] = (np.int64, (len(topology(machine).links) if machine.has_links else 0,))
     wanted["channel_times"] = (np.int64, (None,))
     files.expect(path, arrays, wanted)
     for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):

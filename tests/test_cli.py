@@ -56,6 +56,43 @@ def test_trace_prints_one_object_with_the_whole_result(tmp_path: Path, capsys: p
     assert list(result["seconds"]) == ["capture", "lower", "render", "schedule", "simulate"]
 
 
+def test_trace_says_how_the_kernels_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["trace", write(tmp_path, ADD + "inputs = (x, x)\n")]) == cli.OK
+    told = capsys.readouterr()
+    result = json.loads(told.out)
+    (kernel,), whole = result["kernels"], result["cycles"]
+    assert whole > kernel["cycles"]
+    assert f"kernels {kernel['cycles']:,} + launches {whole - kernel['cycles']:,} = {whole:,} cycles\n" in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["trace", "x.py", "--mach", "tpu-v3"],
+            "workbench trace: error: there is no option '--mach'; did you mean '--machine'?",
+        ),
+        (
+            ["trace", "x.py", "--machin=tpu-v3"],
+            "there is no option '--machin'; did you mean '--machine'? See workbench",
+        ),
+        (["trace", "--jsno", "-", "x.py"], "there is no option '--jsno'; did you mean '--json'?"),
+        (["doctor", "--js"], "workbench doctor: error: there is no option '--js'; did you mean '--json'?"),
+        (["new-op", "aten::frac", "--temp"], "there is no option '--temp'; did you mean '--template'?"),
+        (["ops", "--dialekt", "math"], "there is no option '--dialekt'. See workbench ops -h"),
+        (["--vers", "doctor"], "there is no option '--vers'"),
+        (["ops", "aten.add", "aten.mul"], "workbench ops: error: more arguments than it takes: aten.mul"),
+    ],
+)
+def test_options_are_written_out_and_an_unknown_one_says_what_was_meant(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == cli.USER_ERROR
+    assert words in capsys.readouterr().err
+
+
 def test_trace_writes_a_file_and_takes_a_module_by_name_with_keywords(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -91,6 +91,15 @@ def test_journeys_side_by_side_on_other_machines_and_mappings(journey: wb.Journe
     assert both.table.attrs == {} and repr(both).startswith(f"Comparison(tpu-v3 {journey.simulated.cycles:,} cycles")
 
 
+def test_what_launches_take_is_told_beside_the_kernels(journey: wb.Journey):
+    simulated = journey.simulated
+    inside, whole = int(simulated.by_kernel["cycles"].sum()), simulated.cycles
+    launches = simulated.waterfall.set_index("what").loc["launch", "cycles"]
+    assert inside + launches == whole and launches > 0
+    told = f"kernels {inside:,} + launches {launches:,} = {whole:,} cycles"
+    assert f"\n{told}\n" in simulated.text() and told in simulated.html()
+
+
 def test_machines_with_other_figures_are_told_apart(journey: wb.Journey, tmp_path: Path):
     alone = [journey.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes)) for lanes in (64, 32)]
     both = wb.compare(journey, *alone)

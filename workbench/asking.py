@@ -9,14 +9,19 @@ from typing import ParamSpec, TypeVar
 
 from simulator.machine import figure_names
 from simulator.names import did_you_mean, sentences
-from workbench.errors import UnknownOption
+from workbench.errors import UnknownOption, WorkbenchError
+from workbench.ops import places
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, with a keyword that it does not take refused as `UnknownOption`."""
+    """`verb`, with a keyword that it does not take refused as `UnknownOption`.
+
+    An error that stands for another library's comes out of it with no traceback but the caller's, and one of the user's
+    code without the frames of PyTorch that led there.
+    """
     parameters = inspect.signature(verb).parameters.values()
     known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
     known = [name for name in known if name != "self"]
@@ -28,7 +33,14 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
         for option in kwargs:
             if option not in known:
                 raise UnknownOption(_told(called, option, known, args))
-        return verb(*args, **kwargs)
+        try:
+            return verb(*args, **kwargs)
+        except WorkbenchError as error:
+            if error.original is None:
+                raise
+            raise error.with_traceback(None) from None  # our own steps say no more than the pages it stands for
+        except Exception as error:  # of the user's own code
+            raise error.with_traceback(places.without_torch(error.__traceback__))  # noqa: B904 - it is the same one
 
     return asked
 

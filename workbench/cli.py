@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Never, cast
 
 import workbench as wb
 from simulator.errors import SimulatorError
 from simulator.files import check_folder, replace_file
+from simulator.names import did_you_mean, sentences
 from workbench import doctor, views
 from workbench.doctor import findings
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError
@@ -41,7 +42,9 @@ _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    options = _parser().parse_args(argv)
+    options, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        _refuse(unknown, options.parser)
     command = cast("Callable[[argparse.Namespace], int]", options.command)
     try:
         return command(options)
@@ -50,41 +53,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USER_ERROR
 
 
+def _refuse(unknown: Sequence[str], parser: argparse.ArgumentParser) -> Never:
+    """Ends with a word on the first option that the command does not have, else on what is too much."""
+    known = re.findall(r"--[\w-]+", parser.format_usage())
+    for option in (each.partition("=")[0] for each in unknown if each.startswith("-")):
+        parser.error(sentences(f"there is no option {option!r}{did_you_mean(option, known)}", f"See {parser.prog} -h"))
+    parser.error(f"more arguments than it takes: {' '.join(unknown)}. See {parser.prog} -h")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="workbench", description="Walk PyTorch through an NPU compiler and simulator."
+        prog="workbench", description="Walk PyTorch through an NPU compiler and simulator.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"aten-workbench {wb.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    trace = commands.add_parser("trace", help="take a model to a checked, simulated timeline and print what came out")
+    trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print what came out")
     trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {_INPUTS_FORMS}")
     machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
-    trace.set_defaults(command=_trace)
 
-    machines = commands.add_parser("machines", help="list the shipped machines, and those of the files that are given")
+    machines = _command(
+        commands, "machines", _machines, "list the shipped machines, and those of the files that are given"
+    )
     machines.add_argument("files", nargs="*", metavar="FILE.toml", help="a machine of your own")
-    machines.set_defaults(command=_machines)
 
-    lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
+    lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
     lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
     lab.add_argument("--ip", default="localhost", help="the address to listen on; 0.0.0.0 is all (default: localhost)")
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
-    lab.set_defaults(command=_lab)
 
-    ops = commands.add_parser("ops", help="list the registered operators, or say who makes one")
+    ops = _command(commands, "ops", _ops, "list the registered operators, or say who makes one")
     ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
     ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
-    ops.set_defaults(command=_ops)
 
-    _add_new_op(commands.add_parser("new-op", help="write the files of a new operator: kernel, test and notebook"))
+    _add_new_op(_command(commands, "new-op", _new_op, "write the files of a new operator: kernel, test and notebook"))
 
-    health = commands.add_parser("doctor", help="look the installation over, and say what to do about what is wrong")
+    health = _command(commands, "doctor", _doctor, "look the installation over, and say what to do about what is wrong")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
-    health.set_defaults(command=_doctor)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],  # pyright: ignore[reportPrivateUsage] - has no other name
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    help: str,
+) -> argparse.ArgumentParser:
+    """A command with no options yet. None of them can be cut short: what is short today may be another one tomorrow."""
+    parser = commands.add_parser(name, help=help, allow_abbrev=False)
+    parser.set_defaults(command=run, parser=parser)
     return parser
 
 
@@ -102,7 +122,6 @@ def _add_new_op(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default=".", metavar="DIR", help="where the files go (default: here)")
     parser.add_argument("--schema", help="of an op that is to be defined: '(Tensor x, float alpha=1.0) -> Tensor'")
     parser.add_argument("--force", action="store_true", help="also for an op that has a registered kernel")
-    parser.set_defaults(command=_new_op)
 
 
 def _new_op(options: argparse.Namespace) -> int:
@@ -132,6 +151,7 @@ def _trace(options: argparse.Namespace) -> int:
     )
     check = journey.check()
     result = summary(journey, check)
+    sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if options.json == "-":
         sys.stdout.write(text)

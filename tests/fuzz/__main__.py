@@ -74,7 +74,7 @@ def same_failure(kind: str) -> Callable[[Program], bool]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("count", type=int)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

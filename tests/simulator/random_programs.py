@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from simulator import Deadlock, Launched, Machine, Resident, Trace, engine, load_machine, simulate, verify
+from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, engine, load_machine, simulate, verify
 from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
@@ -103,6 +103,15 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "interconnect_packet_bytes": st.sampled_from([1, 100, 4096]),
     "mesh_hop_cycles": _small(0, 20),
 }
+_CHIPLETS: dict[str, st.SearchStrategy[int | float | str]] = {
+    "interconnect": st.sampled_from(["simple", "crossbar"]),
+    "dram_channels": st.sampled_from([4, 8]),
+    "chiplet_link_latency_cycles": _small(0, 100),
+    "chiplet_link_bytes_per_cycle": st.sampled_from([1, 24, 512]),
+    "dram_placement": st.sampled_from(["interleaved", "local"]),
+    "page_bytes": st.sampled_from([64, 256, 4096]),
+}
+_LINKS = {2: ["", "0-1"], 4: ["", "0-1 1-2 2-3", "2-3 3-0 0-1 1-2", "1-0 1-2 1-3"]}
 _SIMPLE: dict[str, st.SearchStrategy[int | float | str]] = {
     "dram_latency_ns": st.sampled_from([0, 0.5, 100, 1000]),
     "dram_request_bytes": st.sampled_from([1, 48, 64]),
@@ -117,6 +126,10 @@ def machines(draw: st.DrawFn) -> Machine:
     figures = {name: draw(known[name]) for name in sorted(draw(st.sets(st.sampled_from(sorted(known)))))}
     if figures.get("dram_bytes_per_second", 10**12) != 10**12:
         figures["dram_refresh"] = "all"  # banks one by one want a faster clock
+    chiplets = draw(st.sampled_from([1, 1, 2, 4]))
+    if chiplets > 1:
+        figures |= {name: draw(known) for name, known in _CHIPLETS.items()}
+        figures |= {"chiplets": chiplets, "chiplet_links": draw(st.sampled_from(_LINKS[chiplets]))}
     return load_machine(draw(st.sampled_from(["edge-8x8", "tpu-v2", "tpu-v3"])), memory=memory, **figures)
 
 
@@ -131,16 +144,21 @@ def launches(draw: st.DrawFn) -> list[Launched]:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[list[Launched], list[Resident]]:
-    """Launches that share two tensors, and which of these stay in the common memory from when to when."""
+def plans(draw: st.DrawFn) -> tuple[list[Launched], list[Resident], list[Placed]]:
+    """Launches that share two tensors, which of these stay in the common memory from when to when, and where in DRAM
+    which of them lie on several chiplets.
+    """
     program, count = draw(programs(least=5, direct=False)), draw(st.integers(1, 4))
     places = draw(st.integers(0, 300)), 4096 + draw(st.integers(0, 300))
-    kept = list[Resident]()
+    kept, lie = list[Resident](), list[Placed]()
     for name, place in zip("xy", places, strict=True):
         first, last = sorted(draw(st.integers(0, count - 1)) for _ in range(2))
         if draw(st.booleans()):
             kept.append(Resident(name, place, 16 * 16 * 4, first, last, alone=draw(st.booleans())))
-    return [Launched("k", program, places)] * count, kept
+        if draw(st.booleans()):
+            where = draw(st.sampled_from([None, 0, "local", "interleaved"]))
+            lie.append(Placed(name, place, 16 * 16 * 4, first, last, where))
+    return [Launched("k", program, places)] * count, kept, lie
 
 
 def with_common_memory(machine: Machine, rate: int, latency: int) -> Machine:
@@ -149,16 +167,22 @@ def with_common_memory(machine: Machine, rate: int, latency: int) -> Machine:
     )
 
 
-def check(given_launches: list[Launched], machine: Machine, stretch: int, residents: Sequence[Resident] = ()) -> Trace:
+def check(
+    given_launches: list[Launched],
+    machine: Machine,
+    stretch: int,
+    residents: Sequence[Resident] = (),
+    placed: Sequence[Placed] = (),
+) -> Trace:
     """Simulates launches every way there is, and holds what came out against all invariants."""
     for launched in given_launches:
         verify(launched.program)
-    trace = simulate(given_launches, machine, seconds=SECONDS, residents=residents)
+    trace = simulate(given_launches, machine, seconds=SECONDS, residents=residents, placed=placed)
     trace.invariants()
     assert trace.slack().min(initial=0) >= 0
     assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
     with mock.patch.object(engine, "EVENTS", stretch):
-        each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents)
+        each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents, placed=placed)
     assert each.digest() == trace.digest(), "stretches and repeats change the trace"
     return trace
 
@@ -191,7 +215,7 @@ def check_circle(program: TileProgram, machine: Machine, row: int, awaited: int)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.")
+    parser = argparse.ArgumentParser(description="Simulates random programs on random machines.", allow_abbrev=False)
     parser.add_argument("count", type=int, nargs="?", default=1000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -208,7 +232,7 @@ def main() -> int:
     @given(launches(), plans(), machines(), st.integers(1, 40), st.integers(0, 100), st.integers(0, 100))
     def every(
         several: list[Launched],
-        plan: tuple[list[Launched], list[Resident]],
+        plan: tuple[list[Launched], list[Resident], list[Placed]],
         machine: Machine,
         stretch: int,
         row: int,
@@ -216,7 +240,8 @@ def main() -> int:
     ) -> None:
         nonlocal done, circles, instructions
         instructions += len(check(several, machine, stretch))
-        instructions += len(check(plan[0], with_common_memory(machine, 10**9 + 7 * row, awaited), stretch, plan[1]))
+        shared, kept, lie = plan
+        instructions += len(check(shared, with_common_memory(machine, 10**9 + 7 * row, awaited), stretch, kept, lie))
         circles += check_circle(several[0].program, machine, row, awaited)
         done += 1
         if done % 100 == 0:

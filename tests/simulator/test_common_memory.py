@@ -18,6 +18,7 @@ from simulator import (
     LaunchError,
     Machine,
     MachineError,
+    Placed,
     Resident,
     Trace,
     load_machine,
@@ -151,10 +152,10 @@ def test_a_launch_that_finds_more_is_no_repetition() -> None:
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(plans(), machines(), st.sampled_from([10**9, 3 * 10**10 + 7]), st.integers(0, 100), st.integers(1, 40))
 def test_random_plans_keep_all_invariants(
-    plan: tuple[list[Launched], list[Resident]], machine: Machine, rate: int, latency: int, stretch: int
+    plan: tuple[list[Launched], list[Resident], list[Placed]], machine: Machine, rate: int, latency: int, stretch: int
 ) -> None:
-    launches, residents = plan
-    trace = check(launches, with_common_memory(machine, rate, latency), stretch, residents)
+    launches, residents, lie = plan
+    trace = check(launches, with_common_memory(machine, rate, latency), stretch, residents, lie)
     whole, memory = simulate(launches, machine).counters, CommonMemory(residents)
     spared = [memory.launch(number, launched) for number, launched in enumerate(launches)]
     moved = trace.bytes.reshape(len(launches), -1)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
+import os
+import traceback
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo.exc import TorchRuntimeError, Unsupported
 
+import workbench as wb
 from tests.programs import PROGRAMS
 from workbench import errors
 from workbench.ir import AtenGraph
@@ -334,12 +339,41 @@ def raising(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("fn", "line", "message"),
-    [(failing, 1, "must have same reduction dim"), (raising, 1, r"ValueError\('bad shape'\)")],
+    [
+        (failing, 1, r"captured: RuntimeError: a and b must have same reduction dim, .* X .*\], in matmul, at "),
+        (raising, 1, r"ValueError\('bad shape'\)"),
+    ],
 )
 def test_an_error_in_the_users_function_names_its_line(fn: Any, line: int, message: str) -> None:
     with pytest.raises(errors.CaptureFailed, match=message) as caught:
         capture(fn, (torch.ones(2, 3),))
     assert f"test_capture.py:{inspect.getsourcelines(fn)[1] + line}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("fn", "kind"), [(failing, TorchRuntimeError), (raising, Unsupported)])
+def test_pages_of_pytorchs_traceback_are_kept_and_not_shown(fn: Any, kind: type[Exception]) -> None:
+    with pytest.raises(errors.CaptureFailed) as caught:
+        wb.trace(fn, torch.ones(2, 3))
+    error = caught.value
+    assert isinstance(error.original, kind) and traceback.extract_tb(error.original.__traceback__)
+    shown = "".join(traceback.format_exception(error))
+    assert len(shown.splitlines()) < 12 and os.path.dirname(torch.__file__) not in shown
+    with pytest.raises(errors.GraphBreak) as caught:
+        wb.trace(lambda x: x if x.sum() > 0 else -x, torch.ones(2, 3), capture="export")
+    assert caught.value.original is not None and len(traceback.format_exception(caught.value)) < 12
+
+
+def test_what_the_users_code_raises_has_its_own_frames_and_none_of_pytorchs() -> None:
+    def loading(x: torch.Tensor) -> torch.Tensor:
+        return x + json.loads("{")
+
+    for fn, kind in ((raising, ValueError), (failing, RuntimeError), (loading, json.JSONDecodeError)):
+        with pytest.raises(kind) as caught:
+            wb.trace(fn, torch.ones(2, 3), capture="export")
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert fn.__name__ in [frame.name for frame in frames]
+        assert not [frame for frame in frames if frame.filename.startswith(os.path.dirname(torch.__file__))]
+    assert [frame.name for frame in frames][-1] == "raw_decode"  # in a library that is not PyTorch
 
 
 def test_the_export_way_lets_the_users_own_error_through() -> None:

@@ -25,6 +25,7 @@ from workbench.stages.lower import lower
 from workbench.stages.render import render
 from workbench.stages.schedule import schedule
 from workbench.stages.simulate import simulate
+from workbench.views import kernels, stage_html
 
 
 def spread(
@@ -141,20 +142,35 @@ def test_a_kernel_on_one_core_has_no_barrier_and_one_on_two_meets_once():
 @pytest.mark.parametrize(
     ("function", "shapes", "reason"),
     [
-        (torch.sum, [(30, 20)], "on one core, since no dim of it is parallel"),
+        (torch.sum, [(30, 20)], "on one core of 4, since no dim of it is parallel"),
         (softmax, [(3, 20)], "d0 over 3 cores of 4, since it has no more parts"),
         (softmax, [(40, 20)], "d0 over 4 cores"),
         (torch.matmul, [(8, 512), (512, 8)], "on one core of 4, since more would not be faster"),
     ],
 )
 def test_what_the_cores_do_has_a_reason(function: Callable[..., Any], shapes: list[tuple[int, ...]], reason: str):
-    (kernel,) = spread(function, [torch.randn(shape) for shape in shapes], 4).scheduled.kernels
-    assert kernel.mapping.reason.endswith(reason)
+    program = spread(function, [torch.randn(shape) for shape in shapes], 4).scheduled
+    assert program.kernels[0].mapping.spread == reason
+    assert f"\n//   cores: {reason}\n" in kernels.scheduled_text(program)
+    assert f"<br>cores: {reason}<br>" in stage_html.scheduled(program)
+    assert kernels.scheduled_table(program).pick("cores").rows == ((reason,),)
+
+
+def test_what_was_asked_of_the_cores_has_no_other_reason():
+    four = wb.machine("tpu-v3", cores=4)
+    j = wb.trace(softmax, torch.randn(64, 64), machine=four, mapping={"*": {"cores": {"d0": 2}}})
+    assert j.scheduled.kernels[0].mapping.spread == "d0 over 2 cores of 4, as asked for"
+    script = j.scheduled.kernels[0].schedule
+    by_script = j.with_(mapping=None, schedule={j.scheduled.kernels[0].name: script})
+    assert by_script.scheduled.kernels[0].mapping.spread == "on 2 cores of 4, as the script has it"
+    template = wb.trace(lambda x: torch.cumsum(x, 1), torch.randn(8, 40), machine=four)
+    assert template.scheduled.kernels[0].mapping.spread == "on one core of 4, as the template has it"
 
 
 def test_one_core_is_as_if_there_were_no_cores():
     (kernel,) = spread(softmax, [torch.randn(37, 50)], 1).scheduled.kernels
     assert (kernel.mapping.cores, "core" in kernel.mapping.reason, "forall" in kernel.mlir) == ({}, False, False)
+    assert kernel.mapping.spread == "" and "cores" not in kernels.scheduled_kernel_text(kernel)
 
 
 def test_a_journey_on_two_cores():

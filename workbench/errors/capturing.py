@@ -41,7 +41,8 @@ class GraphBreak(WorkbenchError):
 
     def advising(self, advice: str) -> GraphBreak:
         """The same, with something else to do about it."""
-        return GraphBreak(self.name, self.reason, self.place, advice)
+        made = GraphBreak(self.name, self.reason, self.place, advice)
+        return made if self.original is None else made.instead_of(self.original)
 
 
 class CaptureFailed(WorkbenchError):

@@ -189,6 +189,8 @@ class Mapping:
     cores: dict[str, int]
     reason: str
     """Why the heuristic chose it, or `user`."""
+    spread: str = ""
+    """What the machine's cores do, and why not all of them do something; empty on a machine of one core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from simulator.machine import Machine
+from simulator.program import TileProgram
 from workbench.errors import MappingError
 from workbench.mlir.payload import Payload
 
@@ -71,16 +75,26 @@ def _pieces(extent: int, wanted: int) -> int:
     return -(-extent // -(-extent // wanted))
 
 
-def said(payload: Payload, cores: Mapping[str, int], most: int) -> str:
-    """In words, what becomes of the machine's cores."""
+def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
+    """In words, what becomes of the machine's cores: as a user asked, or as seemed best."""
     if not splittable(payload):
-        return "on one core, since no dim of it is parallel"
+        return f"on one core of {most}, since no dim of it is parallel"
     where = " and ".join(f"{dim} over {count}" for dim, count in cores.items()) + " cores" if cores else "on one core"
     count = used(payload, cores)
     if count == most:
         return where
+    if asked:
+        return f"{where} of {most}, as asked for"
     few = all(used(payload, way) <= count for way in splits(payload, most))
     return f"{where} of {most}, since " + ("it has no more parts" if few else "more would not be faster")
+
+
+def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
+    """In words, what becomes of the machine's cores where not the heuristic but somebody else decides it."""
+    if machine.cores == 1:
+        return ""
+    count = len(np.unique(program.core)) or 1
+    return f"on {'one core' if count == 1 else f'{count} cores'} of {machine.cores}, as {author} has it"
 
 
 def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], cores: int) -> dict[str, int]:

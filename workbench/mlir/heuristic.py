@@ -100,13 +100,15 @@ def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str
     ways = splits(payload, len(machine.shares)) if cores is None else [cores]
     if payload.contraction is None:
         ways = ways[:1]  # all of them move the same bytes
-    priced = [_on_cores(payload, machine, buffers, way) for way in ways]
+    priced = [_on_cores(payload, machine, buffers, way, cores is not None) for way in ways]
     fastest = min(cycles for cycles, _ in priced)
     chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
     return replace(chosen, reason=chosen.reason + "; slots for more do not fit") if buffers < SLOTS else chosen
 
 
-def _on_cores(payload: Payload, machine: Machine, buffers: int, cores: dict[str, int]) -> tuple[float, Mapping]:
+def _on_cores(
+    payload: Payload, machine: Machine, buffers: int, cores: dict[str, int], asked: bool
+) -> tuple[float, Mapping]:
     """The mapping if dims are split over so many cores, and the cycles of a contraction that is mapped so."""
     mine = share(payload, cores)
     demand = Demand(machine, mine, buffers)
@@ -119,11 +121,11 @@ def _on_cores(payload: Payload, machine: Machine, buffers: int, cores: dict[str,
         cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
     if machine.cores == 1:
         return cycles, mapping
-    where = said(payload, cores, len(machine.shares))
+    where = said(payload, cores, len(machine.shares), asked=asked)
     if machine.core_figures:  # what is said of cores is said of shares
         where = where.replace("cores", "shares").replace("core", "share")
         where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
-    return cycles, replace(mapping, cores=cores, reason=f"{mapping.reason}; {where}")
+    return cycles, replace(mapping, cores=cores, spread=where)
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:
@@ -138,7 +140,7 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
         return None
     longest = max(candidates, key=lambda dim: mapping.tile[dim])
     tile = mapping.tile | {longest: -(-mapping.tile[longest] // 2)}
-    return Mapping(tile, mapping.order, mapping.buffers, mapping.cores, mapping.reason + f"; {longest} halved to fit")
+    return replace(mapping, tile=tile, reason=mapping.reason + f"; {longest} halved to fit")
 
 
 def _vector_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[dict[str, int], str]:

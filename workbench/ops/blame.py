@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import traceback
 import warnings
@@ -17,8 +16,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from workbench import errors
 from workbench.ops import names
-from workbench.ops.breaks import gradients_in, in_words, lines, quiet, reshaped_in
-from workbench.ops.places import place_text
+from workbench.ops.breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
+from workbench.ops.places import is_torchs, place_text
 from workbench.ops.schema import schema_of
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
@@ -40,11 +39,11 @@ def user_errors(name: str) -> Generator[None]:
             with _torchs_own_errors(name):
                 yield
     except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
-        raise _blamed(name, error) from error
+        raise _blamed(name, error).instead_of(error) from None
     except dynamo_exc.TorchRuntimeError as error:
         raise errors.CaptureFailed(
-            f"{name} raised while it was captured: {in_words(str(error))}{_where(error)}"
-        ) from error
+            f"{name} raised while it was captured: {faked(str(error)) or in_words(str(error))}{_where(error)}"
+        ).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
         if not _of_torch(error):
             raise
@@ -52,7 +51,7 @@ def user_errors(name: str) -> Generator[None]:
         raise errors.CaptureFailed(
             f"{name} cannot be captured: PyTorch's own export failed with {type(error).__name__}: {what}. Leave out "
             f"what is unusual in it, such as inputs that share memory and change, or tensors reshaped in place"
-        ) from error
+        ).instead_of(error) from None
     except UserWarning as warning:
         if not re.match(_ASSIGNED, str(warning)):
             raise
@@ -63,7 +62,7 @@ def user_errors(name: str) -> Generator[None]:
 def _of_torch(error: BaseException) -> bool:
     """Whether it was raised inside PyTorch, and not by what the user wrote."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(os.path.dirname(torch.__file__))
+    return bool(frames) and is_torchs(frames[-1].filename)
 
 
 @contextlib.contextmanager
@@ -73,16 +72,16 @@ def _torchs_own_errors(name: str) -> Generator[None]:
         yield
     except RuntimeError as error:  # what torch raises here is one of its subclasses, by the way the op was defined
         if call := _takes_gradients(error):
-            raise errors.GradientsInside(name, call, _place(error)) from error
+            raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
         if "%_unwrap_for_grad" in str(error):
-            raise errors.GradientsInside(name, "torch.func.grad", "") from error
+            raise errors.GradientsInside(name, "torch.func.grad", "").instead_of(error) from None
         if re.match(r"Constant \w+ is mutated", str(error)):
             raise errors.CaptureFailed(
                 f"{name} changes a tensor in place that it closes over, which export cannot record: take "
                 f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
-            ) from error
+            ).instead_of(error) from None
         if op := _without_fake(error):
-            raise errors.MissingFake(_fake_text(name, op, _where(error))) from error
+            raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import logging
 import re
@@ -25,6 +26,25 @@ def in_words(said: str) -> str:
     first = said.strip().partition("\n")[0].strip().rstrip(".")
     explained = lines(said, "Explanation:")[:1]
     return _BUILT_IN.sub(r"\1", ": ".join([first, *explained]).rstrip("."))
+
+
+_FAKED = re.compile(
+    r"with fake tensors: call_\w+ (?:<[\w-]+ (?:function |method )?)?(?P<what>[\w.]+).*"
+    r": got (?P<kind>\w+)\((?P<said>.*)\)$",
+    re.MULTILINE,
+)
+
+
+def faked(said: str) -> str:
+    """What a call raised on stand-ins, without Dynamo's words around it: `RuntimeError: sizes differ, in matmul`."""
+    found = _FAKED.search(said)
+    if not found:
+        return ""
+    try:
+        message = str(ast.literal_eval(found["said"]))
+    except (SyntaxError, ValueError):
+        message = found["said"]
+    return f"{found['kind']}: {message.strip().partition(chr(10))[0].rstrip('.')}, in {found['what']}"
 
 
 _BUILT_IN = re.compile(r"<built-in method (\w+) of .*? object at 0x\w+>")

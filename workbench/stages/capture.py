@@ -65,7 +65,7 @@ def capture(
             if mode == "export":
                 raise
             if any(slot.tensor.is_meta for slot in trace.user):
-                raise error.advising(error.NO_NUMBERS) from error.__cause__
+                raise error.advising(error.NO_NUMBERS) from None
             trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
@@ -154,7 +154,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak) -> CapturedProgram:
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
     if not calls:
-        raise why.advising(why.NOTHING_LEFT) from why.__cause__
+        raise why.advising(why.NOTHING_LEFT) from None
     refuse_replaced(trace)
     tree, found = trace.flatten(returned)
     merged = merge(

@@ -70,11 +70,12 @@ def scheduled_table(program: ScheduledProgram) -> Table:
             dram_bytes(kernel.program, Access.WRITE),
             kernel.program.scratchpad_bytes,
             kernel.mapping.reason,
+            kernel.mapping.spread,
         )
         for kernel in program.kernels
     )
     rows += tuple(
-        (step.kernel, launches[step.kernel], (), (), (), 0, 0, 0, 0, 0, host_text(step)) for step in program.hosts
+        (step.kernel, launches[step.kernel], (), (), (), 0, 0, 0, 0, 0, host_text(step), "") for step in program.hosts
     )
     return Table(
         (
@@ -89,6 +90,7 @@ def scheduled_table(program: ScheduledProgram) -> Table:
             "bytes_written",
             "scratchpad_bytes",
             "reason",
+            "cores",
         ),
         rows,
     )
@@ -130,10 +132,11 @@ def host_text(step: HostStep) -> str:
 
 
 def scheduled_kernel_text(kernel: ScheduledKernel, selected: Selected | None = None) -> str:
-    """The mapping and what follows from it, then the scheduled module."""
+    """The mapping, what the cores do if there are several, what follows from both, then the scheduled module."""
     program = kernel.program
     lines = [
         f"// kernel {kernel.kernel}: {mapping_text(kernel.mapping)}",
+        *([f"//   cores: {kernel.mapping.spread}"] if kernel.mapping.spread else []),
         f"//   {instruction_counts(program)}",
         f"//   DRAM {dram_bytes(program, Access.READ):,} bytes read, {dram_bytes(program, Access.WRITE):,} written; "
         f"scratchpad {program.scratchpad_bytes:,} bytes in {len(program.buffers)} buffers",

@@ -111,7 +111,7 @@ def scheduled(
     """How each kernel is tiled, what became of it pass by pass, and the result."""
     before = {module.kernel: module.mlir for module in rendered}
     few = len(program.kernels) <= 2
-    parts = [markup.table(kernels.scheduled_table(program), wide=("reason",))]
+    parts = [markup.table(kernels.scheduled_table(program), wide=("reason", "cores"))]
     if program.residence:
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
@@ -139,7 +139,8 @@ def scheduled_kernel(
         "scratchpad bytes": f"{program.scratchpad_bytes:,}",
     }
     mapping, counts = kernels.mapping_text(kernel.mapping), kernels.instruction_counts(program)
-    head = f'<p>{markup.escape(mapping)}<br><span class="soft">{markup.escape(counts)}</span></p>'
+    spread = f"<br>cores: {markup.escape(kernel.mapping.spread)}" if kernel.mapping.spread else ""
+    head = f'<p>{markup.escape(mapping)}{spread}<br><span class="soft">{markup.escape(counts)}</span></p>'
     origins = kernels.scheduled_line_origins(kernel)
     body = _nodes_legend(names) + code(kernel.mlir, origins=origins, nodes=names, selected=selected(kernel.kernel))
     shown = passes(kernel.passes, before) if diffs else markup.table(kernels.passes_table(kernel), wide=("pipeline",))
@@ -192,10 +193,14 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + "<h3>What each unit did and waited for</h3>"
         + _stalls(trace)
         + _energy(trace)
-        + markup.details("kernels", markup.table(timeline.by_kernel(trace)), note=str(len(set(trace.kernels))))
+        + markup.details("kernels", _kernels(trace), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("interconnect links", timeline.links(trace))
     )
+
+
+def _kernels(trace: Trace) -> str:
+    return markup.table(timeline.by_kernel(trace)) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
 
 
 def _filled(title: str, found: Table) -> str:

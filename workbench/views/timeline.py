@@ -79,6 +79,12 @@ def kernel_cycles(trace: Trace) -> dict[str, int]:
     return cycles
 
 
+def sum_text(trace: Trace) -> str:
+    """How the cycles of the kernels add up to the makespan: what it takes to launch them is in none of them."""
+    inside = sum(kernel_cycles(trace).values())
+    return f"kernels {inside:,} + launches {trace.makespan - inside:,} = {trace.makespan:,} cycles"
+
+
 def by_kernel(trace: Trace) -> Table:
     """One row a kernel: launches, cycles, DRAM bytes, and how many cycles each class of unit is busy in it."""
     cycles = kernel_cycles(trace)
@@ -150,22 +156,39 @@ def stalls(trace: Trace) -> Table:
     return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
 
 
+def _no_channels(trace: Trace) -> str:
+    if trace.machine.memory == "banked":
+        return ""
+    return _missing(
+        trace, "has a simple memory, a latency and one bus, of which there are no channels", "memory='banked'"
+    )
+
+
+def _missing(trace: Trace, what: str, figure: str) -> str:
+    """What a machine has not got that a table tells of, and the figure with which it has."""
+    return f"{trace.machine.label} {what}; one that has: j.with_(machine=j.machine.with_({figure}))"
+
+
 def memory(trace: Trace) -> Table:
     """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
     columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
-    return Table(columns, tuple(tuple(row[column] for column in columns) for row in trace.memory()))
+    rows = tuple(tuple(row[column] for column in columns) for row in trace.memory())
+    return Table(columns, rows, _no_channels(trace))
 
 
 def bandwidth(trace: Trace) -> Table:
     """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
     columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
     rows = (tuple(row.values()) for row in trace.bandwidth())
-    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows))
+    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows), _no_channels(trace))
 
 
 def links(trace: Trace) -> Table:
     """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
-    return Table(("from", "to", "bytes", "cycles", "share"), tuple(tuple(row.values()) for row in trace.links()))
+    rows, why = tuple(tuple(row.values()) for row in trace.links()), ""
+    if trace.machine.interconnect == "simple":
+        why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")
+    return Table(("from", "to", "bytes", "cycles", "share"), rows, why)
 
 
 def critical_path(trace: Trace) -> Table:
@@ -374,5 +397,11 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
         f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
     )
     drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
-    parts = [head, timeline_text(drawn, width=width), "critical path:", waterfall(trace).text(indent="  ")]
+    parts = [
+        head,
+        sum_text(trace),
+        timeline_text(drawn, width=width),
+        "critical path:",
+        waterfall(trace).text(indent="  "),
+    ]
     return "\n".join(parts if len(trace) else [head, NOTHING])
