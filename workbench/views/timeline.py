@@ -12,6 +12,7 @@ from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Via
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
+from workbench.views.placement import crossed_text
 from workbench.views.table import Cell, Table
 
 EVENT_COLUMNS = (
@@ -383,6 +384,7 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
     parts = [
         head,
         sum_text(trace),
+        *filter(None, [crossed_text(trace)]),
         timeline_text(drawn, width=width),
         "critical path:",
         waterfall(trace).text(indent="  "),
