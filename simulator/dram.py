@@ -3,8 +3,8 @@
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
 
-**Simple.** Transfers hold the bus one after another in the order they are granted, each as long as its whole requests
-take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+**Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
+requests take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency

@@ -12,11 +12,11 @@ A BARRIER is issued when all before it on its core is complete, and starts when 
 issued; nothing after it is issued until it is complete.
 
 Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
-earliest that is possible (an end first, then an issue, then what comes first in its core's order, so that cores take
-turns at the memory). An instruction's whole future is known when it starts, but that of a transfer in banked memory:
-until it has ended, nothing that waits for it has a time. So a start is possible once the future of everything it waits
-for is known, and events come in order of time. If none is possible although something has not started, instructions
-wait for one another for ever: `deadlock` tells which.
+earliest that is possible (an end first, then an issue, then what has been ready longest, so that who comes first to the
+memory is served first, then what comes first in its core's order). An instruction's whole future is known when it
+starts, but that of a transfer in banked memory: until it has ended, nothing that waits for it has a time. So a start is
+possible once the future of everything it waits for is known, and events come in order of time. If none is possible
+although something has not started, instructions wait for one another for ever: `deadlock` tells which.
 
 Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended.
 """
@@ -330,7 +330,7 @@ def _loop(
         if events == 0:
             return _PAUSED
         events -= 1
-        at, best, chosen = _NEVER, -1, -1
+        at, best, chosen, first = _NEVER, -1, -1, 0
         for number in range(len(unit)):
             if unit[number, _COUNT] == 0 or unit[number, _FREE] == _NEVER:
                 continue
@@ -344,8 +344,10 @@ def _loop(
                 time = _granted(memory, state, lines, head, time)
             elif table[head, COMMON] > 0:
                 time = dram.grant_common(memory, state, time)
-            if time < at or (time == at and best >= 0 and place[head] < place[best]):
-                at, best, chosen = time, head, number
+            ready = unit[number, _READY]
+            tie = best >= 0 and time == at
+            if time < at or (tie and (ready < first or (ready == first and place[head] < place[best]))):
+                at, best, chosen, first = time, head, number, ready
         issue, issuing = _NEVER, -1
         for core in range(len(stage)):
             time = _issue_time(table, figures, unit, order, stage[core], retired, spans, begin)

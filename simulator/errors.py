@@ -22,6 +22,10 @@ class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
 
 
+class BadSetting(SimulatorError, ValueError):
+    """An environment variable holds what it cannot mean."""
+
+
 class MachineError(SimulatorError):
     """A machine is unknown, or one of its figures is missing, unknown or impossible."""
 

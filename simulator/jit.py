@@ -1,8 +1,8 @@
 """Compiling the event loop with Numba, kept on disk under a key that covers every source of the simulator.
 
 Numba's own cache looks only at the file of the compiled function. A callee in another file could change
-unseen, so the folder's name is a hash of all sources. `ATEN_WORKBENCH_CACHE` moves the folder;
-`NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
+unseen, so the folder's name is a hash of all sources; a new one makes room among those of other sources (folder.py).
+`ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
 What is compiled allocates nothing: it is given its arrays, which its caller keeps. So references to them need not be
 counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
@@ -21,7 +21,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba  # pyright: ignore[reportMissingTypeStubs]
 from numba.core import event, types  # pyright: ignore[reportMissingTypeStubs]
 
-from simulator.folder import user_cache
+from simulator.folder import drop_unused, user_cache
+
+_PREFIX = "numba-"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,13 +86,18 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return user_cache() / f"numba-{digest.hexdigest()[:16]}"
+    return user_cache() / f"{_PREFIX}{digest.hexdigest()[:16]}"
 
 
 @cache
 def _writable_folder() -> Path | None:
+    folder = cache_folder()
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        new = not folder.is_dir()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # used now
+        if new:
+            drop_unused(folder, f"{_PREFIX}*")
     except OSError:
         return None
-    return cache_folder() if os.access(cache_folder(), os.W_OK) else None
+    return folder if os.access(folder, os.W_OK) else None

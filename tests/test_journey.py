@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from torch import nn
 import workbench as wb
 from simulator import SimulationStopped
 from tests.programs import MLP, PROGRAMS
-from workbench.errors import BadOption, InputMismatch, NotYet
+from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
 from workbench.views.timeline import EVENT_COLUMNS
 
 SMALL = (
@@ -232,7 +234,28 @@ def test_banked_memory_tells_what_its_channels_did(product: wb.Journey):
     assert channel["bytes"] == banked.trace.counters["dram_request_bytes"] == banked.bandwidth["bytes"].sum()
     assert channel["row_hits"] + channel["row_misses"] + channel["row_conflicts"] == channel["bytes"] // 64
     assert banked.bandwidth["bytes_per_cycle"].max() <= 64
-    assert len(product.simulated.memory) == len(product.simulated.bandwidth) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "why"),
+    [
+        ("memory", "row_hits", "edge-8x8 has a simple memory, .* j.with_(machine=j.machine.with_(memory='banked'))"),
+        ("bandwidth", "bytes_per_cycle", "edge-8x8 has a simple memory, .*machine.with_(memory='banked'))"),
+        ("links", "share", "edge-8x8 has a simple interconnect, .*machine.with_(interconnect='crossbar'))"),
+    ],
+)
+def test_a_table_that_the_machine_leaves_empty_says_why(product: wb.Journey, name: str, column: str, why: str):
+    with pytest.warns(EmptyTable, match=re.escape(why).replace(r"\.\*", ".*")) as told:
+        table = getattr(product.simulated, name)
+    assert len(table) == 0 and column in table.columns and table.attrs["why_empty"] in str(told[0].message)
+    assert [each.filename for each in told] == [__file__]
+
+
+def test_what_an_empty_table_advises_fills_it(product: wb.Journey, recwarn: pytest.WarningsRecorder):
+    for name, figures in (("memory", {"memory": "banked"}), ("links", {"interconnect": "crossbar"})):
+        other = product.with_(machine=product.machine.with_(**figures)).simulated
+        assert len(getattr(other, name)) > 0
+    assert product.simulated.skipped["skipped"].sum() == 0 and not recwarn.list
 
 
 def test_the_pictures_idle_time_is_that_of_the_stalls(product: wb.Journey):
@@ -324,7 +347,7 @@ def test_machines_by_name_and_with_other_figures():
         (lambda: wb.trace(torch.relu, torch.randn(3), machine=3), "machine=3 is no machine"),
         (lambda: wb.trace(torch.relu, torch.randn(3), machine="tpu-v33"), "did you mean 'tpu-v3'"),
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "mapping=3 is no mapping"),
-        (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "expected {kernel_name or '*'"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "[64]: expected {dim: size}"),
         (lambda: softmax_journey(simulate_seconds=0), "0 is no time limit; expected seconds, a number above 0"),
         (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given 3"),
         (lambda: softmax_journey().save("/no/such/folder/journey"), "there is no folder /no/such/folder"),

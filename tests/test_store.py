@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import CacheWarning
+from workbench.mlir.kernel_store import default_store
 from workbench.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,18 @@ def test_what_was_unused_longest_goes_first(tmp_path: Path):
     store.put("e", content("e", 1_000))
     assert [key for key in "abcde" if store.get(key) is None] == ["b"]
     assert store.bytes <= 5_000
+
+
+def test_the_bound_is_the_user_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert Store(tmp_path).limit_bytes == 256 << 20
+    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "on")
+    monkeypatch.setenv("ATEN_WORKBENCH_CACHE_MB", "0.01")
+    monkeypatch.setenv("ATEN_WORKBENCH_CACHE", str(tmp_path / "mine"))
+    store = default_store()
+    assert store is not None and store.store.limit_bytes == 10_485
+    for number in range(30):
+        store.store.put(str(number), content(str(number), 1_000))
+    assert 9_000 < store.store.bytes <= 10_485 and store.store.get("29") is not None
 
 
 def test_the_bound_holds_and_abandoned_files_go(tmp_path: Path):

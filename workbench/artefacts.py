@@ -336,7 +336,7 @@ class Scheduled(Handle[ScheduledProgram]):
     @property
     def residence(self) -> pd.DataFrame:
         """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
-        that spares DRAM, and why or why not. No rows without a plan (`resident=`)."""
+        that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
         return views.frame.frame(views.residence.residence_table(self.record))
 
     def text(self, *, select: Selection | None = None) -> str:
@@ -415,13 +415,15 @@ class Simulated(Handle[Trace]):
     @property
     def memory(self) -> pd.DataFrame:
         """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes;
-        cycles by what it did, which add up to the makespan, and those in which requests found its queue full.
+        cycles by what it did, which add up to the makespan, and those in which requests found its queue full. With
+        another memory there are no rows, and a warning.
         """
         return views.frame.frame(views.timeline.memory(self.record))
 
     @property
     def bandwidth(self) -> pd.DataFrame:
-        """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
+        """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle. With
+        another memory there are no rows, and a warning."""
         return views.frame.frame(views.timeline.bandwidth(self.record))
 
     @property
@@ -433,13 +435,14 @@ class Simulated(Handle[Trace]):
     @property
     def links(self) -> pd.DataFrame:
         """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, cycles it was held, and their
-        part of the makespan."""
+        part of the makespan. Where there are no links there are no rows, and a warning."""
         return views.frame.frame(views.timeline.links(self.record))
 
     @property
     def placement(self) -> pd.DataFrame:
         """One row a tensor in DRAM, on a machine of several chiplets: how it was placed, how many of its pages lay on
-        each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests."""
+        each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests.
+        On a machine in one piece there are no rows, and a warning."""
         paths = {given.value: given.path for given in self.lowered.captured.inputs}
         return views.frame.frame(views.placement.placement_table(self.record, paths))
 

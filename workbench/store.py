@@ -18,11 +18,8 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulator.folder import user_cache
+from simulator.folder import limit_bytes, user_cache
 from workbench.errors import CacheWarning
-
-LIMIT_BYTES = 256 << 20
-"""What a store keeps unless told otherwise; a kernel takes some ten to some hundred kilobytes."""
 
 _SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
 _OFF = ("0", "off", "no", "false")
@@ -42,7 +39,8 @@ class Store:
     """See the module's docstring. The counts are those of this process."""
 
     folder: Path
-    limit_bytes: int = LIMIT_BYTES
+    limit_bytes: int = field(default_factory=limit_bytes)
+    """What it keeps at most; a kernel takes some ten to some hundred kilobytes."""
     hits: int = 0
     misses: int = 0
     writes: int = 0

@@ -163,8 +163,17 @@ def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch
         monkeypatch.setenv("ATEN_WORKBENCH_CACHE", str(tmp_path / name))
         found = only(surroundings.cache())
         assert found.level == level and str(tmp_path / name) in found.what
+    for part, size in (("kernels", 3), ("native", 2), ("numba-1", 4), ("numba-2", 5)):
+        (tmp_path / "folder" / part).mkdir()
+        (tmp_path / "folder" / part / "file").write_bytes(bytes(size << 20))
+    monkeypatch.setenv("ATEN_WORKBENCH_CACHE_MB", "64")
+    told = only(surroundings.cache()).what
+    assert "folder: 14 MB (" in told and "; each may have 64 MB), " in told
+    assert all(part in told for part in ("kernels 3 MB", "machine code 2 MB", "compiled simulators 9 MB"))
     monkeypatch.setattr(surroundings, "_LITTLE_DISK", 1 << 60)
     assert only(surroundings.cache()).todo.startswith("make room")
+    monkeypatch.setenv("ATEN_WORKBENCH_CACHE_MB", "much")
+    assert (only(surroundings.cache()).level, only(surroundings.cache()).todo[:5]) == (Level.PROBLEM, "unset")
 
 
 def test_the_terminal_s_letters_and_the_switches_are_told(monkeypatch: pytest.MonkeyPatch):

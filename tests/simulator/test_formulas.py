@@ -415,3 +415,22 @@ def test_arrays_are_taken_as_they_come_free_or_in_turn() -> None:
     }
     first = arrays.dma_queues
     assert taken == {"earliest": [first, *[first + 1] * 3], "in_turn": [first, first + 1] * 2}
+
+
+def test_the_bus_serves_first_who_was_ready_first() -> None:
+    """A store that stands before a load in the program, and is ready later, while a long load holds the bus."""
+    made = Made()
+    made.argument("x", (4096,))
+    made.argument("y", (64,))
+    made.argument("out", (64,), written=True)
+    for name, elements in (("long", 4096), ("made", 64), ("short", 64)):
+        made.buffer(name, elements)
+    made.load(made.dram("x", (4096,)), made.pad("long", (4096,)))
+    made.vector([], made.pad("made", (64,)), (0, 0, 0, 1))
+    made.store(made.pad("made", (64,)), made.dram("out", (64,)))
+    made.load(made.dram("y", (64,)), made.pad("short", (64,)))
+    trace = run(made.build(), EDGE)
+    held = 4096 * 4 // EDGE.dram_bytes_per_cycle
+    each = 64 * 4 // EDGE.dram_bytes_per_cycle
+    assert trace.start[[0, 3, 2]].tolist() == [0, held, held + each]
+    assert trace.done[1] > trace.issue[3]

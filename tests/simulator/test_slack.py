@@ -116,7 +116,8 @@ def test_a_full_queue_and_the_window_hand_lateness_on(figures: dict[str, int]) -
 
 
 def test_a_matmul_whose_weights_came_early_has_slack_for_them() -> None:
-    trace = run(matmul_chain(16, 16, 32, 8))
+    slow = load_machine("edge-8x8", systolic_rows=2, systolic_columns=2)
+    trace = run(matmul_chain(16, 16, 32, 8), slow)
     check_slack(trace)
     assert trace.slack()[trace.done.argmax()] == 0
     loads = np.flatnonzero(trace.kind == Opcode.LOAD)

@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulator.folder import user_cache
+from simulator.errors import BadSetting
+from simulator.folder import LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.doctor.findings import Finding, ok, problem, warning
 
 _LEAST_MEMORY, _LEAST_DISK, _LITTLE_DISK = 2 << 30, 100 << 20, 2 << 30
@@ -99,9 +100,19 @@ def cache() -> Iterable[Finding]:
             "make it writable, or name another folder in ATEN_WORKBENCH_CACHE",
         )
         return
-    free, what = shutil.disk_usage(folder).free, f"{folder}: {_size(_bytes_in(folder))}"
-    said = f"{what}, {_size(free)} free on its disk"
-    todo = "make room, or name another folder in ATEN_WORKBENCH_CACHE; what the folder holds can be removed any time"
+    try:
+        limit = _size(limit_bytes())
+    except BadSetting as error:
+        yield problem("cache", str(error), f"unset {LIMIT}, or set it to a number")
+        return
+    free, sizes = shutil.disk_usage(folder).free, _sizes(folder)
+    parts = ", ".join(f"{name} {_size(size)}" for name, size in sizes.items())
+    said = f"{folder}: {_size(sum(sizes.values()))}{f' ({parts}; each may have {limit})' if parts else ''}"
+    said += f", {_size(free)} free on its disk"
+    todo = (
+        f"make room, name another folder in ATEN_WORKBENCH_CACHE, or set {LIMIT} to fewer megabytes; what the folder "
+        "holds can be removed any time"
+    )
     if free < _LEAST_DISK:
         yield problem("cache", said, todo)
     elif free < _LITTLE_DISK:
@@ -115,14 +126,14 @@ def _parts(folder: Path) -> list[Path]:
     return [part for part in folder.iterdir() if part.is_dir()] if folder.is_dir() else []
 
 
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            continue  # another process removed it
-    return total
+def _sizes(folder: Path) -> dict[str, int]:
+    """What each part takes, as people call it; the simulator has a folder for each state of its sources."""
+    called = {"kernels": "kernels", "native": "machine code", "verdicts": "verdicts"}
+    found: dict[str, int] = {}
+    for part in _parts(folder):
+        name = "compiled simulators" if part.name.startswith("numba-") else called.get(part.name, part.name)
+        found[name] = found.get(name, 0) + bytes_in(part)
+    return found
 
 
 def _size(count: int) -> str:

@@ -50,6 +50,7 @@ from workbench.errors.operators import RegistrationClash as RegistrationClash
 from workbench.errors.operators import RegistrationGone as RegistrationGone
 from workbench.errors.operators import UnknownOverload as UnknownOverload
 from workbench.errors.running import CacheWarning as CacheWarning
+from workbench.errors.running import EmptyTable as EmptyTable
 from workbench.errors.running import IndexOutOfRange as IndexOutOfRange
 from workbench.errors.running import KernelCrashed as KernelCrashed
 from workbench.errors.running import KernelFault as KernelFault

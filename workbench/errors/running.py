@@ -104,5 +104,9 @@ class NoCommonMemory(UserWarning):
     """What stays in the common memory is left to a heuristic, and the machine has none."""
 
 
+class EmptyTable(UserWarning):
+    """A table has no rows because of what the machine has, or of what was not asked for."""
+
+
 class CacheWarning(UserWarning):
     """What is made cannot be kept on disk; everything works, but is made anew each time."""

@@ -5,7 +5,8 @@ key covers what scheduling reads (`identity.schedule_key`) and what scheduling i
 the simulator, and the versions of the wheels below them. Change any of them and old entries are not found any more;
 they go when room is needed.
 
-`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_KERNEL_CACHE=off` does without.
+`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_CACHE_MB` bounds it, `ATEN_WORKBENCH_KERNEL_CACHE=off` does
+without.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from simulator.errors import FileFormatError
 from simulator.program import TileProgram
 from workbench.ir import RecordFormatError, ScheduledKernel, codec
-from workbench.store import LIMIT_BYTES, Store, user_folder
+from workbench.store import Store, user_folder
 from workbench.versions import made_by
 
 _LENGTH_BYTES = 8
@@ -31,8 +32,8 @@ _LENGTH_BYTES = 8
 class KernelStore:
     """Scheduled kernels by the key of what they are made from."""
 
-    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        self.store = Store(folder, limit_bytes)
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
 
     def get(self, key: str) -> ScheduledKernel | None:
         """The kernel kept under `key`, under the name and with the nodes it was made for."""

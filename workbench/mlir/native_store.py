@@ -13,15 +13,15 @@ from pathlib import Path
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, unpack
 from workbench.mlir.machine_code import can_link, target
-from workbench.store import LIMIT_BYTES, Store, user_folder
+from workbench.store import Store, user_folder
 from workbench.versions import made_by
 
 
 class NativeStore:
     """Native kernels by the text they were compiled from; `form` is the compiler that takes it."""
 
-    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        self.store = Store(folder, limit_bytes)
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
 
     def get(self, form: str, text: str, name: str) -> NativeKernel | None:
         data = self.store.get(_key(form, text, name))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from workbench.errors import EmptyTable
 from workbench.views.table import Cell, Table
 
 
 def frame(table: Table) -> pd.DataFrame:
-    """The table as a DataFrame of its own: changing it changes nothing else."""
+    """The table as a DataFrame of its own: changing it changes nothing else.
+
+    One without rows that says why is a warning for whoever asks what calls this, and has the reason in
+    `.attrs["why_empty"]`.
+    """
     columns = {
         name: pd.Series([row[place] for row in table.rows], dtype=_dtype(table, place))
         for place, name in enumerate(table.columns)
     }
-    return pd.DataFrame(columns, columns=list(table.columns))
+    made = pd.DataFrame(columns, columns=list(table.columns))
+    if table.why_empty and not table.rows:
+        made.attrs["why_empty"] = table.why_empty
+        warnings.warn(f"the table is empty: {table.why_empty}", EmptyTable, stacklevel=3)
+    return made
 
 
 def _dtype(table: Table, place: int) -> str:

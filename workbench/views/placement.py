@@ -13,7 +13,8 @@ def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
     pages = tuple(f"pages_on_{chiplet}" for chiplet in range(trace.machine.chiplets))
     columns = ("tensor", "path", "bytes", "placed", *pages, "local_bytes", "remote_bytes")
     if trace.machine.chiplets == 1:
-        return Table(columns, ())
+        has = "j.with_(machine=j.machine.with_(chiplets=2, dram_channels=2))"
+        return Table(columns, (), f"{trace.machine.label} is in one piece; one that has chiplets: {has}")
     rows = tuple(
         (
             *(each.name, paths.get(each.name, ""), each.bytes),

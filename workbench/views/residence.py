@@ -46,7 +46,8 @@ def residence_table(program: ScheduledProgram) -> Table:
         )
         for each in program.residence
     )
-    return Table(COLUMNS, rows)
+    why = "no plan of the common memory was asked for; j.with_(resident='auto') makes one, on a machine that has such"
+    return Table(COLUMNS, rows, f"{why} a memory, as tpu-v4")
 
 
 def residence_text(program: ScheduledProgram) -> str:

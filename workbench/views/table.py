@@ -16,6 +16,8 @@ class Table:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    why_empty: str = ""
+    """Why there are no rows, and what has some, where a reader may wonder."""
 
     def pick(self, *columns: str) -> Table:
         """The same rows with only these columns, in this order."""

@@ -157,22 +157,39 @@ def stalls(trace: Trace) -> Table:
     return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
 
 
+def _no_channels(trace: Trace) -> str:
+    if trace.machine.memory == "banked":
+        return ""
+    return _missing(
+        trace, "has a simple memory, a latency and one bus, of which there are no channels", "memory='banked'"
+    )
+
+
+def _missing(trace: Trace, what: str, figure: str) -> str:
+    """What a machine has not got that a table tells of, and the figure with which it has."""
+    return f"{trace.machine.label} {what}; one that has: j.with_(machine=j.machine.with_({figure}))"
+
+
 def memory(trace: Trace) -> Table:
     """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
     columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
-    return Table(columns, tuple(tuple(row[column] for column in columns) for row in trace.memory()))
+    rows = tuple(tuple(row[column] for column in columns) for row in trace.memory())
+    return Table(columns, rows, _no_channels(trace))
 
 
 def bandwidth(trace: Trace) -> Table:
     """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
     columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
     rows = (tuple(row.values()) for row in trace.bandwidth())
-    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows))
+    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows), _no_channels(trace))
 
 
 def links(trace: Trace) -> Table:
     """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
-    return Table(("from", "to", "bytes", "cycles", "share"), tuple(tuple(row.values()) for row in trace.links()))
+    rows, why = tuple(tuple(row.values()) for row in trace.links()), ""
+    if not trace.machine.has_links:
+        why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")
+    return Table(("from", "to", "bytes", "cycles", "share"), rows, why)
 
 
 def critical_path(trace: Trace) -> Table:
