@@ -31,10 +31,11 @@ def measure(how: str, machine: str) -> dict[str, float]:
     from simulator.machine import load_machine
     from tests.layers import Attentive, stack
     from workbench.mlir.kernel_store import default_store
+    from workbench.mlir.scheduled import schedule_kernel
     from workbench.stages.capture import capture
     from workbench.stages.lower import lower
     from workbench.stages.render import render
-    from workbench.stages.schedule import schedule, schedule_kernel
+    from workbench.stages.schedule import schedule
 
     model = stack(Attentive, layers=12, width=256, hidden=1024)
     lowered = lower(capture(model, [torch.randn(128, 256)]).graph)

@@ -15,10 +15,10 @@ from simulator.program import (
     Opcode,
     Operand,
     OpInfo,
-    ProgramBuilder,
     Space,
     TileProgram,
 )
+from simulator.program_builder import ProgramBuilder
 
 _ROWS, _COLUMNS, _SLOTS, _BYTES = 8, 128, 2, 4
 _TILE = _ROWS * _COLUMNS

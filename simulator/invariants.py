@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from simulator import critical, report, residence, zeros
 from simulator.barriers import meetings
+from simulator.conflicts import Conflict, conflicts
 from simulator.core_kinds import of_core
 from simulator.errors import SimulatorError
-from simulator.hazards import Conflict, Grade, conflicts
+from simulator.hazards import Grade
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, ProgramBuilder, TileProgram
+from simulator.program import I64, DependenceKind, Instruction, Opcode, OpInfo, TileProgram
+from simulator.program_builder import ProgramBuilder
 
 # Columns of the engine's table of spans
 UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from simulator import barriers
 from simulator.circles import circle, told
+from simulator.conflicts import conflicts, unordered
 from simulator.errors import ProgramError
-from simulator.hazards import ACCUMULATOR, conflicts, unordered
+from simulator.hazards import ACCUMULATOR
 from simulator.placement import clashes
 from simulator.program import (
     I32,
@@ -40,7 +41,7 @@ def verify(program: TileProgram) -> None:
     dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
     from one loop of direct accesses to the next: these units are in order. No other queue promises anything, but where
     cores meet, all before comes before all after. Conflicts are found from the operands' boxes alone
-    (`hazards.conflicts`).
+    (`conflicts.conflicts`).
     """
     verify_structure(program)
     found = [

@@ -74,9 +74,9 @@ def test_a_saved_program_is_simulated_without_any_heavy_library(tmp_path: Path):
         Opcode,
         Operand,
         OpInfo,
-        ProgramBuilder,
         Space,
     )
+    from simulator.program_builder import ProgramBuilder
 
     builder = ProgramBuilder("copy")
     builder.arguments += [Argument("x", (256,), (1,), 0, 4, False), Argument("y", (256,), (1,), 0, 4, True)]

@@ -16,10 +16,10 @@ from simulator.program import (
     Opcode,
     Operand,
     OpInfo,
-    ProgramBuilder,
     Space,
     TileProgram,
 )
+from simulator.program_builder import ProgramBuilder
 from tests.mlir.examples import row_softmax, tiled_matmul
 from workbench.ir import Mapping, ScheduledKernel
 

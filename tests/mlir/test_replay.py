@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from simulator.program import Access, Buffer, Instruction, Opcode, Operand, ProgramBuilder, Space, TileProgram
+from simulator.program import Access, Buffer, Instruction, Opcode, Operand, Space, TileProgram
+from simulator.program_builder import ProgramBuilder
 from tests.mlir.programs import Edge, edges, matmul_kernel, one_by_one, softmax_kernel, timeline
 from workbench.errors import ReplayError
 from workbench.ir import ScheduledKernel

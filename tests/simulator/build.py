@@ -13,10 +13,10 @@ from simulator.program import (
     Opcode,
     Operand,
     OpInfo,
-    ProgramBuilder,
     Space,
     TileProgram,
 )
+from simulator.program_builder import ProgramBuilder
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.boxes import Box, box_of, meet, overlap
-from simulator.hazards import Grade, Order
+from simulator.conflicts import Order
+from simulator.hazards import Grade
 from simulator.nearby import Nearby
 from simulator.program import Operand, TileProgram
 from tests.simulator.random_programs import programs

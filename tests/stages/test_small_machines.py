@@ -52,7 +52,7 @@ def test_buffers_give_up_slots_before_nothing_fits(monkeypatch, function, inputs
 
 
 def test_what_cannot_fit_is_told_without_reading_a_program_off(monkeypatch):
-    monkeypatch.setattr("workbench.stages.schedule.extract", lambda *_: pytest.fail("a program was read off"))
+    monkeypatch.setattr("workbench.mlir.scheduled.extract", lambda *_: pytest.fail("a program was read off"))
     journey = wb.trace(torch.nn.Linear(300, 200), torch.randn(8, 300), machine=wb.machine("edge-8x8", **TINY))
     with pytest.raises(
         DoesNotFit, match=r"single elements already, each with one place: .* larger scratchpad"

@@ -28,10 +28,10 @@ from simulator.program import (
     Opcode,
     Operand,
     OpInfo,
-    ProgramBuilder,
     Space,
     TileProgram,
 )
+from simulator.program_builder import ProgramBuilder
 from simulator.vector import best_lanes
 from workbench.errors import not_yet
 from workbench.mlir import direct

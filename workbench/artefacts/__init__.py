@@ -1,0 +1,14 @@
+"""What each stage leaves behind: thin handles over records, all answering the same few questions.
+
+Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
+reading), and shows itself in a notebook. What only one stage has to tell stands beside them, in that stage's file.
+"""
+
+from __future__ import annotations
+
+from workbench.artefacts.captured import Captured as Captured
+from workbench.artefacts.lowered import Lowered as Lowered
+from workbench.artefacts.pictures import drawing as drawing
+from workbench.artefacts.rendered import Rendered as Rendered
+from workbench.artefacts.scheduled import Scheduled as Scheduled
+from workbench.artefacts.simulated import Simulated as Simulated

@@ -1,0 +1,60 @@
+"""What the first stage leaves: the graph of ATen calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.artefacts.handle import Handle, count_of
+from workbench.ir import BREAK, AtenGraph
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.ops.captured import CapturedProgram
+
+
+@dataclass(frozen=True, repr=False)
+class Captured(Handle[AtenGraph]):
+    """What the function asks of ATen, without its weights."""
+
+    program: CapturedProgram | None = field(default=None, compare=False)
+    """The ties to the live function; None for a record that was loaded."""
+
+    def _table(self) -> Table:
+        return views.graph.nodes_table(self.record)
+
+    def text(self) -> str:
+        return views.graph.graph_text(self.record)
+
+    def body_html(self) -> str:
+        return views.stage_html.captured(self.record)
+
+    @property
+    def graphs(self) -> tuple[AtenGraph, ...]:
+        """The captured graphs: several when Python runs between them, in the order in which they first ran."""
+        parts = self.program.parts if self.program else None
+        return tuple(parts.graphs.values()) if parts else (self.record,)
+
+    @property
+    def inputs(self) -> pd.DataFrame:
+        """What the caller gives: one row a tensor, in call order."""
+        return views.frame.frame(views.graph.inputs_table(self.record, "user"))
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """What the function holds itself: parameters, buffers, closed-over tensors and constants."""
+        return views.frame.frame(views.graph.inputs_table(self.record, "parameter", "buffer", "closure", "constant"))
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """Where the graph was broken, and why."""
+        if self.program:
+            return self.program.breaks
+        return tuple(node.origin.place for node in self.record.nodes if node.op == BREAK)
+
+    def __repr__(self) -> str:
+        graph = self.record
+        return f"Captured({graph.name!r}, {count_of(len(graph.nodes), 'node')}, {count_of(len(graph.inputs), 'input')})"

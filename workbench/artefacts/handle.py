@@ -1,0 +1,71 @@
+"""What all five artefacts have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from workbench import views
+from workbench.errors import not_yet
+from workbench.views.shown import Shown
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, repr=False)
+class Handle(Shown, Generic[R]):
+    """The common face of the five artefacts."""
+
+    record: R
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """The artefact as text for a terminal."""
+        raise NotImplementedError
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The artefact as a DataFrame, a fresh one at each call."""
+        return views.frame.frame(self._table())
+
+    def body_html(self) -> str:
+        """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
+        raise NotImplementedError
+
+    def html(self) -> str:
+        """The artefact as HTML that needs nothing else: no script, no network."""
+        return views.markup.fragment(self.body_html())
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Names of the views that were registered for this stage with `wb.view`."""
+        return views.own.names(self._stage())
+
+    def view(self, name: str, **options: object) -> object:
+        """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
+        made = views.own.named(self._stage(), name)(self, **options)
+        return views.frame.frame(made) if isinstance(made, Table) else made
+
+    def _stage(self) -> str:
+        return type(self).__name__.lower()
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """A picture of the artefact; only the timeline has one yet."""
+        raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")
+
+    def widget(self) -> object:
+        """An interactive view in a notebook."""
+        raise not_yet(f"a widget of {type(self).__name__}", "Use .text(), .table or j.simulated.plot().")
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

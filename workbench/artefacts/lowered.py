@@ -1,0 +1,87 @@
+"""What the second stage leaves: nodes with their routes, in kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.artefacts.handle import Handle, count_of
+from workbench.ir import Kernel, KernelGraph, TensorType
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class LoweredKernel:
+    """A set of nodes that become one MLIR function."""
+
+    record: Kernel
+    graph: KernelGraph
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def kind(self) -> str:
+        """What its anchor is: elementwise, reduction or contraction, for instance."""
+        return self.record.kind
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Its nodes after decomposition, in order."""
+        return self.record.nodes
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The overload of each node."""
+        return tuple(self.graph.node(name).node.op for name in self.nodes)
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """What it reads: value and type, in ABI order."""
+        return {value: self.graph.types[value] for value in self.record.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """What it makes: value and type, in ABI order."""
+        return {value: self.graph.types[value] for value in self.record.outputs}
+
+    def __repr__(self) -> str:
+        return f"LoweredKernel({self.name!r}, {self.kind}, {count_of(len(self.nodes), 'node')})"
+
+
+@dataclass(frozen=True, repr=False)
+class Lowered(Handle[KernelGraph]):
+    """Every node with its route, grouped into kernels."""
+
+    def _table(self) -> Table:
+        return views.graph.lowered_table(self.record)
+
+    def text(self) -> str:
+        return views.graph.lowered_text(self.record)
+
+    def body_html(self) -> str:
+        return views.stage_html.lowered(self.record)
+
+    @property
+    def fusions(self) -> pd.DataFrame:
+        """Pairs of nodes, fused and refused, with the rule and the reason."""
+        return views.frame.frame(views.graph.fusions_table(self.record))
+
+    @cached_property
+    def kernels(self) -> tuple[LoweredKernel, ...]:
+        """The kernels in launch order."""
+        return tuple(LoweredKernel(kernel, self.record) for kernel in self.record.kernels)
+
+    @property
+    def kernel_table(self) -> pd.DataFrame:
+        """One row a kernel, in launch order."""
+        return views.frame.frame(views.graph.kernels_table(self.record))
+
+    def __repr__(self) -> str:
+        return f"Lowered({count_of(len(self.record.nodes), 'node')} in {count_of(len(self.record.kernels), 'kernel')})"

@@ -1,0 +1,77 @@
+"""What the third stage leaves: kernels as MLIR on whole tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.artefacts.handle import Handle, count_of
+from workbench.ir import Kernel, KernelModule
+from workbench.views.shown import Shown
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    from workbench.views.kernels import Selected
+    from workbench.views.selection import Selection
+
+
+@dataclass(frozen=True, repr=False)
+class RenderedKernel(Shown):
+    """One kernel as MLIR before any scheduling."""
+
+    record: KernelModule
+
+    @property
+    def name(self) -> str:
+        return self.record.kernel
+
+    @property
+    def mlir(self) -> str:
+        return self.record.mlir
+
+    def text(self, *, select: Selection | None = None) -> str:
+        """The MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.marked(self.mlir, self.name, _rendered_lines(select))
+
+    @cached_property
+    def lines(self) -> dict[int, tuple[str, ...]]:
+        """1-based line of `.mlir` -> the nodes it comes from."""
+        return views.kernels.rendered_line_origins(self.record)
+
+    def __repr__(self) -> str:
+        return f"RenderedKernel({self.name!r}, {count_of(len(self.mlir.splitlines()), 'line')})"
+
+    def html(self) -> str:
+        """The MLIR with the nodes behind each line."""
+        return views.markup.fragment(views.stage_html.rendered_kernel(self.record))
+
+
+@dataclass(frozen=True, repr=False)
+class Rendered(Handle[tuple[KernelModule, ...]]):
+    """Every kernel as verified MLIR, linalg on tensors."""
+
+    hosts: tuple[Kernel, ...] = ()
+    """The steps on the host, of which there is no MLIR."""
+
+    def _table(self) -> Table:
+        return views.kernels.rendered_table(self.record, self.hosts)
+
+    def text(self, *, select: Selection | None = None) -> str:
+        """All kernels' MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.rendered_text(self.record, self.hosts, _rendered_lines(select))
+
+    def body_html(self) -> str:
+        return views.stage_html.rendered(self.record, hosts=self.hosts)
+
+    @cached_property
+    def kernels(self) -> tuple[RenderedKernel, ...]:
+        return tuple(RenderedKernel(module) for module in self.record)
+
+    def __repr__(self) -> str:
+        return f"Rendered({count_of(len(self.record), 'kernel')})"
+
+
+def _rendered_lines(select: Selection | None) -> Selected | None:
+    return None if select is None else lambda kernel: select.lines_of(kernel, "rendered")

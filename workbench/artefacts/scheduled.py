@@ -1,0 +1,113 @@
+"""What the fourth stage leaves: kernels as loops over tiles, with the programs read off them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simulator.program import Buffer, TileProgram
+from workbench import views
+from workbench.artefacts.handle import Handle, count_of
+from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.views.shown import Shown
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.views.selection import Selection
+
+
+@dataclass(frozen=True, repr=False)
+class ScheduledKernelHandle(Shown):
+    """One kernel in the scheduled form: what runs natively and what is simulated."""
+
+    record: ScheduledKernel
+
+    @property
+    def name(self) -> str:
+        return self.record.kernel
+
+    @property
+    def mlir(self) -> str:
+        return self.record.mlir
+
+    @property
+    def schedule(self) -> str:
+        """The transform script that made it."""
+        return self.record.schedule
+
+    @property
+    def mapping(self) -> Mapping:
+        return self.record.mapping
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Name and extent of every dim that a mapping may name."""
+        return dict(self.record.dims)
+
+    @property
+    def passes(self) -> tuple[Snapshot, ...]:
+        """The module after every step, with the pipeline that reproduces the step."""
+        return self.record.passes
+
+    @property
+    def program(self) -> TileProgram:
+        return self.record.program
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.record.program.buffers
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a pass."""
+        return views.frame.frame(views.kernels.passes_table(self.record))
+
+    def text(self, *, select: Selection | None = None) -> str:
+        """The mapping, what it moves, and the MLIR; with a selection, `>` stands before its lines."""
+        return views.kernels.scheduled_kernel_text(self.record, select.lines_of if select else None)
+
+    def __repr__(self) -> str:
+        return f"ScheduledKernel({self.name!r}, {count_of(len(self.program), 'instruction')})"
+
+    def html(self) -> str:
+        """Mapping, MLIR, passes with what each changed, transform script and buffers."""
+        return views.markup.fragment(views.stage_html.scheduled_kernel(self.record))
+
+
+@dataclass(frozen=True, repr=False)
+class Scheduled(Handle[ScheduledProgram]):
+    """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
+
+    rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
+    """What it was made from: the first step of each kernel is shown against it."""
+
+    def _table(self) -> Table:
+        return views.kernels.scheduled_table(self.record)
+
+    @property
+    def residence(self) -> pd.DataFrame:
+        """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
+        that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
+        return views.frame.frame(views.residence.residence_table(self.record))
+
+    def text(self, *, select: Selection | None = None) -> str:
+        """All kernels with their mappings; with a selection, `>` stands before its lines."""
+        return views.kernels.scheduled_text(self.record, select.lines_of if select else None)
+
+    def body_html(self) -> str:
+        return views.stage_html.scheduled(self.record, self.rendered)
+
+    @cached_property
+    def kernels(self) -> tuple[ScheduledKernelHandle, ...]:
+        return tuple(ScheduledKernelHandle(kernel) for kernel in self.record.kernels)
+
+    def __repr__(self) -> str:
+        kernels, launches = len(self.record.kernels), len(self.record.launches.launches)
+        instructions = sum(len(kernel.program) for kernel in self.record.kernels)
+        return (
+            f"Scheduled({count_of(kernels, 'kernel')}, {count_of(launches, 'launch')}, "
+            f"{count_of(instructions, 'instruction')})"
+        )

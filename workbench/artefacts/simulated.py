@@ -1,0 +1,172 @@
+"""What the fifth stage leaves: the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator import Trace
+from workbench import views
+from workbench.artefacts.handle import Handle
+from workbench.artefacts.pictures import drawing
+from workbench.ir import KernelGraph, ScheduledProgram
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from simulator import Machine
+    from workbench.views.gantt import Gantt
+    from workbench.views.selection import Selection
+
+
+@dataclass(frozen=True, repr=False)
+class Simulated(Handle[Trace]):
+    """The timeline: when every instruction ran, on which unit, and what it waited for."""
+
+    scheduled: ScheduledProgram
+    lowered: KernelGraph
+
+    @property
+    def trace(self) -> Trace:
+        return self.record
+
+    @property
+    def machine(self) -> Machine:
+        return self.record.machine
+
+    @property
+    def cycles(self) -> int:
+        """The makespan."""
+        return self.record.makespan
+
+    @property
+    def time_us(self) -> float:
+        return self.record.machine.microseconds(self.record.makespan)
+
+    @property
+    def stats(self) -> dict[str, int | float]:
+        """The figures that fit on a card: cycles, bytes, shares of the machine's peaks."""
+        return views.timeline.stats(self.record)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1, and `slack`
+        the cycles that it could have started later without moving the makespan."""
+        return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
+
+    @property
+    def by_kernel(self) -> pd.DataFrame:
+        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles.
+
+        What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
+        """
+        return views.frame.frame(views.timeline.by_kernel(self.record))
+
+    @property
+    def by_op(self) -> pd.DataFrame:
+        """One row a captured node: its part of the busy unit cycles and of the bytes."""
+        return views.frame.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
+
+    @property
+    def stalls(self) -> pd.DataFrame:
+        """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+        return views.frame.frame(views.timeline.stalls(self.record))
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes;
+        cycles by what it did, which add up to the makespan, and those in which requests found its queue full. With
+        another memory there are no rows, and a warning.
+        """
+        return views.frame.frame(views.timeline.memory(self.record))
+
+    @property
+    def bandwidth(self) -> pd.DataFrame:
+        """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle. With
+        another memory there are no rows, and a warning."""
+        return views.frame.frame(views.timeline.bandwidth(self.record))
+
+    @property
+    def energy(self) -> pd.DataFrame:
+        """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
+        by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
+        return views.frame.frame(views.timeline.energy(self.record))
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, cycles it was held, and their
+        part of the makespan. Where there are no links there are no rows, and a warning."""
+        return views.frame.frame(views.timeline.links(self.record))
+
+    @property
+    def placement(self) -> pd.DataFrame:
+        """One row a tensor in DRAM, on a machine of several chiplets: how it was placed, how many of its pages lay on
+        each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests.
+        On a machine in one piece there are no rows, and a warning."""
+        paths = {given.value: given.path for given in self.lowered.captured.inputs}
+        return views.frame.frame(views.placement.placement_table(self.record, paths))
+
+    @property
+    def skipped(self) -> pd.DataFrame:
+        """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
+        for its products; `known` says whether the tensor's numbers were at hand when the timeline was made."""
+        return views.frame.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
+
+    @property
+    def critical_path(self) -> pd.DataFrame:
+        """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
+        and what it had waited for. The cycles add up to the makespan."""
+        return views.frame.frame(views.timeline.critical_path(self.record))
+
+    @property
+    def waterfall(self) -> pd.DataFrame:
+        """Where the makespan went along the critical path; the cycles add up to it."""
+        return views.frame.frame(views.timeline.waterfall(self.record))
+
+    def kernel_cycles(self) -> dict[str, int]:
+        """Cycles from begin to end over all launches of each kernel."""
+        return views.timeline.kernel_cycles(self.record)
+
+    def _table(self) -> Table:
+        return views.timeline.by_kernel(self.record)
+
+    def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
+        """The run in words and the timeline in letters; with a selection, or with the `critical` path, other spans are
+        dashes."""
+        return views.timeline.simulated_text(self.record, width=width, selected=self._marked(select, critical))
+
+    def body_html(self) -> str:
+        return views.stage_html.simulated(self.record, self.gantt())
+
+    def gantt(self, *, select: Selection | None = None, critical: bool = False) -> Gantt:
+        """The timeline's geometry, which every picture is drawn from; with a selection, or with the `critical` path,
+        other spans are faint."""
+        drawn, marked = views.timeline.gantt_of(self.record), self._marked(select, critical)
+        return drawn if marked is None else drawn.marked(marked)
+
+    def _marked(self, select: Selection | None, critical: bool) -> tuple[int, ...] | None:
+        """The spans that are not faint: those of a selection, on the critical path, or both at once; None is all."""
+        if not critical:
+            return select.spans if select else None
+        path = views.timeline.on_critical_path(self.record)
+        return tuple(span for span in path if span in set(select.spans)) if select else path
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        style: str = "light",
+        width: float = 11.0,
+        select: Selection | None = None,
+        critical: bool = False,
+    ) -> Axes:
+        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure.
+
+        With a selection, or with the `critical` path, all other spans are faint.
+        """
+        return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.label})"
