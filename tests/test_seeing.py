@@ -105,6 +105,7 @@ def test_machines_with_other_figures_are_told_apart(journey: wb.Journey, tmp_pat
     both = wb.compare(journey, *alone)
     assert both.record.names == ("tpu-v3", "tpu-v3 (vector_lanes=64)", "tpu-v3 (vector_lanes=32)")
     assert both.table.set_index(["part", "what"]).loc[("machine", "vector_lanes")].tolist() == [128, 64, 32]
+    assert "<th>tpu-v3 (vector_lanes=64)</th>" in both.html() and "time us" in both.html()
     many = {"queue_depth": 4, "issue_window": 8, "dma_queues": 2}
     several = [journey.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes, **many)) for lanes in (64, 32)]
     assert wb.compare(*several).record.names == ("tpu-v3 (vector_lanes=64)", "tpu-v3 (vector_lanes=32)")

@@ -152,7 +152,8 @@ def test_what_the_cores_do_has_a_reason(function: Callable[..., Any], shapes: li
     program = spread(function, [torch.randn(shape) for shape in shapes], 4).scheduled
     assert program.kernels[0].mapping.spread == reason
     assert f"\n//   cores: {reason}\n" in kernels.scheduled_text(program)
-    assert f"<br>cores: {reason}<br>" in stage_html.scheduled(program)
+    page = stage_html.scheduled(program)
+    assert f"<br>cores: {reason}<br>" in page and f" passes; {reason}</span>" in page
     assert kernels.scheduled_table(program).pick("cores").rows == ((reason,),)
 
 

@@ -76,7 +76,7 @@ class Compared:
     def html(self) -> str:
         """The same as HTML; the pictures span the same time from edge to edge."""
         longest = max(trace.machine.microseconds(trace.makespan) for trace in self.traces)
-        parts = [markup.table(self.ratios()), markup.table(self.figures())]
+        parts = [markup.table(self.ratios()), markup.table(self.figures(), named=self.names)]
         for name, view in zip(self.names, self.gantts(), strict=True):
             parts.append(
                 f"<h3>{markup.escape(name)}</h3>{gantt_svg(view, scale=round(longest * view.clock_mhz), label=name)}"

@@ -174,11 +174,15 @@ def page(title: str, body: str) -> str:
     )
 
 
-def table(data: Table, *, wide: tuple[str, ...] = ()) -> str:
-    """A table that scrolls sideways by itself; numbers stand to the right, the `wide` columns wrap."""
+def table(data: Table, *, wide: tuple[str, ...] = (), named: tuple[str, ...] = ()) -> str:
+    """A table that scrolls sideways by itself; numbers stand to the right, the `wide` columns wrap.
+
+    Columns are called in words, but those that somebody `named`.
+    """
     numeric = [_numbers(row[place] for row in data.rows) for place in range(len(data.columns))]
     kinds = ["r" if right else "w" if name in wide else "" for name, right in zip(data.columns, numeric, strict=True)]
-    head = "".join(f'<th class="{kind}">{escape(name.replace("_", " "))}</th>' for name, kind in _both(data, kinds))
+    heads = [name if name in named else name.replace("_", " ") for name in data.columns]
+    head = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True))
     rows = (
         "<tr>"
         + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for cell, kind in zip(row, kinds, strict=True))
@@ -188,10 +192,6 @@ def table(data: Table, *, wide: tuple[str, ...] = ()) -> str:
     body = f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     tall = " tall" if len(data.rows) > _TALL else ""
     return f'<div class="scroll{tall}">{body}</div>'.replace(' class=""', "")
-
-
-def _both(data: Table, kinds: list[str]) -> Iterable[tuple[str, str]]:
-    return zip(data.columns, kinds, strict=True)
 
 
 def _numbers(cells: Iterable[Cell]) -> bool:

@@ -112,7 +112,8 @@ def scheduled(
     """How each kernel is tiled, what became of it pass by pass, and the result."""
     before = {module.kernel: module.mlir for module in rendered}
     few = len(program.kernels) <= 2
-    parts = [markup.table(kernels.scheduled_table(program), wide=("reason", "cores"))]
+    told = kernels.scheduled_table(program)
+    parts = [markup.table(told.pick(*(name for name in told.columns if name != "cores")), wide=("reason",))]
     if program.residence:
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
@@ -121,6 +122,7 @@ def scheduled(
         many = len(program.kernels) > _MANY
         body = scheduled_kernel(kernel, before.get(kernel.kernel), selected, diffs=not many)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
+        note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
         parts.append(markup.details(kernel.kernel, body, note=note, opened=few or bool(selected(kernel.kernel))))
     for step in program.hosts:
         parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
