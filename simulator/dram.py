@@ -32,8 +32,7 @@ import numpy as np
 from simulator import channel_time, network
 from simulator.address_map import address_map, channel_of, coordinate_of
 from simulator.banks import READ_DATA
-from simulator.chiplets import channels_of_each
-from simulator.controller import (
+from simulator.channels import (
     AWAY,
     BEGIN,
     CURSOR,
@@ -47,10 +46,10 @@ from simulator.controller import (
     STOP,
     UNNOTED,
     Channels,
-    advance_channel,
-    drain,
     idle_channels,
 )
+from simulator.chiplets import channels_of_each
+from simulator.controller import advance_channel, drain
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine

@@ -4,8 +4,10 @@ Numba's own cache looks only at the file of the compiled function. A callee in a
 unseen, so the folder's name is a hash of all sources; a new one makes room among those of other sources (folder.py).
 `ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
-What is compiled allocates nothing: it is given its arrays, which its caller keeps. So references to them need not be
-counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
+What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
+to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
+atomic instruction. A compiled function becomes part of those that call it, since an array is seven numbers or more to
+hand over.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     before = config.CACHE_DIR
     config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
     try:
-        return _for_types_alone(njit(cache=folder is not None, _nrt=False)(function))
+        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=True)(function))
     finally:
         config.CACHE_DIR = before
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.address_map import channel_of
-from simulator.controller import CURSOR, NEVER, REMAINING, Channels
+from simulator.channels import CURSOR, NEVER, REMAINING, Channels
 from simulator.costs import REQUESTED, Work
 from simulator.jit import compiled
 from simulator.machine import Machine

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.address_map import address_map
-from simulator.controller import (
-    FORWARDED,
-    LAST,
-    READ_CYCLES,
-    READS,
-    drain,
-    idle_channels,
-)
+from simulator.channels import FORWARDED, LAST, READ_CYCLES, READS, idle_channels
+from simulator.controller import drain
 from simulator.dram import ask
 from simulator.memory_file import Memory
 from simulator.program import I64

@@ -14,7 +14,8 @@ import pytest
 
 from simulator import Launched, Machine, Trace, load_machine, simulate
 from simulator.address_map import address_map
-from simulator.controller import DONE, drain, idle_channels
+from simulator.channels import DONE, idle_channels
+from simulator.controller import drain
 from simulator.costs import work
 from simulator.dram import ask
 from simulator.errors import InvariantViolation, MachineError
