@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.common_memory import CommonMemory
 from simulator.costs import Work, work
+from simulator.errors import SimulatorError
 from simulator.pages import PageTable
 from simulator.spans import HostCall, Via
 
@@ -28,3 +30,39 @@ def works(trace: Trace, pages: PageTable | None = None) -> Iterator[Work | None]
             continue
         asked = work(launched.program, launched.addresses, trace.machine, launched.indices, served)
         yield pages.launch(index, launched.program, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class OnChiplets:
+    """What became of a tensor on a machine of several chiplets; `name` is empty for what belongs to none."""
+
+    name: str
+    bytes: int
+    where: int | str | None
+    """What was asked for: `Placed.where`."""
+    pages: tuple[int, ...]
+    """How many were placed on each chiplet."""
+    local: int
+    remote: int
+    """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
+
+
+def placement(trace: Trace) -> list[OnChiplets]:
+    """See `Trace.placement`."""
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
+    if trace.machine.chiplets == 1:
+        return []
+    pages = PageTable(trace.machine, trace.placed)
+    for _ in works(trace, pages):
+        pass
+    found = list[OnChiplets]()
+    for index, asked in enumerate(pages.asked):
+        local = int(asked.trace())
+        told = (tuple(pages.pages[index].tolist()), local, int(asked.sum()) - local)
+        if index < len(trace.placed):
+            each = trace.placed[index]
+            found.append(OnChiplets(each.name, each.bytes, each.where, *told))
+        elif asked.any():
+            found.append(OnChiplets("", 0, None, *told))
+    return found

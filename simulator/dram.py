@@ -4,10 +4,13 @@ The engine asks in order of time: `grant`, the first cycle at which a transfer t
 which begins it. The engine is compiled for each of the two models, without the code of the other.
 
 **Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
-requests take at full bandwidth. Time on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+requests take at the memory's bandwidth, or at what a simple interconnect lets through: a request a port and cycle. Time
+on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
+
+On several chiplets there is a bus for each: buses.py.
 
 **Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
 transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
@@ -95,7 +98,7 @@ def parameters(machine: Machine) -> I64:
             *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
         )
     else:
-        rate = machine.dram_bytes_per_cycle
+        rate = machine.bus_bytes_per_cycle
         made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
     rate = machine.common_memory_bytes_per_cycle
     made[_COMMON_LATENCY:] = machine.common_memory_latency_cycles, rate.numerator, rate.denominator

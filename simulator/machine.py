@@ -143,7 +143,7 @@ class Machine:
     interconnect_latency_cycles: int
     """Of the way to the memory and back."""
     interconnect_ports: int
-    """Of a crossbar, on the side of the queues."""
+    """Of a crossbar, on the side of the queues; of a simple interconnect, requests to a simple memory in a cycle."""
     interconnect_link_bytes_per_cycle: int
     """What a link carries in one direction."""
     interconnect_packet_bytes: int
@@ -267,6 +267,13 @@ class Machine:
     def dram_bytes_per_cycle(self) -> Fraction:
         """To one part in 10,000 of a byte, so that the engine's integers never overflow."""
         return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+
+    @property
+    def bus_bytes_per_cycle(self) -> Fraction:
+        """What the memory moves at most: a simple one no more than the ports of a simple interconnect let through."""
+        if self.interconnect != "simple" or self.memory != "simple":
+            return self.dram_bytes_per_cycle
+        return min(self.dram_bytes_per_cycle, Fraction(self.interconnect_ports * self.dram_request_bytes))
 
     @property
     def dram_latency_cycles(self) -> int:

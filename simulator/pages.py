@@ -58,7 +58,7 @@ class PageTable:
         self._first, self._last = (np.array([getattr(each, name) for each in placed], np.int64) for name in _LIFE)
         self._wanted = np.array([each.where is not None for each in placed], np.bool_)
         self._chiplet, self._frame, self._owner, self._policy = (np.zeros(0, np.int32) for _ in range(4))
-        self._begun = 0
+        self._reach, self._begun = max((each.address + each.bytes for each in placed), default=0), 0
         self._frames = [0] * machine.chiplets
         self._given_up = [np.zeros(0, np.int32) for _ in range(machine.chiplets)]
 
@@ -95,11 +95,11 @@ class PageTable:
         return Pages(self._shift, self._chiplet, self._frame)
 
     def _grow(self, number: int, walked: Walks) -> None:
-        """Makes the table as long as the last page that is asked for, or begins to be a tensor's."""
+        """Makes the table as long as the last page that is asked for, or a tensor's."""
         reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
         ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
         ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
-        ends += [each.address + each.bytes for each in self.placed if max(each.first, 0) <= number]
+        ends += [self._reach]
         pages = (int(max(ends)) >> self._shift) + 1
         if pages > _MOST:
             raise LaunchError(

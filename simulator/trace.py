@@ -48,6 +48,7 @@ from simulator.spans import (
 )
 
 if TYPE_CHECKING:
+    from simulator import again
     from simulator.chiplets import Placed
     from simulator.common_memory import Resident
     from simulator.costs import Told
@@ -206,6 +207,13 @@ class Trace:
     def links(self) -> list[dict[str, str | int | float]]:
         """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
         return report.links(self)
+
+    def placement(self) -> list[again.OnChiplets]:
+        """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
+        lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
+        from simulator import again  # only here, as in `slack`
+
+        return again.placement(self)
 
     def skipped(self) -> list[dict[str, str | int | bool]]:
         """One row per launch and argument it loads, and per launch one for its products: how many, how many skipped."""

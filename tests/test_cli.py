@@ -65,6 +65,22 @@ def test_trace_says_how_the_kernels_add_up(tmp_path: Path, capsys: pytest.Captur
     assert f"kernels {kernel['cycles']:,} + launches {whole - kernel['cycles']:,} = {whole:,} cycles\n" in told.err
 
 
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("x @ x", "RuntimeError: a and b must have same reduction dim"), ("{}[x.ndim]", "KeyError"), ("x.foo", "'foo'")],
+)
+def test_what_the_program_raises_is_told_in_a_line(
+    capture: str, body: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = write(tmp_path, ADD + f"\n\ndef wrong(x):\n    return {body}\n\n\ninputs = (x,)\n")
+    line = Path(file).read_text().splitlines().index(f"    return {body}") + 1
+    assert cli.main(["trace", f"{file}:wrong", "--capture", capture]) == cli.USER_ERROR
+    told = capsys.readouterr().err.strip()
+    assert told.startswith("workbench: ") and told.count("\n") == 0
+    assert words in told and told.endswith(f", at {file}:{line}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -145,10 +145,7 @@ def _new_op(options: argparse.Namespace) -> int:
 def _trace(options: argparse.Namespace) -> int:
     if options.json != "-":
         check_folder(options.json)  # before the work, not after it
-    program = load_program(options.file)
-    journey = wb.trace(
-        program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
-    )
+    journey = _traced(load_program(options.file), options)
     check = journey.check()
     result = summary(journey, check)
     sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
@@ -158,6 +155,22 @@ def _trace(options: argparse.Namespace) -> int:
     else:
         replace_file(options.json, text.encode("utf-8"))
     return OK if check.ok else CHECK_FAILED
+
+
+def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
+    """The journey of a program. What its own code raises is a mistake in it, told without a traceback."""
+    try:
+        return wb.trace(
+            program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
+        )
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        place = wb.ops.places.place_text("".join(traceback.format_tb(error.__traceback__)))
+        if not place:
+            raise
+        told = f"{options.file} raised while it was captured: {type(error).__name__}: {error}, at {place}"
+        raise ProgramFileError(told).instead_of(error) from None
 
 
 def _machines(options: argparse.Namespace) -> int:

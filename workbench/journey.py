@@ -21,7 +21,14 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
-from workbench.options import checked_mapping, checked_resident, checked_seconds, machine_of, warn_without_common_memory
+from workbench.options import (
+    checked_mapping,
+    checked_placement,
+    checked_resident,
+    checked_seconds,
+    machine_of,
+    warn_without_common_memory,
+)
 from workbench.pipeline import Request, Stages, check_kernels_named
 
 if TYPE_CHECKING:
@@ -129,6 +136,7 @@ class Journey:
         passes: UserPasses | _Keep | None = KEEP,
         simulate_seconds: float | _Keep | None = KEEP,
         resident: str | Sequence[str] | _Keep | None = KEEP,
+        placement: Mapping[str, int | str] | _Keep | None = KEEP,
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
@@ -140,7 +148,8 @@ class Journey:
         of buffers stays. `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps'
         names: `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions.
         `simulate_seconds` is what the simulation may take at most. `resident` is what stays in the machine's common
-        memory: names of tensors, `"auto"`, or None.
+        memory: names of tensors, `"auto"`, or None. `placement` is on which chiplet tensors lie: numbers or policies by
+        name, or None.
         """
         asked = self._request
         request = replace(
@@ -154,8 +163,9 @@ class Journey:
             if isinstance(simulate_seconds, _Keep)
             else checked_seconds(simulate_seconds),
             resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
+            placement=asked.placement if isinstance(placement, _Keep) else checked_placement(placement),
         )
-        now = {"mapping": mapping, "resident": resident}
+        now = {"mapping": mapping, "resident": resident, "placement": placement}
         request = request.given(**{name: value for name, value in now.items() if not isinstance(value, _Keep)})
         if request.fusion == asked.fusion and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
@@ -165,7 +175,7 @@ class Journey:
             return Journey(request, self._stages.relowered(request))
         if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):
             return Journey(request, self._stages.rescheduled(request))
-        if request.resident != asked.resident:
+        if (request.resident, request.placement) != (asked.resident, asked.placement):
             return Journey(request, self._stages.replanned(request))
         if request.simulate_seconds != asked.simulate_seconds:
             return Journey(request, self._stages.resimulated(request))
@@ -196,7 +206,8 @@ class Journey:
             request.capture,
             request.on_missing,
             request.prefer,
-            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes, request.resident)),
+            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes)),
+            *map(_as_json, (request.resident, request.placement)),
         )
         whole = ir.archive.Archive(
             asked,

@@ -9,6 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 from simulator import Machine, load_machine
+from simulator.chiplets import POLICIES
 from simulator.names import did_you_mean, sentences
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 
@@ -83,6 +84,22 @@ def checked_resident(given: object) -> str | tuple[str, ...] | None:
     hint = did_you_mean(given, ["auto"]) or f"; of one tensor it is [{given!r}]" if isinstance(given, str) else ""
     what = f"resident={given!r} is no list of names{hint}"
     raise BadOption(sentences(what, "Expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None"))
+
+
+def checked_placement(given: object) -> dict[str, int | str] | None:
+    """Where tensors are to lie, if it has the form of that; names and chiplets are looked up when it is planned."""
+    if given is None:
+        return None
+    form = "names of tensors with the number of a chiplet or a policy, {'fc1.weight': 1, 'x': 'local'}, or None"
+    if not isinstance(given, Mapping):
+        raise BadOption(f"placement={given!r} is no plan; expected {form}")
+    for name, where in cast("Mapping[object, object]", given).items():
+        told = f"placement={given!r}: {name!r} is to lie {where!r}"
+        if isinstance(where, str) and where not in POLICIES:
+            raise BadOption(sentences(f"{told}{did_you_mean(where, POLICIES)}", f"Expected {form}"))
+        if not isinstance(name, str) or isinstance(where, bool) or not isinstance(where, int | str):
+            raise BadOption(sentences(told, f"Expected {form}"))
+    return dict(cast("Mapping[str, int | str]", given))
 
 
 def warn_without_common_memory(resident: object, machine: Machine) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from simulator import Machine
-from simulator.errors import CommonMemoryFull, DoesNotFit
+from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench import mlir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.errors import (
@@ -97,6 +97,8 @@ class Request:
     simulate_seconds: float | None = None
     resident: str | tuple[str, ...] | None = None
     """What stays in the common memory: names, `auto`, or nothing."""
+    placement: Mapping[str, int | str] | None = None
+    """On which chiplet tensors lie, or by which policy, by name."""
     registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
     what is registered when a stage runs: what was registered once is code, which a file does not hold."""
@@ -150,7 +152,7 @@ class Stages:
         return Stages._scheduled(request, self.captured, self.lowered, self.rendered, self.kernels, self.sources)
 
     def replanned(self, request: Request) -> Stages:
-        """The same kernels, whether made already or not, with another plan of the common memory."""
+        """The same kernels, whether made already or not, with another plan of the common memory or of the chiplets."""
         earlier = (self.captured, self.lowered, self.rendered, self.kernels, self.sources)
         before = self.scheduled
         scheduled = Once("schedule", lambda: _planned(self.lowered().record, before(), request))
@@ -215,7 +217,8 @@ class Stages:
         """The stages of a file, all of them made."""
         took = found.seconds.get
         kept = tuple(ops.residence.residents(found.scheduled, found.scheduled.residence))
-        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled), residents=kept)
+        lie = tuple(ops.placement.placed(found.scheduled))
+        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled), residents=kept, placed=lie)
         return Stages(
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
@@ -315,6 +318,8 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
 def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:
     with request.blaming("resident", BadOption, CommonMemoryFull):
         record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
+    with request.blaming("placement", BadOption, NoSuchPlace):
+        record = ops.placement.planned(lowered, record, request.machine, request.placement)
     return replace(scheduled, record=record)
 
 

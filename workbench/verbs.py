@@ -23,6 +23,7 @@ from workbench.journey import Journey
 from workbench.options import (
     CompileOptions,
     checked_mapping,
+    checked_placement,
     checked_resident,
     checked_seconds,
     machine_of,
@@ -52,6 +53,7 @@ def trace(
     prefer: str | None = None,
     simulate_seconds: float | None = None,
     resident: str | Sequence[str] | None = None,
+    placement: Mapping[str, int | str] | None = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -65,6 +67,7 @@ def trace(
     warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
     where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
     stay in the machine's common memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`).
+    `placement` says on which chiplet tensors lie, or by which policy (`{"fc1.weight": 1, "x": "local"}`).
     `train=True` is refused: what is traced is a forward pass, in which nothing has gradients.
     """
     if on_missing not in ("host", "error"):
@@ -84,7 +87,8 @@ def trace(
         prefer=prefer,
         simulate_seconds=checked_seconds(simulate_seconds),
         resident=checked_resident(resident),
-    ).given(mapping=mapping, resident=resident)
+        placement=checked_placement(placement),
+    ).given(mapping=mapping, resident=resident, placement=placement)
     warn_without_common_memory(request.resident, request.machine)
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -117,8 +121,8 @@ def load(path: str | os.PathLike[str]) -> Journey:
         registrations=None,
         path=str(path),
     )
-    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes, asked.resident)
-    mapping, fusion, schedule, passes, resident = map(json.loads, texts)
+    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes, asked.resident, asked.placement)
+    mapping, fusion, schedule, passes, resident, placement = map(json.loads, texts)
     request = replace(
         request,
         mapping=mapping,
@@ -126,6 +130,7 @@ def load(path: str | os.PathLike[str]) -> Journey:
         schedule=schedule,
         passes=passes,
         resident=checked_resident(resident),
+        placement=checked_placement(placement),
     )
     return Journey(request, Stages.loaded(found))
 
@@ -188,13 +193,21 @@ def schedule(
     mapping: Mapping[str, UserMapping] | None = None,
     scripts: Mapping[str, str] | None = None,
     resident: str | Sequence[str] | None = None,
+    placement: Mapping[str, int | str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` as in `trace`."""
+    """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` and `placement` as in `trace`."""
     none = MappingProxyType(dict[str, object]())
     kept = checked_resident(resident)
     request = Request(
-        None, (), none, machine_of(machine), mapping=checked_mapping(mapping), schedule=scripts, resident=kept
-    ).given(mapping=mapping, resident=resident)
+        None,
+        (),
+        none,
+        machine_of(machine),
+        mapping=checked_mapping(mapping),
+        schedule=scripts,
+        resident=kept,
+        placement=checked_placement(placement),
+    ).given(mapping=mapping, resident=resident, placement=placement)
     warn_without_common_memory(kept, request.machine)
     with waiting("schedule"):
         return scheduled_of(lowered.record, rendered.record, request)

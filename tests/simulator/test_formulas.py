@@ -434,3 +434,14 @@ def test_the_bus_serves_first_who_was_ready_first() -> None:
     each = 64 * 4 // EDGE.dram_bytes_per_cycle
     assert trace.start[[0, 3, 2]].tolist() == [0, held, held + each]
     assert trace.done[1] > trace.issue[3]
+
+
+def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
+    made = Made()
+    made.argument("x", (4096,))
+    made.buffer("b", 4096)
+    made.load(made.dram("x", (4096,)), made.pad("b", (4096,)))
+    program, wide = made.build(), TPU.with_(interconnect_ports=16)
+    whole = 4096 * 4 / wide.dram_request_bytes
+    taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 16, 64)}
+    assert taken == {ports: whole / min(ports, 16) + TPU.dram_latency_cycles for ports in (1, 4, 16, 64)}

@@ -96,9 +96,17 @@ class Simulated(Handle[Trace]):
 
     @property
     def links(self) -> pd.DataFrame:
-        """One row a link of a crossbar or mesh: from, to, bytes, cycles it was held, and their part of the makespan.
-        With another interconnect there are no rows, and a warning."""
+        """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, cycles it was held, and their
+        part of the makespan. Where there are no links there are no rows, and a warning."""
         return views.frame.frame(views.timeline.links(self.record))
+
+    @property
+    def placement(self) -> pd.DataFrame:
+        """One row a tensor in DRAM, on a machine of several chiplets: how it was placed, how many of its pages lay on
+        each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests.
+        On a machine in one piece there are no rows, and a warning."""
+        paths = {given.value: given.path for given in self.lowered.captured.inputs}
+        return views.frame.frame(views.placement.placement_table(self.record, paths))
 
     @property
     def skipped(self) -> pd.DataFrame:

@@ -49,12 +49,13 @@ class Asked:
     on_missing: str
     prefer: str | None
     mapping: str
-    """The user's mapping, fusions, scripts, passes and residents as JSON texts: the journey's business, not the
-    archive's."""
+    """The user's mapping, fusions, scripts, passes, residents and placement as JSON texts: the journey's business,
+    not the archive's."""
     fusion: str
     schedule: str
     passes: str
     resident: str
+    placement: str
 
 
 @dataclass(frozen=True, slots=True)

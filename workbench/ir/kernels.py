@@ -308,6 +308,18 @@ class Residence:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the user wants a tensor to lie on a machine of several chiplets."""
+
+    value: str
+    path: str
+    """How the user would write it, where it is given from outside."""
+    chiplet: int | None = None
+    """In whose memory, or None where it follows a policy."""
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledProgram:
     """Every distinct kernel scheduled, and the order in which they are launched.
 
@@ -322,6 +334,8 @@ class ScheduledProgram:
     """The kernels of kind host, which are launched like the others but have no program."""
     residence: tuple[Residence, ...] = ()
     """The plan of what stays in the common memory, a decision for each tensor in DRAM; empty without a plan."""
+    placement: tuple[Placement, ...] = ()
+    """The tensors that the user has a place for; all others lie where the machine puts them."""
 
     def kernel(self, name: str) -> ScheduledKernel:
         for kernel in self.kernels:

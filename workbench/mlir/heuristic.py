@@ -312,7 +312,7 @@ def _cost(
                 loops.pop()  # hoisted out of the loops it does not depend on
             moved += size * math.prod(steps[dim] for dim in loops)
             first += size
-    per_cycle = float(machine.dram_bytes_per_cycle) / cores
+    per_cycle = float(machine.bus_bytes_per_cycle) / cores
     return _Cost(
         moved / per_cycle,
         _array_cycles(payload, machine, tile, steps),

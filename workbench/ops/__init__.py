@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.ops import names as names
     from workbench.ops import new_op as new_op
     from workbench.ops import parts as parts
+    from workbench.ops import placement as placement
     from workbench.ops import places as places
     from workbench.ops import proven as proven
     from workbench.ops import reference as reference
@@ -42,7 +43,7 @@ _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
     __name__,
     *("compare", "execute", "filled", "host", "listing", "memory", "names", "new_op", "parts"),
-    *("places", "proven", "reference", "registry", "residence", "trees"),
+    *("placement", "places", "proven", "reference", "registry", "residence", "trees"),
 )
 
 

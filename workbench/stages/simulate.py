@@ -13,6 +13,7 @@ from simulator import HostCall, Launched, Machine, Trace
 from simulator import simulate as run_launches
 from simulator.jit import when_compiling
 from workbench.ir import Launch, ScheduledProgram
+from workbench.ops.placement import placed
 from workbench.ops.residence import residents
 from workbench.progress import at, reached
 
@@ -31,7 +32,10 @@ def simulate(
     """
     with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
         kept = tuple(residents(scheduled, scheduled.residence))
-        return run_launches(launched(scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept)
+        lie = tuple(placed(scheduled))
+        return run_launches(
+            launched(scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept, placed=lie
+        )
 
 
 def launched(scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN) -> tuple[Launched | HostCall, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.views import origins as origins
     from workbench.views import own as own
     from workbench.views import perfetto as perfetto
+    from workbench.views import placement as placement
     from workbench.views import residence as residence
     from workbench.views import selection as selection
     from workbench.views import sources as sources
@@ -40,6 +41,7 @@ __getattr__ = submodules(
     "origins",
     "own",
     "perfetto",
+    "placement",
     "residence",
     "selection",
     "sources",

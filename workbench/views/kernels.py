@@ -13,6 +13,7 @@ from simulator.indexed import elements
 from simulator.program import Access, Opcode, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
+from workbench.views.placement import placement_text
 from workbench.views.residence import residence_text
 from workbench.views.table import Cell, Table
 
@@ -118,7 +119,7 @@ def passes_table(kernel: ScheduledKernel) -> Table:
 
 
 def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:
-    parts = [*filter(None, [residence_text(program)])]
+    parts = [*filter(None, [residence_text(program), placement_text(program)])]
     parts += [scheduled_kernel_text(kernel, selected) for kernel in program.kernels]
     return "\n\n".join([*parts, *(f"// {step.kernel}: {host_text(step)}" for step in program.hosts)])
 

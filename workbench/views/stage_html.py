@@ -13,6 +13,7 @@ from workbench.views import kernels, markup, timeline
 from workbench.views.gantt import Gantt
 from workbench.views.highlight import changed_lines, code, diff
 from workbench.views.kernels import Selected
+from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
 from workbench.views.svg_gantt import gantt_svg
 from workbench.views.svg_graph import captured_svg, lowered_svg, route_colour
@@ -188,6 +189,7 @@ def simulated(trace: Trace, view: Gantt) -> str:
     }
     return (
         f"<p>on <b>{markup.escape(trace.machine.label)}</b></p>"
+        + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplets > 1 else "")
         + markup.cards(figures)
         + gantt_svg(view)
         + "<h3>Where the makespan went, along the critical path</h3>"
@@ -197,7 +199,8 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + _energy(trace)
         + markup.details("kernels", _kernels(trace), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
-        + _filled("interconnect links", timeline.links(trace))
+        + _filled("links", timeline.links(trace))
+        + _filled("tensors on chiplets", placement_table(trace, {}))
     )
 
 

@@ -12,6 +12,7 @@ from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Via
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
+from workbench.views.placement import crossed_text
 from workbench.views.table import Cell, Table
 
 EVENT_COLUMNS = (
@@ -186,7 +187,7 @@ def bandwidth(trace: Trace) -> Table:
 def links(trace: Trace) -> Table:
     """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
     rows, why = tuple(tuple(row.values()) for row in trace.links()), ""
-    if trace.machine.interconnect == "simple":
+    if not trace.machine.has_links:
         why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")
     return Table(("from", "to", "bytes", "cycles", "share"), rows, why)
 
@@ -400,6 +401,7 @@ def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | N
     parts = [
         head,
         sum_text(trace),
+        *filter(None, [crossed_text(trace)]),
         timeline_text(drawn, width=width),
         "critical path:",
         waterfall(trace).text(indent="  "),
