@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
@@ -90,6 +90,12 @@ class Work:
     rows as long as no page has a place: pages.py."""
     remote: int = 0
     """How many of these lie on another chiplet than who asks."""
+
+    def to_run(self) -> Work:
+        """Without what is only told: each is as long as the program."""
+        nothing = np.zeros(0, np.int64)
+        asked = replace(self.requests, bytes=nothing, read_bytes=nothing, request_bytes=nothing)
+        return replace(self, read=nothing, written=nothing, requests=asked)
 
     def told(self) -> Told:
         common = self.table[:, COMMON] > 0

@@ -17,7 +17,7 @@ from simulator.pages import Pages, PageTable
 from simulator.program import I32, I64
 from simulator.spans import TOTALS
 from simulator.topology import READ, WRITE, is_between
-from simulator.walks import ADDRESS, DIMS, EXTENTS, RUN, STRIDES, WRITES
+from simulator.walks import ADDRESS, EXTENTS, RUN, STRIDES, WRITES
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -58,7 +58,7 @@ def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
         home = chiplet_of_core(machine, core)
         for box in walked.box[walked.box_start[row] : walked.box_start[row + 1]]:
             begins: I64 = box[ADDRESS : ADDRESS + 1]
-            for extent, stride in zip(box[EXTENTS : EXTENTS + DIMS], box[STRIDES : STRIDES + DIMS], strict=True):
+            for extent, stride in zip(box[EXTENTS::2], box[STRIDES::2], strict=True):
                 begins = (begins[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
             lies = pages.chiplet[_requests(begins, box[RUN], size) >> pages.shift]
             np.add.at(moved[WRITE if box[WRITES] else READ, home], lies, size)

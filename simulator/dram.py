@@ -10,6 +10,8 @@ on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
 
+On several chiplets there is a bus for each: buses.py.
+
 **Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
 transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
 engine lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The

@@ -24,7 +24,6 @@ Launches run one after another: the scratchpad starts empty, and a launch begins
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -106,8 +105,6 @@ _NEXT, _TIME, _BLOCKED, _FREED, _FREED_BY, _RETIRED, _BASE, _LENGTH, _TURN, _ISS
 # started, who was last on the common memory's bus
 _BUS_USER, _RUNNING, _BEGIN, _STARTED, _COMMON_USER = 0, 1, 2, 3, 4
 
-_NOTHING = np.zeros(0, np.int64)
-
 # How the loop comes back
 _OVER, _PAUSED, _STUCK = 0, 1, 2
 
@@ -170,7 +167,7 @@ def simulate(
                 banked = dram.launched(banked, machine, whole, pages.table())
                 net, lines = network.launched(net, machine, whole), buses.launched(lines, whole)
                 told, within = whole.told(), _no_waits(len(launched.program), machine)
-                whole = replace(whole, read=_NOTHING, written=_NOTHING)  # told already, and as long as its program
+                whole = whole.to_run()
                 rows, times = _run(
                     launched.program, whole, figures, memory, state, banked, net, lines, within, now, watch
                 )
@@ -241,8 +238,6 @@ def _run(
 ) -> tuple[I64, I64]:
     """Spans of one launch, and when each of their constraints was met; fills in what they waited for within."""
     rows = len(asked.table)
-    spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
-    met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
     by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
     cores = int(figures[_CORES])
     units = cores * (int(figures[_QUEUES] + figures[_ARRAYS]) + 2)
@@ -257,7 +252,9 @@ def _run(
     place = np.zeros(rows, np.int32)  # of an instruction in its core's order
     place[order] = np.arange(rows) - stage[program.core[order], _BASE]
     shared = np.array([-1, 0, begin, 0, -1], np.int64)
-    retired = np.zeros((rows, 2), np.int64)  # when all of a core up to each, in its order, is complete; the last of it
+    spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
+    met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
+    retired = np.zeros(rows, np.int32)  # who is complete last of all of a core up to each, in its order
     came = _PAUSED
     while came == _PAUSED:
         came = _loop(
@@ -313,7 +310,7 @@ def _loop(
     place: I32,
     stage: I64,
     shared: I64,
-    retired: I64,
+    retired: I32,
     spans: I64,
     met: I64,
     by: I64,
@@ -474,7 +471,7 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, turn: int, spans: 
 
 @compiled
 def _issue_time(
-    table: I64, figures: I64, unit: I64, order: I32, stage: I64, retired: I64, spans: I64, begin: int
+    table: I64, figures: I64, unit: I64, order: I32, stage: I64, retired: I32, spans: I64, begin: int
 ) -> int:
     """When a core's next instruction could be issued, `_NEVER` while something else must happen first."""
     index, base = stage[_NEXT], stage[_BASE]
@@ -486,7 +483,7 @@ def _issue_time(
     if needed > 0:
         if stage[_RETIRED] < needed:
             return _NEVER
-        time = max(time, retired[base + needed - 1, 0])
+        time = max(time, spans[retired[base + needed - 1], DONE])
     if index > 0 and table[order[base + index - 1], MARK] == MEETS:
         met = order[base + index - 1]
         if spans[met, DONE] < 0:
@@ -515,7 +512,7 @@ def _issue(
     queue: I64,
     order: I32,
     stage: I64,
-    retired: I64,
+    retired: I32,
     spans: I64,
     met: I64,
     by: I64,
@@ -533,8 +530,9 @@ def _issue(
             met[row, _AT_BARRIER], by[_AT_BARRIER] = spans[before, DONE], before
     if needed > 0:
         column = _AT_BARRIER if table[row, MARK] == MEETS else _AT_WINDOW
-        if retired[base + needed - 1, 0] > met[row, column]:
-            met[row, column], by[column] = retired[base + needed - 1, 0], retired[base + needed - 1, 1]
+        latest = retired[base + needed - 1]
+        if spans[latest, DONE] > met[row, column]:
+            met[row, column], by[column] = spans[latest, DONE], latest
     if stage[_BLOCKED] == 1:
         met[row, _AT_QUEUE], by[_AT_QUEUE] = stage[_FREED], stage[_FREED_BY]
     cause = _AT_LAUNCH
@@ -703,14 +701,12 @@ def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I
 
 
 @compiled
-def _retire(order: I32, stage: I64, retired: I64, spans: I64) -> None:
+def _retire(order: I32, stage: I64, retired: I32, spans: I64) -> None:
     """Moves past a core's oldest instructions whose completion is known."""
     done, base = stage[_RETIRED], stage[_BASE]
     while done < stage[_LENGTH] and spans[order[base + done], DONE] >= 0:
         row = order[base + done]
-        retired[base + done, 0], retired[base + done, 1] = spans[row, DONE], row
-        if done > 0 and retired[base + done - 1, 0] > spans[row, DONE]:
-            for field in range(2):
-                retired[base + done, field] = retired[base + done - 1, field]
+        later = done > 0 and spans[retired[base + done - 1], DONE] > spans[row, DONE]
+        retired[base + done] = retired[base + done - 1] if later else row
         done += 1
     stage[_RETIRED] = done

@@ -30,7 +30,7 @@ from simulator.errors import LaunchError
 from simulator.jit import compiled
 from simulator.machine import Machine
 from simulator.program import I32, I64, TileProgram
-from simulator.walks import ADDRESS, DIMS, EXTENTS, RUN, STRIDES, WRITES, Walks
+from simulator.walks import ADDRESS, EXTENTS, RUN, STRIDES, WRITES, Walks
 
 _MOST = 1 << 24
 _NOWHERE, _INTERLEAVED, _LOCAL = -1, -1, -2
@@ -96,7 +96,7 @@ class PageTable:
 
     def _grow(self, number: int, walked: Walks) -> None:
         """Makes the table as long as the last page that is asked for, or a tensor's."""
-        reach = (walked.box[:, STRIDES : STRIDES + DIMS] * (walked.box[:, EXTENTS : EXTENTS + DIMS] - 1)).clip(0)
+        reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
         ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
         ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
         ends += [self._reach]
@@ -168,13 +168,13 @@ def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_r
     for row in range(len(home)):
         for box in range(walked.box_start[row], walked.box_start[row + 1]):
             points = 1
-            for dim in range(DIMS):
-                points *= walked.box[box, EXTENTS + dim]
+            for column in range(EXTENTS, walked.box.shape[1], 2):
+                points *= walked.box[box, column]
             for point in range(points):
                 address, rest = walked.box[box, ADDRESS], point
-                for dim in range(DIMS - 1, -1, -1):
-                    address += rest % walked.box[box, EXTENTS + dim] * walked.box[box, STRIDES + dim]
-                    rest //= walked.box[box, EXTENTS + dim]
+                for column in range(walked.box.shape[1] - 2, EXTENTS - 1, -2):
+                    address += rest % walked.box[box, column] * walked.box[box, column + 1]
+                    rest //= walked.box[box, column]
                 way = 1 << walked.box[box, WRITES]
                 _count(address, walked.box[box, RUN], way, row, home[row], size, pages, by_page, by_row)
         for run in range(walked.run_start[row], walked.run_start[row + 1]):

@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.jit import compiled
 from simulator.program import I64
-from simulator.walks import ADDRESS, DIMS, EXTENTS, RUN, STRIDES, WRITES, Walks
+from simulator.walks import ADDRESS, EXTENTS, RUN, WRITES, Walks
 
 
 def request_counts(walked: Walks, size: int) -> I64:
@@ -44,8 +44,8 @@ def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
 @compiled
 def _points(boxes: I64, box: int) -> int:
     points = 1
-    for dim in range(DIMS):
-        points *= boxes[box, EXTENTS + dim]
+    for column in range(EXTENTS, boxes.shape[1], 2):
+        points *= boxes[box, column]
     return points
 
 
@@ -53,10 +53,10 @@ def _points(boxes: I64, box: int) -> int:
 def _offset(boxes: I64, box: int, step: int) -> int:
     """Bytes from the first run of a box to another, its last dim walked first."""
     offset = 0
-    for dim in range(DIMS - 1, -1, -1):
-        extent = boxes[box, EXTENTS + dim]
+    for column in range(boxes.shape[1] - 2, EXTENTS - 1, -2):
+        extent = boxes[box, column]
         if extent > 1:
-            offset += step % extent * boxes[box, STRIDES + dim]
+            offset += step % extent * boxes[box, column + 1]
             step //= extent
     return offset
 
