@@ -16,7 +16,19 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, engine, event_loop, load_machine, simulate, verify
+from simulator import (
+    Deadlock,
+    Launched,
+    Machine,
+    Placed,
+    Resident,
+    Trace,
+    engine,
+    event_loop,
+    load_machine,
+    simulate,
+    verify,
+)
 from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 

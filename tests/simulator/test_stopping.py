@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator import Deadlock, HostCall, Launched, SimulationStopped, event_loop, load_machine, simulate
+from simulator import Deadlock, HostCall, Launched, SimulationStopped, engine, event_loop, load_machine, simulate
 from simulator.program import DependenceKind, TileProgram
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 
@@ -140,8 +140,8 @@ def test_repeated_launches_give_the_same_trace_simulated_or_not(monkeypatch: pyt
     each = simulate(launches, machine, repeats=False)
     each.invariants()
     counted = list[int]()
-    run = engine._run  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(engine, "_run", lambda *given: (counted.append(1), run(*given))[1])
+    run = event_loop.run
+    monkeypatch.setattr(engine, "run", lambda *given: (counted.append(1), run(*given))[1])
     once = simulate(launches, machine)
     once.invariants()
     assert once.digest() == each.digest()
