@@ -135,7 +135,7 @@ class Simulated(Handle[Trace]):
     def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
         """The run in words and the timeline in letters; with a selection, or with the `critical` path, other spans are
         dashes."""
-        return views.timeline.simulated_text(self.record, width=width, selected=self._marked(select, critical))
+        return views.letters.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
     def body_html(self) -> str:
         return views.stage_html.simulated(self.record, self.gantt())

@@ -1,9 +1,10 @@
 # pyright: reportUnknownMemberType=false
 """The timeline drawn with matplotlib: a row for every hardware unit, time to the right.
 
-A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more
-spans than pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on
-top; the strip between their names and the lanes is the time that each takes to begin.
+A bar is work, coloured by its kind, and faded where its span only holds the unit and waits on its way. The thin strip
+below says why the unit stood idle. Where a lane holds more spans than pixels, its bars are as high as the share of the
+time they fill. Launches are shaded in turn and named on top; the strip between their names and the lanes is the time
+that each takes to begin.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, Gantt, fitting
+from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -118,27 +119,30 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
     base = top + _BAR_HEIGHT
     ax.axhspan(top, base, color=style.faint, alpha=0.55, linewidth=0, zorder=0.6)
     part = view.of_lane(lane)
-    start, end, wait = view.start[part], view.end[part], view.wait_start[part]
-    strip = base + 0.05
+    start, works, end = view.start[part], view.work_start[part], view.end[part]
+    strip, idle = base + 0.05, view.idle_time.of_lane(lane)
     if part.stop - part.start > pixels * _SPANS_PER_PIXEL:
         edges = np.linspace(0, max(view.makespan, 1), pixels + 1)
         colours = [style.kinds.get(kind, style.ink) for kind in view.kinds]
-        _draw_shares(ax, view.busy(lane, edges), edges, base, -_BAR_HEIGHT, colours)
-        causes = [style.causes.get(cause, style.faint) for cause in view.causes]
+        both = np.concatenate([view.busy(lane, edges), view.held(lane, edges)])
+        _draw_shares(ax, both, edges, base, -_BAR_HEIGHT, [*colours, *map(style.held, colours)])
+        causes = [style.idle(cause) for cause in view.causes]
         _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
         return
-    wide = (end - start) * (pixels / max(view.makespan, 1)) > 4
+    wide = (end - works) * (pixels / max(view.makespan, 1)) > 4
     for kind in view.used_kinds():
         mine = view.kind[part] == kind
         if not mine.any():
             continue
         colour = style.kinds.get(view.kinds[kind], style.ink)
         for some, edge in ((mine & wide, style.ground), (mine & ~wide, colour)):
-            _draw_boxes(ax, start[some], end[some], top, base, colour, edge)
+            _draw_boxes(ax, works[some], end[some], top, base, colour, edge)
+        held, pale = mine & (start < works), style.held(colour)
+        _draw_boxes(ax, start[held], works[held], top, base, pale, pale)
     for cause in view.used_causes():
-        mine = (view.cause[part] == cause) & (wait < start)
-        colour = style.causes.get(view.causes[cause], style.faint)
-        _draw_boxes(ax, wait[mine], start[mine], strip, strip + _STRIP_HEIGHT, colour, colour)
+        mine = view.idle_time.cause[idle] == cause
+        begins, ends, colour = view.idle_time.start[idle][mine], view.idle_time.end[idle][mine], view.causes[cause]
+        _draw_boxes(ax, begins, ends, strip, strip + _STRIP_HEIGHT, style.idle(colour), style.idle(colour))
 
 
 def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
@@ -198,9 +202,12 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
         Patch(color=style.kinds.get(view.kinds[kind], style.ink), label=view.kinds[kind].lower())
         for kind in view.used_kinds()
     ]
+    if waiting := view.waiting_kinds():
+        pale = style.held(style.kinds.get(view.kinds[waiting[0]], style.ink))
+        work.append(Patch(color=pale, label=f"faded: {WAITING}"))
     idle = [
         Patch(
-            color=style.causes.get(view.causes[cause], style.faint),
+            color=style.idle(view.causes[cause]),
             label=f"idle: {view.causes[cause].replace('_', ' ')}",
         )
         for cause in view.used_causes()
