@@ -52,7 +52,7 @@ from simulator.costs import (
 )
 from simulator.deadlock import deadlock
 from simulator.errors import LaunchError, ProgramError
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 from simulator.machine import Machine
 from simulator.network import Network
 from simulator.pages import PageTable
@@ -553,7 +553,7 @@ def _issue(
     stage[_NEXT], stage[_TIME], stage[_BLOCKED] = index + 1, time, 0
 
 
-@compiled
+@compiled_apart
 def _start(
     row: int,
     number: int,
