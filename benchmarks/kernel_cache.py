@@ -28,7 +28,7 @@ def measure(how: str, machine: str) -> dict[str, float]:
 
     import torch
 
-    from simulator.machine import load_machine
+    from simulator.machine_file import load_machine
     from tests.layers import Attentive, stack
     from workbench.mlir.kernel_store import default_store
     from workbench.mlir.scheduled import schedule_kernel

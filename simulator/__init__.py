@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         SimulatorError,
     )
     from simulator.hazards import DependenceTracker
-    from simulator.machine import Machine, load_machine, machine_names
+    from simulator.machine import Machine
+    from simulator.machine_file import load_machine, machine_names
     from simulator.program import TileProgram
     from simulator.spans import Cause, HostCall, Launched
     from simulator.trace import Trace
@@ -79,8 +80,8 @@ _HOME = {
     "SimulatorError": "errors",
     "DependenceTracker": "hazards",
     "Machine": "machine",
-    "load_machine": "machine",
-    "machine_names": "machine",
+    "load_machine": "machine_file",
+    "machine_names": "machine_file",
     "TileProgram": "program",
     "Cause": "spans",
     "HostCall": "spans",

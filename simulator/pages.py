@@ -64,9 +64,7 @@ class PageTable:
 
     def table(self) -> Pages | None:
         """None on a machine in one piece."""
-        if self.machine.chiplets == 1:
-            return None
-        return self._pages()
+        return self._pages() if self.machine.chiplets > 1 else None
 
     def launch(self, number: int, program: TileProgram, asked: Work) -> Work:
         """The work of a launch, the next one, with what it asks of each chiplet's memory, request by request."""

@@ -56,7 +56,8 @@ CAUSES = len(Cause)
 
 
 class Wait(IntEnum):
-    """What an instruction waited for while it held its unit: a transfer, in the network and in a banked memory."""
+    """What an instruction waited for while it held its unit: a transfer, in the network, in a banked memory and on the
+    buses of several chiplets."""
 
     INTERCONNECT = 0
     """The way to the memory."""

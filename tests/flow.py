@@ -11,7 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 import workbench.journey  # noqa: F401 - which hands the shipped operators to the registry
-from simulator.machine import Machine, load_machine
+from simulator.machine import Machine
+from simulator.machine_file import load_machine
 from simulator.program import Opcode, Space, TileProgram
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.mlir.runtime import KernelCache, NativeProgram

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.verifier import verify
 from tests.flow import Flow
 from tests.replaying import replayed

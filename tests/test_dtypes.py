@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.program import Opcode
 from tests.flow import Flow, count, flow
 from tests.replaying import replayed

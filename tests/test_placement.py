@@ -64,6 +64,7 @@ def test_the_table_says_where_each_tensor_lay(turns: Journey) -> None:
     assert weight[["local_bytes", "remote_bytes"]].to_numpy().tolist() == [[2 * SIZE, 2 * SIZE]]
     assert table.remote_bytes.sum() == found.stats["dram_remote_bytes"] == 2 * SIZE
     assert (table.local_bytes + table.remote_bytes).sum() == found.stats["dram_request_bytes"]
+    assert found.by_kernel.set_index("kernel").bytes_remote.tolist() == [2 * SIZE, 0]
     assert f"2 chiplets: {2 * SIZE:,} of " in found.text() and "tensors on chiplets" in found.html()
     assert int(found.links.set_index(["from", "to"]).loc[("chiplet1", "chiplet0"), "bytes"]) == SIZE
 
@@ -72,7 +73,7 @@ def test_a_machine_in_one_piece_tells_nothing_of_chiplets(turns: Journey) -> Non
     whole = turns.with_(machine="edge-8x8").simulated
     with pytest.warns(EmptyTable, match=r"is in one piece; one that has chiplets: j\.with_\(machine=j\.machine"):
         assert whole.placement.empty
-    assert "chiplet" not in whole.text() + whole.html()
+    assert "chiplet" not in whole.text() + whole.html() and "bytes_remote" not in whole.by_kernel
     assert whole.stats["dram_remote_bytes"] == 0
 
 

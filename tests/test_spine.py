@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from simulator.machine import load_machine, machine_names
+from simulator.machine_file import load_machine, machine_names
 from simulator.verifier import verify
 from tests.flow import Flow
 from tests.programs import PROGRAMS

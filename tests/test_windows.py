@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import Flow, count, flow, moved

@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from workbench.faults.channel import Message
 from workbench.faults.serving import Say, Work, serve
 from workbench.ir import AtenGraph, codec

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from simulator.errors import DoesNotFit
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.program import TileProgram
 from tests.flow import Flow, flow
 from tests.programs import PROGRAMS

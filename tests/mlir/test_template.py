@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch_mlir import ir
 
-from simulator.machine import Machine, load_machine
+from simulator.machine import Machine
+from simulator.machine_file import load_machine
 from simulator.program import Opcode, Space
 from workbench.errors import (
     DataDecides,

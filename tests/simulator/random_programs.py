@@ -16,7 +16,19 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, engine, load_machine, simulate, verify
+from simulator import (
+    Deadlock,
+    Launched,
+    Machine,
+    Placed,
+    Resident,
+    Trace,
+    engine,
+    event_loop,
+    load_machine,
+    simulate,
+    verify,
+)
 from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
@@ -181,7 +193,7 @@ def check(
     trace.invariants()
     assert trace.slack().min(initial=0) >= 0
     assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
-    with mock.patch.object(engine, "EVENTS", stretch):
+    with mock.patch.object(event_loop, "EVENTS", stretch):
         each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents, placed=placed)
     assert each.digest() == trace.digest(), "stretches and repeats change the trace"
     return trace

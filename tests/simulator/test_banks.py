@@ -16,7 +16,7 @@ import pytest
 
 from simulator.address_map import BANK, COLUMN, GROUP, PSEUDO, ROW, address_map, channel_of, coordinate_of
 from simulator.errors import MachineError
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.memory_file import Memory, load_memory, memory_names, parse_memory
 from simulator.program import I64
 from simulator.stream import Stream, run_stream

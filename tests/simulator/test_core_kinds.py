@@ -6,7 +6,7 @@ import pytest
 
 from simulator import Launched, Machine, Trace, load_machine, simulate
 from simulator.errors import MachineError
-from simulator.machine import parse_machine
+from simulator.machine_file import parse_machine
 from simulator.program import TileProgram
 from tests.simulator.test_cores import spread
 from tests.simulator.test_formulas import one_matmul, one_pass

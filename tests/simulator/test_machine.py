@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import MachineError
-from simulator.machine import figure_names, load_machine, machine_names, parse_machine
+from simulator.machine import figure_names
+from simulator.machine_file import load_machine, machine_names, parse_machine
 
 
 def test_the_shipped_machines_have_the_published_figures() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator import Deadlock, HostCall, Launched, SimulationStopped, engine, load_machine, simulate
+from simulator import Deadlock, HostCall, Launched, SimulationStopped, engine, event_loop, load_machine, simulate
 from simulator.program import DependenceKind, TileProgram
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 
@@ -31,7 +31,7 @@ def one_transfer(megabytes: int) -> Launched:
 @pytest.mark.parametrize("machine", [EDGE, BANKED], ids=["simple", "banked"])
 def test_a_simulation_whose_time_is_over_says_how_far_it_came(machine: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(machine, type(EDGE))
-    monkeypatch.setattr(engine, "EVENTS", 10)
+    monkeypatch.setattr(event_loop, "EVENTS", 10)
     with pytest.raises(SimulationStopped, match=r"the 0 seconds .* of 360 instructions .* launch 1 of 2 \('wide'"):
         simulate([wide(60), wide(60)], machine, seconds=0)
     told: list[tuple[int, int]] = []
@@ -55,7 +55,7 @@ def test_stretches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for machine in (EDGE, BANKED, load_machine("tpu-v3", memory="banked", launch_overhead_cycles=50_000)):
         whole = simulate(launches, machine).digest()
         with monkeypatch.context() as changed:
-            changed.setattr(engine, "EVENTS", 7)
+            changed.setattr(event_loop, "EVENTS", 7)
             assert simulate(launches, machine).digest() == whole
 
 
@@ -140,8 +140,8 @@ def test_repeated_launches_give_the_same_trace_simulated_or_not(monkeypatch: pyt
     each = simulate(launches, machine, repeats=False)
     each.invariants()
     counted = list[int]()
-    run = engine._run  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(engine, "_run", lambda *given: (counted.append(1), run(*given))[1])
+    run = event_loop.run
+    monkeypatch.setattr(engine, "run", lambda *given: (counted.append(1), run(*given))[1])
     once = simulate(launches, machine)
     once.invariants()
     assert once.digest() == each.digest()

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from simulator.program import Opcode, TileProgram
 from simulator.verifier import verify
 from tests.flow import Flow, count, moved

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from simulator.errors import DoesNotFit
-from simulator.machine import load_machine, machine_names
+from simulator.machine_file import load_machine, machine_names
 from simulator.program import Opcode
 from tests.flow import Flow, count, flow, moved
 from workbench.errors import MappingError, MappingOrder

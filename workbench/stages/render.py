@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simulator.machine import load_machine
+from simulator.machine_file import load_machine
 from workbench.errors import RegistrationGone
 from workbench.faults.trial import TRIALS
 from workbench.ir import (

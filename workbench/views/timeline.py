@@ -87,11 +87,13 @@ def sum_text(trace: Trace) -> str:
 
 
 def by_kernel(trace: Trace) -> Table:
-    """One row a kernel: launches, cycles, DRAM bytes, and how many cycles each class of unit is busy in it."""
+    """One row a kernel: launches, cycles, DRAM bytes, on several chiplets those in requests that lie on another than
+    who asks, and how many cycles each class of unit is busy in it."""
     cycles = kernel_cycles(trace)
     kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
     of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
-    read, written = (trace.totals[:, TOTALS.index(name)] for name in ("dram_read_bytes", "dram_write_bytes"))
+    told = ("dram_read_bytes", "dram_write_bytes", *(("dram_remote_bytes",) if trace.machine.chiplets > 1 else ()))
+    bytes = trace.totals[:, [TOTALS.index(name) for name in told]]
     rows: list[tuple[Cell, ...]] = []
     for index, (kernel, taken) in enumerate(cycles.items()):
         mine, launches = of_span == index, kernel_of_launch == index
@@ -101,13 +103,13 @@ def by_kernel(trace: Trace) -> Table:
                 kernel,
                 int(launches.sum()),
                 taken,
-                int(read[launches].sum()),
-                int(written[launches].sum()),
+                *bytes[launches].sum(0).tolist(),
                 *(busy.get(group, 0) for group in _GROUPS.values()),
             )
         )
     busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS.values())
-    return Table(("kernel", "launches", "cycles", "bytes_read", "bytes_written", *busy_columns), tuple(rows))
+    byte_columns = ("bytes_read", "bytes_written", "bytes_remote")[: len(told)]
+    return Table(("kernel", "launches", "cycles", *byte_columns, *busy_columns), tuple(rows))
 
 
 def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[str, int]:
