@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,18 @@ def test_a_hundred_thousand_spans_are_drawn_as_no_more_corners_than_a_few_thousa
     some, many = corners(timeline(5_000)), corners(timeline(50_000))
     assert many == some
     assert many < 50_000
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize("cores", [2, 8])
+def test_the_units_that_do_nothing_are_named_within_the_picture(cores: int, width: float):
+    names = tuple(f"core{core}.dma{queue}" for core in range(cores) for queue in range(8))
+    figure = timeline_figure(replace(timeline(20), unused=names), width=width)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    box, whole = axes.xaxis.label.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1
+    assert "idle throughout: core0.dma0" in axes.get_xlabel() and axes.get_xlabel().endswith("more")
 
 
 def corners(view: Gantt) -> int:

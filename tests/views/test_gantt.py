@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy
+from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
 from workbench.views.letters import timeline_text
 from workbench.views.style import DARK, LIGHT, Style
 from workbench.views.svg_gantt import gantt_svg, ticks_to
@@ -119,6 +119,15 @@ def test_a_unit_that_does_nothing_has_no_lane():
     assert [lane.name for lane in made.lanes] == ["vector"]
     assert made.unused == ("dma 0",)
     assert made.start[made.of_lane(0)].tolist() == [10]
+
+
+def test_of_many_units_that_do_nothing_some_are_named_and_the_others_counted():
+    names = [f"core{core}.dma{queue}" for core in range(4) for queue in range(3)]
+    assert unused_text(names, 1000) == f"idle throughout: {', '.join(names)}"
+    assert unused_text(names, 51) == "idle throughout: core0.dma0, core0.dma1 and 10 more"
+    assert unused_text(names, 50) == "idle throughout: core0.dma0 and 11 more"
+    assert unused_text(names, 5) == "idle throughout: core0.dma0 and 11 more"
+    assert unused_text(["vpu"], 5) == "idle throughout: vpu"
 
 
 def test_an_empty_timeline_has_nothing():

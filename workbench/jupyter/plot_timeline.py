@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting
+from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -28,6 +28,8 @@ _STRIP_HEIGHT = 0.12
 _LANE_STEP = 1.0
 _GROUP_GAP = 0.35
 _TITLE_ROOM = 0.75
+_LETTER = 0.072
+"""Inches that a letter of the axis' name is wide, at most as a rule."""
 _SPANS_PER_PIXEL = 1 / 4
 """Above this many spans a pixel a lane is drawn as shares of time."""
 
@@ -79,7 +81,7 @@ def draw(view: Gantt, ax: Axes, style: Style, *, scale: float = 0) -> None:
     _draw_bands(view, ax, style, pixels)
     for index, top in enumerate(tops):
         _draw_lane(view, index, top, ax, style, pixels)
-    _draw_axes(view, tops, ax, style)
+    _draw_axes(view, tops, ax, style, pixels)
     if not view.lanes:
         ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes, fontsize=9, color=style.ink)
     _draw_legend(view, ax, style)
@@ -169,13 +171,15 @@ def _draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, 
         below = above
 
 
-def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style) -> None:
+def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: int) -> None:
     ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(_with_commas))
-    idle = f"    (idle throughout: {', '.join(view.unused)})" if view.unused else ""
-    ax.set_xlabel(f"cycles{idle}", color=style.ink, fontsize=9)
+    letters = int(pixels / (_LETTER * cast("Figure", ax.get_figure(root=True)).dpi))
+    whole = f"cycles    ({unused_text(view.unused, 10**6)})" if view.unused else "cycles"
+    short = f"cycles\n{unused_text(view.unused, letters)}"
+    ax.set_xlabel(whole if len(whole) <= letters else short, color=style.ink, fontsize=9)
     clock = view.clock_mhz
 
     def to_time(cycles: F64) -> F64:

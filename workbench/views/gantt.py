@@ -252,6 +252,16 @@ def fitting(kernel: str, letters: float) -> str:
     return number if len(number) <= letters else ""
 
 
+def unused_text(names: Sequence[str], letters: int) -> str:
+    """The units that stand idle throughout, as many by name as so many letters hold, at least one; others by number."""
+    found = f"idle throughout: {', '.join(names)}"
+    shown = len(names) - 1
+    while len(found) > letters and shown > 0:
+        found = f"idle throughout: {', '.join(names[:shown])} and {len(names) - shown} more"
+        shown -= 1
+    return found
+
+
 def occupancy(start: I64, end: I64, group: I64, groups: int, edges: F64) -> F64:
     """How much of every interval between equally spaced `edges` the spans of each group fill: groups x intervals.
 

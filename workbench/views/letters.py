@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator import Trace
 from simulator.spans import Via
-from workbench.views.gantt import F64, NOTHING, OTHER, WAITING, Gantt
+from workbench.views.gantt import F64, NOTHING, OTHER, WAITING, Gantt, unused_text
 from workbench.views.placement import crossed_text
 from workbench.views.timeline import gantt_of, stats, sum_text, waterfall
 
@@ -26,6 +26,8 @@ _GLYPHS = {
     "HOST": "H",
 }
 _WAVE = "~"
+_LEAST = 60
+"""Letters that a line may have in any case."""
 
 
 def timeline_text(view: Gantt, *, width: int = 72) -> str:
@@ -43,7 +45,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     for index, lane in enumerate(view.lanes):
         lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
     if view.unused:
-        lines.append(f"{'':<{wide}}       idle throughout: {', '.join(view.unused)}")
+        lines.append(f"{'':<{wide}}       {unused_text(view.unused, max(width, _LEAST))}")
     used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
     legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
     waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
