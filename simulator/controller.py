@@ -44,7 +44,7 @@ from simulator.channels import (
     Channels,
     rows_of,
 )
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 from simulator.program import I64
 from simulator.queues import is_written, put, queued
 from simulator.scheduling import schedule, skip_refreshes, state, turn
@@ -63,7 +63,7 @@ def drain(channels: Channels) -> None:
             advance_channel(channels, channel, int(clock[NOW]) + interval)
 
 
-@compiled
+@compiled_apart
 def advance_channel(channels: Channels, channel: int, until: int) -> None:
     """Serves a channel through all cycles before `until`."""
     of = rows_of(channels, channel)

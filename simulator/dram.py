@@ -54,7 +54,7 @@ from simulator.channels import (
 from simulator.chiplets import channels_of_each
 from simulator.controller import advance_channel, drain
 from simulator.costs import REQUESTED, Work
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 from simulator.machine import Machine
 from simulator.network import Network
 from simulator.pages import Pages, translate
@@ -187,7 +187,7 @@ def way(memory: I64) -> int:
     return memory[_WAY]
 
 
-@compiled
+@compiled_apart
 def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
     """Begins a transfer of a source at a granted cycle."""
     count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
@@ -201,7 +201,7 @@ def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, sou
         state[_QUIET] = min(state[_QUIET], network.next_packet(net))
 
 
-@compiled
+@compiled_apart
 def advance(memory: I64, state: I64, of: Banked, net: Network | None, until: int) -> int:
     """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
 

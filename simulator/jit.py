@@ -7,7 +7,7 @@ unseen, so the folder's name is a hash of all sources; a new one makes room amon
 What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
 to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
 atomic instruction. A compiled function becomes part of those that call it, since an array is seven numbers or more to
-hand over.
+hand over; where a call is rare, `compiled_apart` spares the time to compile it again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,21 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     The types of its arguments are those of the first call; the engine always passes the same ones. It may not make
     arrays, but look at parts of those it is given.
     """
+    return _compiled(function, inlined=True)
+
+
+def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
+    """`compiled`, but called: what is long and needed seldom, and would be compiled anew in each of its callers."""
+    return _compiled(function, inlined=False)
+
+
+def _compiled(function: Callable[P, R], *, inlined: bool) -> Callable[P, R]:
     folder = _writable_folder()
     config, njit = cast(Any, numba).config, cast(Any, numba).njit
     before = config.CACHE_DIR
     config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
     try:
-        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=True)(function))
+        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=inlined)(function))
     finally:
         config.CACHE_DIR = before
 

@@ -27,7 +27,7 @@ from simulator.channels import (
     WRITES,
     Channel,
 )
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 
 
 @compiled
@@ -135,7 +135,7 @@ def command_of(of: Channel, which: int, run: int) -> int:
     return command
 
 
-@compiled
+@compiled_apart
 def forget(of: Channel, first: int, last: int) -> None:
     """Rows of some banks have been opened or closed: what was known of those who wait for them holds no longer."""
     for which in range(LISTS):

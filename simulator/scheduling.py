@@ -55,7 +55,7 @@ from simulator.channels import (
     WRITES,
     Channel,
 )
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 from simulator.queues import append, asks_for, command_of, first_of, forget, free, queued, take, waited_for
 from simulator.sources import done
 
@@ -99,7 +99,7 @@ def schedule(of: Channel, now: int) -> int:
     return wake
 
 
-@compiled
+@compiled_apart
 def state(of: Channel, now: int) -> int:
     """What a channel does from now on where no data moves."""
     if queued(of) == 0:
@@ -185,7 +185,7 @@ def _give_row(of: Channel, now: int, which: int, run: int) -> bool:
     return True
 
 
-@compiled
+@compiled_apart
 def _due(of: Channel) -> int:
     """The first of the banks that are refreshed next: of those left in a round, one that nobody waits for."""
     first = (of.figures[PSEUDOS] - of.clock[REFRESHING]) % of.figures[PSEUDOS] * of.figures[BANKS]
@@ -204,7 +204,7 @@ def _next_of_round(of: Channel, first: int) -> int:
     return due
 
 
-@compiled
+@compiled_apart
 def _refresh(of: Channel, now: int) -> int:
     """Closes the rows of the banks whose refresh is due, or refreshes them; the next cycle to look again."""
     first = _due(of)
@@ -225,7 +225,7 @@ def _refresh(of: Channel, now: int) -> int:
     return now + 1
 
 
-@compiled
+@compiled_apart
 def skip_refreshes(of: Channel, until: int) -> None:
     """Of a channel that stands idle with all rows closed: all refreshes but the last before a cycle at once."""
     if of.clock[REFRESHING] > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator import buses, dram, network
 from simulator.buses import Buses
 from simulator.costs import CHAIN, CLASS, COMMON, CYCLES, DRAIN, KEEPS, LAST, MARK, MEET, PRELOAD, REQUESTED, WAITING
-from simulator.jit import compiled
+from simulator.jit import compiled, compiled_apart
 from simulator.network import Network
 from simulator.program import I32, I64, U8
 from simulator.spans import BLOCKER, CAUSE, DONE, END, ISSUE, ISSUE_BLOCKER, PHASE, START
@@ -75,7 +75,7 @@ def _met_at(edge: int, row: int, table: I64, wait: I32, wait_kind: U8, spans: I6
     return spans[source, DONE]
 
 
-@compiled
+@compiled_apart
 def start_head(
     row: int,
     number: int,
