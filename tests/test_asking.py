@@ -43,12 +43,46 @@ def journey() -> wb.Journey:
         (lambda j: j.with_(dma_queues=2), "j.with_ has no option 'dma_queues'; it is a figure of a machine"),
         (lambda j: j.check(tolerance=1), "j.check has no option 'tolerance'"),
         (lambda j: wb.simulate(j.lowered, j.scheduled, second=3), "wb.simulate has no option 'second'; did you mean"),
+        (
+            lambda j: j.simulated.plot(critcal=True),
+            "j.simulated.plot has no option 'critcal'; did you mean 'critical'?",
+        ),
+        (lambda j: j.simulated.text(widht=60), "j.simulated.text has no option 'widht'; did you mean 'width'?"),
+        (lambda j: j.captured.html(width=60), "j.captured.html has no option 'width'. It takes none"),
+        (lambda j: j.rendered.kernels[0].text(selct=1), "RenderedKernel.text has no option 'selct'; did you mean"),
+        (lambda j: wb.compare(j).plot(stile="dark"), "Comparison.plot has no option 'stile'; did you mean 'style'?"),
+        (lambda j: wb.compare(a=j, b=j), "has no option 'a'; names of journeys are an option: wb.compare(j, k, names="),
     ],
 )
 def test_an_unknown_option_says_what_was_meant(journey: wb.Journey, asked, words: str):
     with pytest.raises(UnknownOption) as caught:
         asked(journey)
     assert words in str(caught.value) and isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda j: [j, j], "type 'list'; it takes journeys one by one: wb.compare(*those)"),
+        (
+            lambda j: {"a": j},
+            "type 'dict'; it takes journeys one by one: wb.compare(*those.values(), names=list(those))",
+        ),
+        (lambda j: j.simulated, "type 'Simulated'; it takes journeys, as wb.trace makes them"),
+    ],
+)
+def test_a_comparison_of_what_is_no_journey_says_how_it_is_asked(journey: wb.Journey, given, words: str):
+    with pytest.raises(BadOption) as caught:
+        wb.compare(given(journey))
+    assert words in str(caught.value)
+
+
+def test_a_machine_is_made_of_another_one(journey: wb.Journey):
+    made = wb.machine(journey.machine, vector_lanes=64)
+    assert made == wb.machine("tpu-v3", vector_lanes=64) and wb.machine(made) == made
+    assert wb.machine("tpu-v3", name="x").name == "x"
+    with pytest.raises(BadOption, match=r"machine=None is no machine; expected a name of wb\.machines\(\)"):
+        wb.machine(None)
 
 
 def test_verbs_keep_their_signatures():

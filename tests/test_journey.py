@@ -10,6 +10,7 @@ from torch import nn
 
 import workbench as wb
 from simulator import SimulationStopped
+from simulator.machine import Figure
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
 from workbench.views.timeline import EVENT_COLUMNS
@@ -258,17 +259,34 @@ def test_what_an_empty_table_advises_fills_it(product: wb.Journey, recwarn: pyte
     assert product.simulated.skipped["skipped"].sum() == 0 and not recwarn.list
 
 
-def test_the_pictures_idle_time_is_that_of_the_stalls(product: wb.Journey):
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {},
+        {"interconnect": "crossbar", "interconnect_link_bytes_per_cycle": 4},
+        {"interconnect": "mesh", "memory": "banked"},
+    ],
+    ids=["simple", "crossbar", "mesh and banks"],
+)
+def test_the_picture_is_that_of_the_stalls(product: wb.Journey, figures: dict[str, Figure]):
+    """Idle time cause by cause, also where a span waits on its way, and bars in full colour for what is busy."""
     from workbench.views.timeline import gantt_of
 
-    view = gantt_of(product.simulated.trace)
-    stalls = product.simulated.stalls.set_index("unit")
+    simulated = product.with_(machine=product.machine.with_(**figures)).simulated
+    view, stalls = gantt_of(simulated.trace), simulated.stalls.set_index("unit")
+    above = sum(each.end - each.start for each in view.launching)  # of every lane, so it is drawn once
+    told, works = view.idle_time, view.end - view.work_start
     for index, lane in enumerate(view.lanes):
-        part = view.of_lane(index)
-        waits = (view.start - view.wait_start)[part]
+        part = told.of_lane(index)
+        lengths = (told.end - told.start)[part]
+        assert works[view.of_lane(index)].sum() == stalls.loc[lane.name, "busy"]
         for cause, label in enumerate(view.causes):
-            told = stalls.loc[lane.name].get(label, 0)  # one core waits at no barrier, and the table has no such column
-            assert waits[view.cause[part] == cause].sum() == told, (lane.name, label)
+            expected = stalls.loc[lane.name].get(label, 0)  # one core waits at no barrier, and has no such column
+            assert lengths[told.cause[part] == cause].sum() == expected - (above if label == "launch" else 0), (
+                lane,
+                label,
+            )
+    assert bool(view.waiting_kinds()) == bool(figures) == ("~ waits on its way" in simulated.text())
 
 
 def test_artefacts_print_well_three_ways(product: wb.Journey):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 from simulator.machine import figure_names
@@ -15,9 +15,11 @@ from workbench.ops import places
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
+
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, with a keyword that it does not take refused as `UnknownOption`.
+    """`verb`, or what a handle shows of itself, with a keyword that it does not take refused as `UnknownOption`.
 
     An error that stands for another library's comes out of it with no traceback but the caller's, and one of the user's
     code without the frames of PyTorch that led there.
@@ -26,13 +28,13 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
     known = [name for name in known if name != "self"]
     owner, _, name = verb.__qualname__.rpartition(".")
-    called = f"{'j' if owner else 'wb'}.{name}"
 
     @functools.wraps(verb)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
         for option in kwargs:
             if option not in known:
-                raise UnknownOption(_told(called, option, known, args))
+                called = f"{_called(owner, args)}.{name}"
+                raise UnknownOption(_told(called, kwargs, option, known, args[1:] if owner else args))
         try:
             return verb(*args, **kwargs)
         except WorkbenchError as error:
@@ -45,13 +47,23 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     return asked
 
 
-def _told(called: str, option: str, known: list[str], arguments: Iterable[object]) -> str:
+def _called(owner: str, arguments: Sequence[object]) -> str:
+    """What stands before a verb's name: `wb`, `j` for a journey, `j.simulated` for a stage, else what it is of."""
+    if owner in ("", "Journey"):
+        return "j" if owner else "wb"
+    of = type(arguments[0]).__name__
+    return f"j.{of.lower()}" if of in _STAGES else of
+
+
+def _told(called: str, given: Mapping[str, object], option: str, known: list[str], arguments: Iterable[object]) -> str:
     told = f"{called} has no option {option!r}{did_you_mean(option, known)}"
-    if "machine" in known and option in figure_names():
+    if "names" in known and all(type(each).__name__ == "Journey" for each in given.values()):
+        told += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
+    elif "machine" in known and option in figure_names():
         told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
     elif "kwargs" in known and option in _takes(arguments):
         told += f"; arguments of the function by name are kwargs={{{option!r}: ...}}"
-    return sentences(told, f"Its options are {', '.join(known)}")
+    return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
 
 
 def _takes(arguments: Iterable[object]) -> set[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts import drawing
+from workbench.asking import knows_its_options
 from workbench.views.shown import Shown
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ class Comparison(Shown):
         """One row a journey: cycles and time, and both as multiples of the first one's."""
         return views.frame.frame(self.record.ratios())
 
+    @knows_its_options
     def text(self, *, width: int = 72) -> str:
         return self.record.text(width=width)
 
+    @knows_its_options
     def html(self) -> str:
         return self.record.html()
 
+    @knows_its_options
     def plot(self, *, style: str = "light", width: float = 11.0) -> Figure:
         """The timelines below each other, on one scale of time."""
         return drawing().timelines(self.record.names, self.record.gantts(), style=style, width=width)

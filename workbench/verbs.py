@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from simulator import Machine, load_machine, machine_names
+from simulator import Machine, machine_names
 from simulator.machine import Override
 from workbench import ir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
@@ -223,13 +223,14 @@ def simulate(
         return simulated_of(lowered.record, scheduled.record, on, limit)
 
 
-def machine(name: str | os.PathLike[str], **overrides: Override) -> Machine:
-    """A shipped machine, or one of a TOML file, with some of its figures replaced.
+def machine(name: str | os.PathLike[str] | Machine, /, **overrides: Override) -> Machine:
+    """A shipped machine, one of a TOML file, or one that there is already, with some of its figures replaced.
 
     `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`; with cores that differ,
     `wb.machine("tpu-v3", cores=[{}, {"vector_lanes": 64}])`.
     """
-    return load_machine(name, **overrides)
+    of = machine_of(name)
+    return of.with_(**overrides) if overrides else of
 
 
 def machines() -> tuple[str, ...]:
@@ -244,15 +245,25 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
     They may be on different machines, or of different functions. `names` are theirs in the table; without them they
     are told apart by their machines, where these differ, else by number.
     """
+    for journey in journeys:
+        if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+            raise BadOption(_no_journey(journey))
     if not journeys:
         raise BadOption("wb.compare takes one journey or more: wb.compare(j, j.with_(machine='edge-8x8'))")
     if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
-    for journey in journeys:
-        if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
-            raise BadOption(f"wb.compare was given {journey!r}; it takes journeys, as wb.trace makes them")
     called = tuple(names) if names is not None else _names(journeys)
     return Comparison(views.compare.Compared(called, tuple(journey.simulated.record for journey in journeys)))
+
+
+def _no_journey(given: object) -> str:
+    """What is wrong with an argument of `compare`, and how journeys in a list or by name are given instead."""
+    told = f"wb.compare was given an object of type {type(given).__name__!r}"
+    if isinstance(given, Mapping):
+        return f"{told}; it takes journeys one by one: wb.compare(*those.values(), names=list(those))"
+    if isinstance(given, list | tuple):
+        return f"{told}; it takes journeys one by one: wb.compare(*those)"
+    return f"{told}; it takes journeys, as wb.trace makes them"
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simulator import Cause
 from simulator.program import Opcode
+from simulator.spans import Wait
 from workbench.jupyter.plot_timeline import timeline_figure
 from workbench.views.gantt import OTHER, Gantt, Spans, gantt
 from workbench.views.style import DARK, LIGHT, Style
 
 
-def timeline(spans_per_lane: int, *, busy: int = 3, period: int = 10) -> Gantt:
-    """Two lanes, each busy for `busy` cycles in every `period`."""
+def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int = 10) -> Gantt:
+    """Two lanes, each busy for `busy` cycles in every `period`, after `waits` on the way."""
     start = np.arange(spans_per_lane, dtype=np.int64) * period
     both = np.concatenate([start, start])
     lane = np.repeat(np.arange(2, dtype=np.int64), spans_per_lane)
     kind = np.where(lane == 0, Opcode.LOAD, Opcode.VECTOR).astype(np.int64)
     cause = np.full(len(lane), Cause.DATA, np.int64)
     return gantt(
-        Spans(lane, both, both + busy, kind, cause, np.zeros(len(lane), np.int64), np.full(len(lane), busy)),
+        Spans(lane, both, both + waits + busy, kind, cause, np.zeros_like(lane), np.full((len(lane), 1), waits)),
         units=[("dma0", "DMA"), ("vpu", "vector")],
         kinds=[code.name for code in Opcode],
         causes=[each.label for each in Cause],
+        waits=[Wait.INTERCONNECT.label],
         launches=[("kernel", 0, spans_per_lane * period)],
         makespan=spans_per_lane * period,
         clock_mhz=1000.0,
@@ -59,11 +63,33 @@ def test_a_crowded_lane_shows_as_much_colour_as_it_is_busy():
     assert crowded == pytest.approx(sparse, rel=0.15)
 
 
+@pytest.mark.parametrize("spans_per_lane", [20, 20_000])
+def test_a_bar_is_faded_where_its_span_waits(spans_per_lane: int):
+    """As much full colour as the lane works, three cycles in ten, and as much faded as it waits, four in ten."""
+    image, kind = pixels(timeline(spans_per_lane, waits=4)), LIGHT.kinds["VECTOR"]
+    full, pale = amount_of(image, kind), amount_of(image, LIGHT.held(kind))
+    assert full == pytest.approx(amount_of(pixels(timeline(20)), kind), rel=0.2)
+    assert pale == pytest.approx(full * 4 / 3, rel=0.2)
+    assert amount_of(image, LIGHT.waits["interconnect"]) > 0
+
+
 def test_a_hundred_thousand_spans_are_drawn_as_no_more_corners_than_a_few_thousand():
     """What takes time is the number of corners; it follows from the pixels, not from the spans."""
     some, many = corners(timeline(5_000)), corners(timeline(50_000))
     assert many == some
     assert many < 50_000
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize("cores", [2, 8])
+def test_the_units_that_do_nothing_are_named_within_the_picture(cores: int, width: float):
+    names = tuple(f"core{core}.dma{queue}" for core in range(cores) for queue in range(8))
+    figure = timeline_figure(replace(timeline(20), unused=names), width=width)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    box, whole = axes.xaxis.label.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1
+    assert "idle throughout: core0.dma0" in axes.get_xlabel() and axes.get_xlabel().endswith("more")
 
 
 def corners(view: Gantt) -> int:

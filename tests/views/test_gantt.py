@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy
+from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
+from workbench.views.letters import timeline_text
 from workbench.views.style import DARK, LIGHT, Style
 from workbench.views.svg_gantt import gantt_svg, ticks_to
 
 
-def spans(*rows: tuple[int, int, int, int, int, int]) -> Spans:
-    """Rows of (lane, start, end, kind, cause, launch)."""
+def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, int], ...] = ()) -> Spans:
+    """Rows of (lane, start, end, kind, cause, launch), and what each waits for on its way."""
     columns = np.array(rows, np.int64).reshape(-1, 6).T
-    return Spans(*(column.copy() for column in columns), busy=columns[2] - columns[1])
+    within = np.array(waits or [(0, 0)] * len(rows), np.int64).reshape(-1, 2)
+    return Spans(*(column.copy() for column in columns), waits=within)
 
 
 def view(made: Spans, makespan: int) -> Gantt:
@@ -28,6 +30,7 @@ def view(made: Spans, makespan: int) -> Gantt:
         units=[("dma 0", "DMA"), ("vector", "vector")],
         kinds=["LOAD", "VECTOR"],
         causes=["issue", "data"],
+        waits=["interconnect", "memory_row"],
         launches=[("first", 0, 25), ("second", 28, 41)],
         makespan=makespan,
         clock_mhz=1000.0,
@@ -65,8 +68,32 @@ def test_a_wait_reaches_from_the_last_span_of_the_lane_to_the_next():
     made = view(spans((0, 30, 40, 0, 1, 0), (0, 5, 10, 0, 0, 0), (1, 12, 20, 1, 1, 0)), makespan=40)
     lane = made.of_lane(0)
     assert made.start[lane].tolist() == [5, 30]
-    assert made.wait_start[lane].tolist() == [0, 10]
-    assert made.wait_start[made.of_lane(1)].tolist() == [0]
+    idle = made.idle_time
+    assert idle.start[idle.of_lane(0)].tolist() == [0, 10] and idle.end[idle.of_lane(0)].tolist() == [5, 30]
+    assert idle.start[idle.of_lane(1)].tolist() == [0]
+
+
+def test_what_a_span_waits_for_on_its_way_lies_before_its_work_and_is_idle_time():
+    rows = ((0, 5, 20, 0, 0, 0), (0, 20, 25, 0, 1, 0), (1, 25, 40, 1, 1, 0))
+    made = view(spans(*rows, waits=((4, 6), (0, 0), (0, 0))), makespan=40)
+    idle = made.idle_time
+    pieces = zip(*(column[idle.of_lane(0)].tolist() for column in (idle.start, idle.end, idle.cause)), strict=True)
+    named = [(start, end, made.causes[cause]) for start, end, cause in pieces]
+    assert named == [(0, 5, "issue"), (5, 9, "interconnect"), (9, 15, "memory_row")]
+    assert made.work_start[made.of_lane(0)].tolist() == [15, 20] and made.lanes[0].busy == 10 / 40
+    edges = np.linspace(0, 40, 9)
+    assert made.held(0, edges)[0].tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
+    assert made.busy(0, edges)[0].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
+    assert timeline_text(made, width=8).splitlines()[-3].endswith("  .~~LL...")
+    assert "~ waits on its way" in timeline_text(made)
+    picture = gantt_svg(made)
+    assert picture.count("opacity:0.35") == 2 and "15 cycles, 10 of them on its way" in picture
+    assert picture.count("var(--c-interconnect)") == 2  # the strip and the legend
+
+
+def test_where_nothing_waits_on_its_way_no_legend_has_it():
+    made = view(spans((0, 5, 10, 0, 0, 0)), makespan=40)
+    assert "on its way" not in timeline_text(made) + gantt_svg(made)
 
 
 def test_busy_and_idle_fill_the_lane_up_to_its_last_span():
@@ -79,7 +106,7 @@ def test_busy_and_idle_fill_the_lane_up_to_its_last_span():
 
 def test_nothing_waits_before_its_launch_begins():
     made = view(spans((0, 0, 10, 0, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
-    assert made.wait_start.tolist() == [0, 28]
+    assert made.idle_time.start.tolist() == [28]
 
 
 def test_bands_span_their_launches():
@@ -92,6 +119,15 @@ def test_a_unit_that_does_nothing_has_no_lane():
     assert [lane.name for lane in made.lanes] == ["vector"]
     assert made.unused == ("dma 0",)
     assert made.start[made.of_lane(0)].tolist() == [10]
+
+
+def test_of_many_units_that_do_nothing_some_are_named_and_the_others_counted():
+    names = [f"core{core}.dma{queue}" for core in range(4) for queue in range(3)]
+    assert unused_text(names, 1000) == f"idle throughout: {', '.join(names)}"
+    assert unused_text(names, 51) == "idle throughout: core0.dma0, core0.dma1 and 10 more"
+    assert unused_text(names, 50) == "idle throughout: core0.dma0 and 11 more"
+    assert unused_text(names, 5) == "idle throughout: core0.dma0 and 11 more"
+    assert unused_text(["vpu"], 5) == "idle throughout: vpu"
 
 
 def test_an_empty_timeline_has_nothing():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.asking import knows_its_options
 from workbench.ir import BREAK, AtenGraph
 from workbench.views.table import Table
 
@@ -26,6 +27,7 @@ class Captured(Handle[AtenGraph]):
     def _table(self) -> Table:
         return views.graph.nodes_table(self.record)
 
+    @knows_its_options
     def text(self) -> str:
         return views.graph.graph_text(self.record)
 

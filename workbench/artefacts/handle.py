@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from workbench import views
+from workbench.asking import knows_its_options
 from workbench.errors import not_yet
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -26,6 +27,7 @@ class Handle(Shown, Generic[R]):
     def _table(self) -> Table:
         raise NotImplementedError
 
+    @knows_its_options
     def text(self) -> str:
         """The artefact as text for a terminal."""
         raise NotImplementedError
@@ -39,6 +41,7 @@ class Handle(Shown, Generic[R]):
         """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
         raise NotImplementedError
 
+    @knows_its_options
     def html(self) -> str:
         """The artefact as HTML that needs nothing else: no script, no network."""
         return views.markup.fragment(self.body_html())
@@ -56,6 +59,7 @@ class Handle(Shown, Generic[R]):
     def _stage(self) -> str:
         return type(self).__name__.lower()
 
+    @knows_its_options
     def plot(self, ax: Axes | None = None) -> Axes:
         """A picture of the artefact; only the timeline has one yet."""
         raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.asking import knows_its_options
 from workbench.ir import Kernel, KernelGraph, TensorType
 from workbench.views.table import Table
 
@@ -62,6 +63,7 @@ class Lowered(Handle[KernelGraph]):
     def _table(self) -> Table:
         return views.graph.lowered_table(self.record)
 
+    @knows_its_options
     def text(self) -> str:
         return views.graph.lowered_text(self.record)
 

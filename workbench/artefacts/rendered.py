@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.asking import knows_its_options
 from workbench.ir import Kernel, KernelModule
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -31,6 +32,7 @@ class RenderedKernel(Shown):
     def mlir(self) -> str:
         return self.record.mlir
 
+    @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The MLIR; with a selection, `>` stands before its lines."""
         return views.kernels.marked(self.mlir, self.name, _rendered_lines(select))
@@ -43,6 +45,7 @@ class RenderedKernel(Shown):
     def __repr__(self) -> str:
         return f"RenderedKernel({self.name!r}, {count_of(len(self.mlir.splitlines()), 'line')})"
 
+    @knows_its_options
     def html(self) -> str:
         """The MLIR with the nodes behind each line."""
         return views.markup.fragment(views.stage_html.rendered_kernel(self.record))
@@ -58,6 +61,7 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     def _table(self) -> Table:
         return views.kernels.rendered_table(self.record, self.hosts)
 
+    @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels' MLIR; with a selection, `>` stands before its lines."""
         return views.kernels.rendered_text(self.record, self.hosts, _rendered_lines(select))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.asking import knows_its_options
 from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -65,6 +66,7 @@ class ScheduledKernelHandle(Shown):
         """One row a pass."""
         return views.frame.frame(views.kernels.passes_table(self.record))
 
+    @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The mapping, what it moves, and the MLIR; with a selection, `>` stands before its lines."""
         return views.kernels.scheduled_kernel_text(self.record, select.lines_of if select else None)
@@ -72,6 +74,7 @@ class ScheduledKernelHandle(Shown):
     def __repr__(self) -> str:
         return f"ScheduledKernel({self.name!r}, {count_of(len(self.program), 'instruction')})"
 
+    @knows_its_options
     def html(self) -> str:
         """Mapping, MLIR, passes with what each changed, transform script and buffers."""
         return views.markup.fragment(views.stage_html.scheduled_kernel(self.record))
@@ -93,6 +96,7 @@ class Scheduled(Handle[ScheduledProgram]):
         that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
         return views.frame.frame(views.residence.residence_table(self.record))
 
+    @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels with their mappings; with a selection, `>` stands before its lines."""
         return views.kernels.scheduled_text(self.record, select.lines_of if select else None)

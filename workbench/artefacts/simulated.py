@@ -9,6 +9,7 @@ from simulator import Trace
 from workbench import views
 from workbench.artefacts.handle import Handle
 from workbench.artefacts.pictures import drawing
+from workbench.asking import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.views.table import Table
 
@@ -132,14 +133,16 @@ class Simulated(Handle[Trace]):
     def _table(self) -> Table:
         return views.timeline.by_kernel(self.record)
 
+    @knows_its_options
     def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
         """The run in words and the timeline in letters; with a selection, or with the `critical` path, other spans are
         dashes."""
-        return views.timeline.simulated_text(self.record, width=width, selected=self._marked(select, critical))
+        return views.letters.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
     def body_html(self) -> str:
         return views.stage_html.simulated(self.record, self.gantt())
 
+    @knows_its_options
     def gantt(self, *, select: Selection | None = None, critical: bool = False) -> Gantt:
         """The timeline's geometry, which every picture is drawn from; with a selection, or with the `critical` path,
         other spans are faint."""
@@ -153,6 +156,7 @@ class Simulated(Handle[Trace]):
         path = views.timeline.on_critical_path(self.record)
         return tuple(span for span in path if span in set(select.spans)) if select else path
 
+    @knows_its_options
     def plot(
         self,
         ax: Axes | None = None,

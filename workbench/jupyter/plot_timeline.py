@@ -1,9 +1,10 @@
 # pyright: reportUnknownMemberType=false
 """The timeline drawn with matplotlib: a row for every hardware unit, time to the right.
 
-A bar is work, coloured by its kind. The thin strip below it says why the unit stood idle. Where a lane holds more
-spans than pixels, its bars are as high as the share of the time they fill. Launches are shaded in turn and named on
-top; the strip between their names and the lanes is the time that each takes to begin.
+A bar is work, coloured by its kind, and faded where its span only holds the unit and waits on its way. The thin strip
+below says why the unit stood idle. Where a lane holds more spans than pixels, its bars are as high as the share of the
+time they fill. Launches are shaded in turn and named on top; the strip between their names and the lanes is the time
+that each takes to begin.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, Gantt, fitting
+from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -27,6 +28,8 @@ _STRIP_HEIGHT = 0.12
 _LANE_STEP = 1.0
 _GROUP_GAP = 0.35
 _TITLE_ROOM = 0.75
+_LETTER = 0.072
+"""Inches that a letter of the axis' name is wide, at most as a rule."""
 _SPANS_PER_PIXEL = 1 / 4
 """Above this many spans a pixel a lane is drawn as shares of time."""
 
@@ -78,7 +81,7 @@ def draw(view: Gantt, ax: Axes, style: Style, *, scale: float = 0) -> None:
     _draw_bands(view, ax, style, pixels)
     for index, top in enumerate(tops):
         _draw_lane(view, index, top, ax, style, pixels)
-    _draw_axes(view, tops, ax, style)
+    _draw_axes(view, tops, ax, style, pixels)
     if not view.lanes:
         ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes, fontsize=9, color=style.ink)
     _draw_legend(view, ax, style)
@@ -118,27 +121,30 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
     base = top + _BAR_HEIGHT
     ax.axhspan(top, base, color=style.faint, alpha=0.55, linewidth=0, zorder=0.6)
     part = view.of_lane(lane)
-    start, end, wait = view.start[part], view.end[part], view.wait_start[part]
-    strip = base + 0.05
+    start, works, end = view.start[part], view.work_start[part], view.end[part]
+    strip, idle = base + 0.05, view.idle_time.of_lane(lane)
     if part.stop - part.start > pixels * _SPANS_PER_PIXEL:
         edges = np.linspace(0, max(view.makespan, 1), pixels + 1)
         colours = [style.kinds.get(kind, style.ink) for kind in view.kinds]
-        _draw_shares(ax, view.busy(lane, edges), edges, base, -_BAR_HEIGHT, colours)
-        causes = [style.causes.get(cause, style.faint) for cause in view.causes]
+        both = np.concatenate([view.busy(lane, edges), view.held(lane, edges)])
+        _draw_shares(ax, both, edges, base, -_BAR_HEIGHT, [*colours, *map(style.held, colours)])
+        causes = [style.idle(cause) for cause in view.causes]
         _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
         return
-    wide = (end - start) * (pixels / max(view.makespan, 1)) > 4
+    wide = (end - works) * (pixels / max(view.makespan, 1)) > 4
     for kind in view.used_kinds():
         mine = view.kind[part] == kind
         if not mine.any():
             continue
         colour = style.kinds.get(view.kinds[kind], style.ink)
         for some, edge in ((mine & wide, style.ground), (mine & ~wide, colour)):
-            _draw_boxes(ax, start[some], end[some], top, base, colour, edge)
+            _draw_boxes(ax, works[some], end[some], top, base, colour, edge)
+        held, pale = mine & (start < works), style.held(colour)
+        _draw_boxes(ax, start[held], works[held], top, base, pale, pale)
     for cause in view.used_causes():
-        mine = (view.cause[part] == cause) & (wait < start)
-        colour = style.causes.get(view.causes[cause], style.faint)
-        _draw_boxes(ax, wait[mine], start[mine], strip, strip + _STRIP_HEIGHT, colour, colour)
+        mine = view.idle_time.cause[idle] == cause
+        begins, ends, colour = view.idle_time.start[idle][mine], view.idle_time.end[idle][mine], view.causes[cause]
+        _draw_boxes(ax, begins, ends, strip, strip + _STRIP_HEIGHT, style.idle(colour), style.idle(colour))
 
 
 def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
@@ -165,13 +171,15 @@ def _draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, 
         below = above
 
 
-def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style) -> None:
+def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: int) -> None:
     ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(_with_commas))
-    idle = f"    (idle throughout: {', '.join(view.unused)})" if view.unused else ""
-    ax.set_xlabel(f"cycles{idle}", color=style.ink, fontsize=9)
+    letters = int(pixels / (_LETTER * cast("Figure", ax.get_figure(root=True)).dpi))
+    whole = f"cycles    ({unused_text(view.unused, 10**6)})" if view.unused else "cycles"
+    short = f"cycles\n{unused_text(view.unused, letters)}"
+    ax.set_xlabel(whole if len(whole) <= letters else short, color=style.ink, fontsize=9)
     clock = view.clock_mhz
 
     def to_time(cycles: F64) -> F64:
@@ -198,9 +206,12 @@ def _draw_legend(view: Gantt, ax: Axes, style: Style) -> None:
         Patch(color=style.kinds.get(view.kinds[kind], style.ink), label=view.kinds[kind].lower())
         for kind in view.used_kinds()
     ]
+    if waiting := view.waiting_kinds():
+        pale = style.held(style.kinds.get(view.kinds[waiting[0]], style.ink))
+        work.append(Patch(color=pale, label=f"faded: {WAITING}"))
     idle = [
         Patch(
-            color=style.causes.get(view.causes[cause], style.faint),
+            color=style.idle(view.causes[cause]),
             label=f"idle: {view.causes[cause].replace('_', ' ')}",
         )
         for cause in view.used_causes()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from workbench.views import graph as graph
     from workbench.views import journey_html as journey_html
     from workbench.views import kernels as kernels
+    from workbench.views import letters as letters
     from workbench.views import machines as machines
     from workbench.views import markup as markup
     from workbench.views import origins as origins
@@ -36,6 +37,7 @@ __getattr__ = submodules(
     "graph",
     "journey_html",
     "kernels",
+    "letters",
     "machines",
     "markup",
     "origins",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator import Trace
-from workbench.views import markup, timeline
+from workbench.views import letters, markup, timeline
 from workbench.views.gantt import Gantt
 from workbench.views.svg_gantt import gantt_svg
 from workbench.views.table import Cell, Table
@@ -70,7 +70,7 @@ class Compared:
         parts = [self.ratios().text(), "", self.figures().text()]
         for name, trace in zip(self.names, self.traces, strict=True):
             part = trace.machine.microseconds(trace.makespan) / max(longest, 1e-12)
-            parts += ["", name, timeline.timeline_text(timeline.gantt_of(trace), width=max(8, round(width * part)))]
+            parts += ["", name, letters.timeline_text(timeline.gantt_of(trace), width=max(8, round(width * part)))]
         return "\n".join(parts)
 
     def html(self) -> str:

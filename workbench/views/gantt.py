@@ -1,4 +1,4 @@
-"""The timeline's geometry: lanes, spans, waits and launches, as plain arrays that any picture can be drawn from.
+"""The timeline's geometry: lanes, spans, idle time and launches, as plain arrays that any picture can be drawn from.
 
 A trace can hold far more spans than a picture has pixels. `occupancy` says exactly how much of each pixel every kind
 of work fills, so that a crowded lane is drawn as what it is, a share of the time, and never as a solid bar.
@@ -20,6 +20,9 @@ F64 = npt.NDArray[np.float64]
 OTHER: Final = "OTHER"
 LAUNCH: Final = "launch"
 """The cause whose colour the time before a launch has."""
+
+WAITING: Final = "waits on its way"
+"""What a span does that holds its unit and does no work."""
 
 NOTHING: Final = "nothing runs on the machine: no node of this function computes or moves anything"
 """What a timeline without spans says, in words and in pictures. Views, for instance, only change strides."""
@@ -66,13 +69,31 @@ class Spans:
     cause: I64
     """What the span waited for last."""
     launch: I64
-    busy: I64
-    """Its cycles without those in which it waits on its way: of a transfer, those in which its data moves."""
+    waits: I64
+    """Cycles of the span itself in which it waits on its way: a row a span, a column a cause, or none at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """Pieces of time in which a lane stands idle, each with its cause, sorted by lane, then start."""
+
+    lane: I64
+    start: I64
+    end: I64
+    cause: I64
+
+    def of_lane(self, lane: int) -> slice:
+        """Where the pieces of a lane lie in the arrays."""
+        return _of_lane(self.lane, lane)
 
 
 @dataclass(frozen=True, eq=False)
 class Gantt:
-    """A timeline as lanes. Spans are sorted by lane, then start; `wait_start` is when the lane was last free."""
+    """A timeline as lanes. Spans are sorted by lane, then start.
+
+    A span that waits on its way holds its lane and does no work. How long it waited for what is known, and where within
+    it is not: the waits are put before its work, in the order of the causes.
+    """
 
     lanes: tuple[Lane, ...]
     unused: tuple[str, ...]
@@ -89,8 +110,10 @@ class Gantt:
     end: I64
     kind: I64
     cause: I64
-    wait_start: I64
-    """Where the idle time before the span begins; equal to `start` when there is none."""
+    work_start: I64
+    """Where the span's work begins; equal to `start` when it waits for nothing on its way."""
+    idle_time: Idle
+    """Before spans, and within those that wait on their way."""
     row: I64
     """Place of the span in the trace."""
 
@@ -102,25 +125,33 @@ class Gantt:
 
     def of_lane(self, lane: int) -> slice:
         """Where the spans of a lane lie in the arrays."""
-        first, last = np.searchsorted(self.lane, [lane, lane + 1])
-        return slice(int(first), int(last))
+        return _of_lane(self.lane, lane)
 
     def used_kinds(self) -> tuple[int, ...]:
         return tuple(int(kind) for kind in np.unique(self.kind))
 
     def used_causes(self) -> tuple[int, ...]:
         """Causes of idle time that is there to see."""
-        return tuple(int(cause) for cause in np.unique(self.cause[self.wait_start < self.start]))
+        return tuple(int(cause) for cause in np.unique(self.idle_time.cause))
+
+    def waiting_kinds(self) -> tuple[int, ...]:
+        """Kinds of which a span waits on its way."""
+        return tuple(int(kind) for kind in np.unique(self.kind[self.start < self.work_start]))
 
     def busy(self, lane: int, edges: F64) -> F64:
-        """For each kind (rows) the share of each interval between `edges` that it fills on this lane."""
+        """For each kind (rows) the share of each interval between `edges` in which it works on this lane."""
         part = self.of_lane(lane)
-        return occupancy(self.start[part], self.end[part], self.kind[part], len(self.kinds), edges)
+        return occupancy(self.work_start[part], self.end[part], self.kind[part], len(self.kinds), edges)
+
+    def held(self, lane: int, edges: F64) -> F64:
+        """For each kind (rows) the share of each interval in which it holds this lane and waits on its way."""
+        part = self.of_lane(lane)
+        return occupancy(self.start[part], self.work_start[part], self.kind[part], len(self.kinds), edges)
 
     def idle(self, lane: int, edges: F64) -> F64:
         """For each cause (rows) the share of each interval that the lane stands idle because of it."""
-        part = self.of_lane(lane)
-        return occupancy(self.wait_start[part], self.start[part], self.cause[part], len(self.causes), edges)
+        found, part = self.idle_time, self.idle_time.of_lane(lane)
+        return occupancy(found.start[part], found.end[part], found.cause[part], len(self.causes), edges)
 
 
 def gantt(
@@ -129,11 +160,13 @@ def gantt(
     units: Sequence[tuple[str, str]],
     kinds: Sequence[str],
     causes: Sequence[str],
+    waits: Sequence[str],
     launches: Sequence[tuple[str, int, int]],
     makespan: int,
     clock_mhz: float,
 ) -> Gantt:
-    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin, end) in order.
+    """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin, end) in order;
+    `waits` name the columns of `Spans.waits`, and are causes like the others from here on.
 
     A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
     """
@@ -147,14 +180,16 @@ def gantt(
     first = np.concatenate([[True], lane[1:] != lane[:-1]]) if len(lane) else np.zeros(0, bool)
     begins = np.array([begin for _, begin, _ in launches], np.int64)
     free = np.where(first, 0, before[: len(lane)])
-    wait_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
-    worked = np.bincount(lane, weights=spans.busy[order].astype(np.float64), minlength=len(units))
+    idle_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
+    before_it = Idle(lane, idle_start, start, spans.cause[order])
+    on_its_way, work_start = _on_its_way(lane, start, spans.waits[order], len(causes))
+    worked = np.bincount(lane, weights=(end - work_start).astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
     bands: list[Band] = []
-    before_it = [0, *(done for _, _, done in launches)]
+    dones = [0, *(done for _, _, done in launches)]
     launching = (
-        Launching(kernel, at, begin) for (kernel, begin, _), at in zip(launches, before_it, strict=False) if at < begin
+        Launching(kernel, at, begin) for (kernel, begin, _), at in zip(launches, dones, strict=False) if at < begin
     )
     for index, (kernel, _, _) in enumerate(launches):
         mine = spans.launch == index
@@ -164,7 +199,7 @@ def gantt(
         lanes=lanes,
         unused=unused,
         kinds=tuple(kinds),
-        causes=tuple(causes),
+        causes=(*causes, *waits),
         bands=tuple(bands),
         launching=tuple(launching),
         makespan=makespan,
@@ -174,9 +209,34 @@ def gantt(
         end=end,
         kind=spans.kind[order],
         cause=spans.cause[order],
-        wait_start=wait_start,
+        work_start=work_start,
+        idle_time=_joined(before_it, on_its_way),
         row=order.astype(np.int64),
     )
+
+
+def _of_lane(lanes: I64, lane: int) -> slice:
+    first, last = np.searchsorted(lanes, [lane, lane + 1])
+    return slice(int(first), int(last))
+
+
+def _on_its_way(lane: I64, start: I64, waits: I64, causes: int) -> tuple[Idle, I64]:
+    """What spans wait for while they hold their lane, one cause after another, and where the work of each begins."""
+    ends = start[:, None] + np.cumsum(waits, axis=1, dtype=np.int64)
+    columns = np.broadcast_to(np.arange(causes, causes + waits.shape[1], dtype=np.int64), waits.shape)
+    lanes = np.broadcast_to(lane[:, None], waits.shape)
+    within = Idle(lanes.ravel(), (ends - waits).ravel(), ends.ravel(), columns.ravel())
+    return within, ends[:, -1] if waits.shape[1] else start
+
+
+def _joined(*pieces: Idle) -> Idle:
+    """All that last at least a cycle, in order."""
+    lane, start, end, cause = (
+        np.concatenate([getattr(each, name) for each in pieces]) for name in ("lane", "start", "end", "cause")
+    )
+    order = np.lexsort((start, lane))
+    order = order[(start < end)[order]]
+    return Idle(lane[order], start[order], end[order], cause[order])
 
 
 def fitting(kernel: str, letters: float) -> str:
@@ -190,6 +250,16 @@ def fitting(kernel: str, letters: float) -> str:
     if letters >= len(number) + 5:
         return f"{kernel[: int(letters) - 1].rstrip('_')}…"
     return number if len(number) <= letters else ""
+
+
+def unused_text(names: Sequence[str], letters: int) -> str:
+    """The units that stand idle throughout, as many by name as so many letters hold, at least one; others by number."""
+    found = f"idle throughout: {', '.join(names)}"
+    shown = len(names) - 1
+    while len(found) > letters and shown > 0:
+        found = f"idle throughout: {', '.join(names[:shown])} and {len(names) - shown} more"
+        shown -= 1
+    return found
 
 
 def occupancy(start: I64, end: I64, group: I64, groups: int, edges: F64) -> F64:

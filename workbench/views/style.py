@@ -10,6 +10,9 @@ from typing import Final
 
 from workbench.errors import BadOption
 
+HELD: Final = 0.35
+"""How much of its colour a bar keeps where its span waits."""
+
 
 @dataclass(frozen=True)
 class Style:
@@ -27,6 +30,15 @@ class Style:
     waits: Mapping[str, str]
     """What transfers wait for on their way and in a banked memory: violet to green by way of
     blue, light beside dark, and others' data as in `causes`."""
+
+    def idle(self, cause: str) -> str:
+        """The colour of idle time, before a span or within it."""
+        return self.causes.get(cause) or self.waits.get(cause, self.faint)
+
+    def held(self, colour: str) -> str:
+        """A kind's colour where it holds its unit and waits: most of the way to the ground's."""
+        pairs = zip(_parts(colour), _parts(self.ground), strict=True)
+        return "#" + "".join(f"{round(HELD * own + (1 - HELD) * ground):02X}" for own, ground in pairs)
 
 
 _LIGHT_KINDS = {
@@ -128,3 +140,7 @@ def style_named(name: str) -> Style:
     if name not in ("light", "dark"):
         raise BadOption(f"style={name!r} is unknown; expected 'light' or 'dark'")
     return LIGHT if name == "light" else DARK
+
+
+def _parts(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))

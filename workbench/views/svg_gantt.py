@@ -1,21 +1,24 @@
 """The timeline as inline SVG: a row for every hardware unit, time to the right, no drawing library.
 
-It draws what `jupyter/plot_timeline.py` draws, from the same geometry: bars are work, the thin strip below a bar says
-why the unit stood idle, and a lane with more spans than pixels is drawn as shares of time.
+It draws what `jupyter/plot_timeline.py` draws, from the same geometry: bars are work, faded where a span waits on its
+way, the thin strip below a bar says why the unit stood idle, and a lane with more spans than pixels is drawn as shares
+of time.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from workbench.views.gantt import F64, LAUNCH, NOTHING, OTHER, Gantt, fitting
+from workbench.views.gantt import F64, LAUNCH, NOTHING, OTHER, WAITING, Gantt, fitting
 from workbench.views.markup import escape, legend
+from workbench.views.style import HELD
 
 _LABEL, _PLOT, _LANE, _BAR, _STRIP, _GAP, _HEAD = 92, 860, 27, 17, 4, 9, 38
 _LETTER = 6.6
 """Width of a letter of a lane's name, at most as a rule."""
 _COLUMNS = 430
 """Columns of a lane that is drawn as shares."""
+_PALE = f"opacity:{HELD}"
 _SPANS_TOLD = 1500
 """Up to this many spans say what they are when pointed at."""
 
@@ -118,41 +121,56 @@ def _lane(view: Gantt, lane: int, top: int, whole: int, *, told: bool) -> str:
     part = view.of_lane(lane)
     if part.stop - part.start > _COLUMNS / 2:
         edges = np.linspace(0, whole, _COLUMNS + 1)
-        busy = _shares(view.busy(lane, edges), [f"k-{kind}" for kind in view.kinds], top + _BAR, -_BAR)
-        return busy + _shares(view.idle(lane, edges), [f"c-{cause}" for cause in view.causes], top + _BAR + 2, _STRIP)
+        both = np.concatenate([view.busy(lane, edges), view.held(lane, edges)])
+        kinds = [f"fill:var(--k-{kind})" for kind in view.kinds]
+        bars = _shares(both, [*kinds, *(f"{kind};{_PALE}" for kind in kinds)], top + _BAR, -_BAR)
+        causes = [f"fill:var(--c-{cause})" for cause in view.causes]
+        return bars + _shares(view.idle(lane, edges), causes, top + _BAR + 2, _STRIP)
     rows: list[str] = []
-    columns = (view.start, view.end, view.kind, view.cause, view.wait_start, view.row)
+    columns = (view.start, view.work_start, view.end, view.kind, view.cause, view.row)
     spans: list[list[int]] = [column[part].tolist() for column in columns]
     for span in zip(*spans, strict=True):
-        start, end, kind, cause, wait, row = map(int, span)
-        left, width = _x(start, whole), max((end - start) / whole * _PLOT, 0.4)
+        start, works, end, kind, cause, row = map(int, span)
+        left, width = _x(works, whole), max((end - works) / whole * _PLOT, 0.4)
         name, why = view.kinds[kind], view.causes[cause]
-        title = f"<title>span {row}: {name} {start:,} to {end:,}, {end - start:,} cycles; waited for {why}</title>"
+        waits = f", {works - start:,} of them on its way" if start < works else ""
+        cycles = f"{end - start:,} cycles{waits}"
+        title = f"<title>span {row}: {name} {start:,} to {end:,}, {cycles}; waited for {why}</title>" if told else ""
+        if start < works:
+            rows.append(_box(_x(start, whole), top, left - _x(start, whole), _BAR, f"var(--k-{name});{_PALE}", title))
         edge = ' stroke="var(--ground)" stroke-width=".5"' if width > 3 else ""
         rows.append(
             f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" style="fill:var(--k-{name})"{edge}>'
-            f"{title if told else ''}</rect>"
+            f"{title}</rect>"
         )
-        if wait < start:
-            idle = max((start - wait) / whole * _PLOT, 0.3)
-            rows.append(
-                f'<rect x="{_x(wait, whole):.1f}" y="{top + _BAR + 2}" width="{idle:.1f}" height="{_STRIP}" '
-                f'style="fill:var(--c-{why})"/>'
-            )
-    return "".join(rows)
+    return "".join(rows) + _strip(view, lane, top + _BAR + 2, whole)
 
 
-def _shares(shares: F64, names: list[str], base: float, height: float) -> str:
+def _strip(view: Gantt, lane: int, top: int, whole: int) -> str:
+    """Why the lane stands idle, piece by piece."""
+    found, part = view.idle_time, view.idle_time.of_lane(lane)
+    pieces = zip(*(column[part].tolist() for column in (found.start, found.end, found.cause)), strict=True)
+    return "".join(
+        _box(_x(start, whole), top, max((end - start) / whole * _PLOT, 0.3), _STRIP, f"var(--c-{view.causes[cause]})")
+        for start, end, cause in pieces
+    )
+
+
+def _box(left: float, top: int, width: float, height: int, fill: str, title: str = "") -> str:
+    return f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{height}" style="fill:{fill}">{title}</rect>'
+
+
+def _shares(shares: F64, styles: list[str], base: float, height: float) -> str:
     """Stacked steps, as high as the share of the time that each kind fills."""
     below = np.zeros(shares.shape[1])
     width = _PLOT / shares.shape[1]
     parts: list[str] = []
-    for row, name in zip(shares, names, strict=True):
+    for row, style in zip(shares, styles, strict=True):
         if row.any():
             upper, lower = base + height * (below + row), base + height * below
             forth = "".join(f"V{y:.1f}h{width:.2f}" for y in upper.tolist())
             back = "".join(f"V{y:.1f}h-{width:.2f}" for y in lower[::-1].tolist())
-            parts.append(f'<path d="M{_LABEL} {base:.1f}{forth}{back}Z" style="fill:var(--{name})"/>')
+            parts.append(f'<path d="M{_LABEL} {base:.1f}{forth}{back}Z" style="{style}"/>')
         below = below + row
     return "".join(parts)
 
@@ -162,4 +180,6 @@ def _entries(view: Gantt) -> list[tuple[str, str]]:
     idle = [(view.causes[cause], f"var(--c-{view.causes[cause]})") for cause in view.used_causes()]
     named = [("not selected" if name == OTHER else name.lower(), colour) for name, colour in work]
     launch = [(LAUNCH, f"var(--c-{LAUNCH})")] if view.launching else []
+    if waiting := view.waiting_kinds():
+        named.append((f"faded: {WAITING}", f"var(--k-{view.kinds[waiting[0]]});{_PALE}"))
     return named + launch + [(f"idle: {name.replace('_', ' ')}", colour) for name, colour in idle]

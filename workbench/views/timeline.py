@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from simulator import Cause, Trace
 from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
-from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Via
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from workbench.ir import KernelGraph, Launches
-from workbench.views.gantt import NOTHING, OTHER, Gantt, Spans, gantt
-from workbench.views.placement import crossed_text
+from workbench.views.gantt import Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
 
 EVENT_COLUMNS = (
@@ -33,19 +32,6 @@ EVENT_COLUMNS = (
 )
 
 _GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
-_GLYPHS = {
-    "LOAD": "L",
-    "STORE": "S",
-    "COPY": "C",
-    "GATHER": "G",
-    "SCATTER": "X",
-    "MATMUL": "M",
-    "VECTOR": "V",
-    "DIRECT": "D",
-    "BARRIER": "|",
-    OTHER: "-",
-    "HOST": "H",
-}
 
 
 def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
@@ -328,84 +314,15 @@ def gantt_of(trace: Trace) -> Gantt:
         kind=trace.kind.astype(np.int64),
         cause=trace.cause.astype(np.int64),
         launch=trace.launch.astype(np.int64),
-        busy=trace.busy_cycles,
+        waits=trace.waits.astype(np.int64) if len(trace.waits) else np.zeros((len(trace), 0), np.int64),
     )
     return gantt(
         spans,
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=[cause.label for cause in Cause],
+        waits=[wait.label for wait in Wait] if len(trace.waits) else [],
         launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
     )
-
-
-def timeline_text(view: Gantt, *, width: int = 72) -> str:
-    """The timeline in letters, a line a unit: each column shows what fills most of its time.
-
-    A capital says that the unit is busy for at least half of the column's time, a small letter that it is busy for
-    less, a dot that it is idle.
-    """
-    whole = max(view.makespan, 1)
-    width = min(width, whole)
-    edges = np.linspace(0, whole, width + 1)
-    wide = max((len(lane.name) for lane in view.lanes), default=0)
-    lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
-    lines += _launch_line(view, wide, width)
-    for index, lane in enumerate(view.lanes):
-        lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
-    if view.unused:
-        lines.append(f"{'':<{wide}}       idle throughout: {', '.join(view.unused)}")
-    used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
-    legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
-    lines.append(f"{'':<{wide}}       {legend}  . idle  (small letter: less than half of the time)")
-    return "\n".join(lines)
-
-
-def _letters(view: Gantt, lane: int, edges: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
-    shares = view.busy(lane, edges)
-    most: list[int] = shares.argmax(axis=0).tolist()
-    total: list[float] = shares.sum(axis=0).tolist()
-    letters: list[str] = []
-    for kind, share in zip(most, total, strict=True):
-        glyph = _GLYPHS.get(view.kinds[kind], "#")
-        letters.append("." if share < 0.005 else glyph if share >= 0.5 else glyph.lower())
-    return "".join(letters)
-
-
-def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
-    """Names of the launches over their places, when there is more than one and the names fit."""
-    if len(view.bands) < 2:
-        return []
-    line = [" "] * width
-    for band in view.bands:
-        first, last = (int(place / max(view.makespan, 1) * width) for place in (band.start, band.end))
-        label = f"|{band.kernel}"[: max(last - first, 1)]
-        line[first : first + len(label)] = label
-    return [f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"]
-
-
-def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | None = None) -> str:
-    """The run in words, the timeline, and where the time went."""
-    figures: Mapping[str, int | float] = stats(trace)
-    common = figures["common_read_bytes"] + figures["common_write_bytes"]
-    left_out = int((trace.via == Via.SKIPPED).sum())
-    head = (
-        f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.label}; "
-        f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
-        f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
-        f"{f'common memory {common:,} bytes; ' if common else ''}"
-        f"{f'{left_out:,} instructions on zeros skipped; ' if left_out else ''}"
-        f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
-    )
-    drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
-    parts = [
-        head,
-        sum_text(trace),
-        *filter(None, [crossed_text(trace)]),
-        timeline_text(drawn, width=width),
-        "critical path:",
-        waterfall(trace).text(indent="  "),
-    ]
-    return "\n".join(parts if len(trace) else [head, NOTHING])

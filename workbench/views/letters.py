@@ -1,0 +1,105 @@
+"""A simulated trace in words: its figures, the timeline in letters, and where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator import Trace
+from simulator.spans import Via
+from workbench.views.gantt import F64, NOTHING, OTHER, WAITING, Gantt, unused_text
+from workbench.views.placement import crossed_text
+from workbench.views.timeline import gantt_of, stats, sum_text, waterfall
+
+_GLYPHS = {
+    "LOAD": "L",
+    "STORE": "S",
+    "COPY": "C",
+    "GATHER": "G",
+    "SCATTER": "X",
+    "MATMUL": "M",
+    "VECTOR": "V",
+    "DIRECT": "D",
+    "BARRIER": "|",
+    OTHER: "-",
+    "HOST": "H",
+}
+_WAVE = "~"
+_LEAST = 60
+"""Letters that a line may have in any case."""
+
+
+def timeline_text(view: Gantt, *, width: int = 72) -> str:
+    """The timeline in letters, a line a unit: each column shows what fills most of its time.
+
+    A capital says that the unit is busy for at least half of the column's time, a small letter that it is busy for
+    less, a wave that spans hold it and wait on their way for longer than they work, a dot that it is idle.
+    """
+    whole = max(view.makespan, 1)
+    width = min(width, whole)
+    edges = np.linspace(0, whole, width + 1)
+    wide = max((len(lane.name) for lane in view.lanes), default=0)
+    lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
+    lines += _launch_line(view, wide, width)
+    for index, lane in enumerate(view.lanes):
+        lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
+    if view.unused:
+        lines.append(f"{'':<{wide}}       {unused_text(view.unused, max(width, _LEAST))}")
+    used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
+    legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
+    waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
+    lines.append(f"{'':<{wide}}       {legend}{waiting}  . idle  (small letter: less than half of the time)")
+    return "\n".join(lines)
+
+
+def _letters(view: Gantt, lane: int, edges: F64) -> str:
+    busy, held = view.busy(lane, edges), view.held(lane, edges)
+    most: list[int] = (busy + held).argmax(axis=0).tolist()
+    letters: list[str] = []
+    for kind, works, waits in zip(most, busy.sum(axis=0).tolist(), held.sum(axis=0).tolist(), strict=True):
+        glyph = _GLYPHS.get(view.kinds[kind], "#")
+        if works + waits < 0.005:
+            letters.append(".")
+        elif waits > works and view.kinds[kind] != OTHER:
+            letters.append(_WAVE)
+        else:
+            letters.append(glyph if works >= 0.5 else glyph.lower())
+    return "".join(letters)
+
+
+def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
+    """Names of the launches over their places, when there is more than one and the names fit."""
+    if len(view.bands) < 2:
+        return []
+    line = [" "] * width
+    for band in view.bands:
+        first, last = (int(place / max(view.makespan, 1) * width) for place in (band.start, band.end))
+        label = f"|{band.kernel}"[: max(last - first, 1)]
+        line[first : first + len(label)] = label
+    return [f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"]
+
+
+def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | None = None) -> str:
+    """The run in words, the timeline, and where the time went."""
+    figures: Mapping[str, int | float] = stats(trace)
+    common = figures["common_read_bytes"] + figures["common_write_bytes"]
+    left_out = int((trace.via == Via.SKIPPED).sum())
+    head = (
+        f"{trace.makespan:,} cycles = {figures['time_us']:,.2f} µs on {trace.machine.label}; "
+        f"DRAM {figures['dram_read_bytes']:,} bytes read, {figures['dram_write_bytes']:,} written "
+        f"({figures['dram_share_of_peak']:.0%} of its peak rate); "
+        f"{f'common memory {common:,} bytes; ' if common else ''}"
+        f"{f'{left_out:,} instructions on zeros skipped; ' if left_out else ''}"
+        f"matrix units at {figures['macs_share_of_peak']:.0%} of their peak"
+    )
+    drawn = gantt_of(trace) if selected is None else gantt_of(trace).marked(selected)
+    parts = [
+        head,
+        sum_text(trace),
+        *filter(None, [crossed_text(trace)]),
+        timeline_text(drawn, width=width),
+        "critical path:",
+        waterfall(trace).text(indent="  "),
+    ]
+    return "\n".join(parts if len(trace) else [head, NOTHING])
