@@ -90,14 +90,12 @@ def kinds(machine: Machine) -> list[tuple[Machine, Fraction, list[int]]]:
 
 
 def shares(machine: Machine) -> tuple[int, ...]:
-    """The core that each share of the work goes to, faster ones in turn with slower ones."""
+    """The core that each share of the work goes to: each to the one that would be done with it first."""
     if not machine.core_figures:
         return tuple(range(machine.cores))
-    speeds = dict[int, Fraction]()
-    for alike, ratio, cores in kinds(machine):
-        speeds.update(dict.fromkeys(cores, alike.macs_per_cycle * ratio))
-    slowest = min(speeds.values())
-    parts = {core: (speed / slowest).limit_denominator(6) for core, speed in sorted(speeds.items())}
+    speed_of = speeds(machine)
+    slowest = min(speed_of)
+    parts = {core: (speed / slowest).limit_denominator(6) for core, speed in enumerate(speed_of)}
     whole = math.lcm(*(part.denominator for part in parts.values()))
     counts = {core: int(part * whole) for core, part in parts.items()}
     most = max(counts.values())
@@ -105,6 +103,17 @@ def shares(machine: Machine) -> tuple[int, ...]:
         counts = {core: max(1, round(count * MOST_SHARES / most)) for core, count in counts.items()}
     common = math.gcd(*counts.values())
     turns = [
-        (Fraction(turn * common, count), core) for core, count in counts.items() for turn in range(count // common)
+        (Fraction(turn * common, count), -count, core)
+        for core, count in counts.items()
+        for turn in range(1, count // common + 1)
     ]
-    return tuple(core for _, core in sorted(turns))
+    return tuple(core for _, _, core in sorted(turns))
+
+
+def speeds(machine: Machine) -> list[Fraction]:
+    """Of each core: the products it adds up in a cycle of the machine's clock, as a part of what the machine says."""
+    found = [Fraction(1)] * machine.cores
+    for alike, ratio, cores in kinds(machine):
+        for core in cores:
+            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
+    return found

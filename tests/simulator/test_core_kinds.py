@@ -47,12 +47,13 @@ def test_memory_and_queues_go_by_the_machine_s_clock() -> None:
     ("cores", "expected"),
     [
         (({}, {}), (0, 1)),
-        (({}, SLOW), (0, 1, 0)),
-        (({}, SLOW, SLOW), (0, 1, 2, 0)),
+        (({}, SLOW), (0, 0, 1)),
+        (({}, SLOW, SLOW), (0, 0, 1, 2)),
         ((SLOW, SLOW), (0, 1)),
-        (({"systolic_rows": 24}, {}), (0, 1, 0, 0)),
-        (({"clock_ratio": 1.5}, {}), (0, 1, 0, 1, 0)),
-        (({"systolic_rows": 8000}, {}), (0, 1, *[0] * 15)),
+        ((SLOW, {}), (1, 1, 0)),
+        (({"systolic_rows": 24}, {}), (0, 0, 0, 1)),
+        (({"clock_ratio": 1.5}, {}), (0, 1, 0, 0, 1)),
+        (({"systolic_rows": 8000}, {}), (*[0] * 16, 1)),
     ],
 )
 def test_shares_are_in_proportion_to_products(cores: tuple[dict[str, int | float], ...], expected: object) -> None:

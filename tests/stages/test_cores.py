@@ -274,3 +274,24 @@ def test_a_template_says_itself_what_cores_do():
             machine=wb.machine("tpu-v3", cores=2),
             mapping={"*": {"cores": {"d0": 2}}},
         ).scheduled
+
+
+def test_what_one_core_does_goes_to_the_fastest():
+    """On cores of which the first is the slowest, and never slower than without the slow one."""
+    slow, fast = {"clock_ratio": 0.25}, {"clock_ratio": 2}
+    x = torch.randn(256, 256), torch.randn(256, 256) / 16
+    took = {
+        name: wb.trace(torch.matmul, *x, machine=wb.machine("tpu-v3", cores=cores))
+        for name, cores in {"alone": [{}], "beside": [{}, slow], "behind": [slow, fast]}.items()
+    }
+    assert all(j.check().ok for j in took.values())
+    cycles = {name: j.simulated.cycles for name, j in took.items()}
+    assert cycles["behind"] < cycles["beside"] <= cycles["alone"]
+    assert set(took["behind"].scheduled.kernels[0].program.core.tolist()) == {1}
+
+
+@pytest.mark.parametrize("cores", [3, 5, 7])
+def test_more_cores_are_no_slower_than_fewer(cores: int):
+    x = torch.randn(512, 512), torch.randn(512, 512) / 23
+    few, many = (wb.trace(torch.matmul, *x, machine=wb.machine("tpu-v3", cores=number)) for number in (2, cores))
+    assert many.simulated.cycles <= few.simulated.cycles

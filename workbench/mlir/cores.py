@@ -19,6 +19,9 @@ from simulator.program import TileProgram
 from workbench.errors import MappingError
 from workbench.mlir.payload import Payload
 
+_SMALL = 4
+"""Up to so many cores, every number of them is weighed."""
+
 
 def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
     """The payload that one core works on, where its dims are split over so many."""
@@ -44,14 +47,16 @@ def splittable(payload: Payload) -> tuple[str, ...]:
 def splits(payload: Payload, cores: int) -> list[dict[str, int]]:
     """Ways to spread a payload over at most so many cores, those that leave a core the least first.
 
-    For each number of cores, halving, those of the ways over one dim or two that leave each core the least to do.
+    For each number of cores, all small ones and of larger ones the powers of two, those of the ways over one dim or two
+    that leave each core the least to do.
     """
     found: list[dict[str, int]] = []
-    while cores > 1:
-        ways = list(_ways(payload, cores))
+    for count in range(cores, 1, -1):
+        if count < cores and count > _SMALL and count & (count - 1):
+            continue
+        ways = list(_ways(payload, count))
         least = min((_points(payload, way) for way in ways), default=0)
         found += [way for way in ways if _points(payload, way) == least and way not in found]
-        cores //= 2
     return [*found, {}]
 
 

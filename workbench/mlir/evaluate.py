@@ -95,11 +95,11 @@ class Evaluator:
         raise NotImplementedError
 
     def core_of(self, number: int) -> int:
-        """The core that an iteration of an `scf.forall` runs on."""
+        """The core that an iteration of an `scf.forall` runs on; what is in none runs where the first one does."""
         return 0
 
-    def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
-        """Where the first so many cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
+    def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
+        """Where cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
         return _nothing
 
     def linalg(self, op: ir.Operation) -> Step:
@@ -117,7 +117,8 @@ class Evaluator:
 
     def state(self, boxes: list[Box]) -> State:
         """A state for closures compiled so far, with the boxes of the function's arguments."""
-        return State([0] * len(self.index_of), boxes + [NOWHERE] * (len(self.box_of) - len(boxes)))
+        boxes = boxes + [NOWHERE] * (len(self.box_of) - len(boxes))
+        return State([0] * len(self.index_of), boxes, core=self.core_of(0))
 
     def block(self, block: ir.Block) -> list[Step]:
         steps = [self.op(op.operation) for op in block.operations]
@@ -201,7 +202,7 @@ class Evaluator:
         steps = [each for item in list(body.operations)[:-1] if (each := self.op(item.operation)) is not None]
         del self.loops[-len(values) :]
         points = list(itertools.product(*(enumerate(each) for each in values)))
-        cores = len({self.core_of(number) for number in range(len(points))})
+        cores = frozenset(self.core_of(number) for number in range(len(points)))
         fork, join = (self.meet(op, cores, step) for step in ("fork", "join"))
 
         def run(state: State) -> None:
@@ -215,7 +216,7 @@ class Evaluator:
                 for step in steps:
                     step(state)
             del state.counters[depth:]
-            state.core = 0
+            state.core = self.core_of(0)
             join(state)
 
         return run

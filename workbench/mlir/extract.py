@@ -93,8 +93,8 @@ class _Extractor(Evaluator):
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
         self.bytes_used: dict[int, int] = {}
         self.shares = machine.shares
-        self.together = machine.cores
-        """How many cores are at one point of the program: all at its start, and those that met until one goes on."""
+        self.together: frozenset[int] = frozenset(range(machine.cores))
+        """Cores that are at one point of the program: all at its start, and those that met until one goes on."""
 
     def run(self, module: ir.Module) -> TileProgram:
         entry = function_of(module).regions[0].blocks[0]
@@ -118,16 +118,16 @@ class _Extractor(Evaluator):
     def core_of(self, number: int) -> int:
         return self.shares[number % len(self.shares)]
 
-    def meet(self, op: ir.Operation, cores: int, step: str) -> Step:
+    def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
         number = len(self.builder.ops)
         self.builder.ops.append(OpInfo(f"{op.name} {step}", self.lines[op], tuple(self.loops)))
         origins = self._origins(op)
 
         def run(state: State) -> None:
             self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
-            if cores > 1 and (step == "join" or cores > self.together):
-                for core in range(cores):
-                    row = Instruction(Opcode.BARRIER, number, tuple(state.counters), (), (cores,), origins=origins)
+            if len(cores) > 1 and (step == "join" or not cores <= self.together):
+                for core in sorted(cores):
+                    row = Instruction(Opcode.BARRIER, number, tuple(state.counters), (), (len(cores),), origins=origins)
                     self._add(row, core)
                 self.together = cores
 
@@ -323,7 +323,7 @@ class _Extractor(Evaluator):
                 )
 
     def _add(self, instruction: Instruction, core: int) -> None:
-        self.together = 0
+        self.together = frozenset[int]()
         self.builder.add(replace(instruction, core=core, dependences=self.tracker.add(instruction)))
 
 

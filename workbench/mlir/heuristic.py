@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from simulator import core_kinds
 from simulator.machine import Machine
 from simulator.program import MAX_RANK
 from simulator.systolic import SINGLE_PASS_BYTES, shares
@@ -114,8 +115,9 @@ def _on_cores(
     demand = Demand(machine, mine, buffers)
     dealt = Counter(machine.shares[number % len(machine.shares)] for number in range(used(payload, cores)))
     if payload.contraction is not None:
-        cycles, mapping = _contraction_mapping(mine, machine, demand, len(dealt))
-        cycles *= max(dealt.values())  # the shares of one core, one after another
+        cost, mapping = _contraction_mapping(mine, machine, demand, len(dealt))
+        speed = core_kinds.speeds(machine)
+        cycles = max(count * cost.shared_cycles(float(speed[core])) for core, count in dealt.items())
     else:
         tile, reason = _vector_tile(mine, machine, demand)
         cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
@@ -217,14 +219,13 @@ class _Cost:
     def cycles(self) -> float:
         return max(self.memory, self.arrays, self.vector) + self.edges
 
-    @property
-    def shared_cycles(self) -> float:
-        """With the edges of one core behind what others do: the memory's time holds all of them already."""
-        return max(self.memory, max(self.arrays, self.vector) + self.edges)
+    def shared_cycles(self, speed: float) -> float:
+        """Of a core so fast, with its edges behind what others do: the memory's time holds all of them already."""
+        return max(self.memory, max(self.arrays, self.vector) / speed + self.edges)
 
 
-def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[float, Mapping]:
-    """What a core does of a contraction that runs on so many, and the cycles it takes."""
+def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[_Cost, Mapping]:
+    """What a core does of a contraction that runs on so many, and what it is bound by."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
@@ -238,15 +239,18 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
             break
     else:
         tile = dict.fromkeys(payload.dims, 1)
-        return math.inf, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
+        return _Cost(math.inf, 0.0, 0.0, 0.0), Mapping(
+            tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is"
+        )
     fastest = min(cost.cycles for cost, _, _ in priced)
     bound, tile, order = max(
         (each for each in priced if each[0].cycles <= fastest * (1 + TOLERANCE)),
         key=lambda each: (math.prod(each[1].values()), -each[0].cycles),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
-    reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles:.0f} cycles)"
-    return bound.shared_cycles, Mapping(tile, order, demand.buffers, {}, reason)
+    about = bound.cycles if machine.cores == 1 else bound.shared_cycles(1.0)
+    reason = f"best of the tilings that fit, bound by {limit[0]} (about {about:.0f} cycles)"
+    return bound, Mapping(tile, order, demand.buffers, {}, reason)
 
 
 def _orders(payload: Payload) -> list[tuple[str, ...]]:
