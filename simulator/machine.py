@@ -14,55 +14,17 @@ from fractions import Fraction
 from typing import Any
 
 from simulator import core_kinds
-from simulator.chiplets import POLICIES, check_chiplets
+from simulator.chiplets import check_chiplets
 from simulator.errors import MachineError
-from simulator.memory_file import HASHES, REFRESHES, Memory, check_controls, load_memory
+from simulator.figures import MATMUL_PASSES, Figure, check_figure
+from simulator.memory_file import Memory, check_controls, load_memory
 from simulator.names import did_you_mean, labelled
 from simulator.topology import places
 
-Figure = int | float | str
 Override = Figure | Sequence[Mapping[str, Figure]]
 
 OVERRIDE = "override"
 """The source of a figure that was replaced."""
-
-MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
-"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
-
-_CHOICES = {
-    "matmul_precision": tuple(MATMUL_PASSES),
-    "accumulator_residence": ("array", "scratchpad"),
-    "memory": ("simple", "banked"),
-    "dram_hash": HASHES,
-    "dram_refresh": REFRESHES,
-    "dataflow": ("weight_stationary", "output_stationary"),
-    "systolic_selection": ("earliest", "in_turn"),
-    "interconnect": ("simple", "crossbar", "mesh"),
-    "dram_placement": POLICIES,
-}
-_MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
-_LARGEST, _LARGEST_RATE = 2**40, 2**60
-_MAY_BE_ZERO = {
-    "launch_overhead_cycles",
-    "common_memory_bytes",
-    "common_memory_bytes_per_second",
-    "common_memory_latency_ns",
-    "interconnect_latency_cycles",
-    "mesh_hop_cycles",
-    "chiplet_link_latency_cycles",
-    "dram_latency_ns",
-    "host_link_latency_us",
-    "cross_lane_step_cycles",
-    "transpose_cycles_per_vector",
-    "weight_switch_cycles",
-    "mac_pj",
-    "vector_op_pj",
-    "special_op_pj",
-    "scratchpad_pj_per_byte",
-    "common_memory_pj_per_byte",
-    "dram_pj_per_bit",
-    "dram_activate_pj",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +162,7 @@ class Machine:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.name not in ("assumed", "sources"):
-                _check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+                check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
         core_kinds.own_figures(self)
         if self.vector_bits_per_lane % 8:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
@@ -318,11 +280,20 @@ class Machine:
         if memory.standard != self.dram_standard:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
+                f"{self._goes_with(memory)}"
             )
         if self.dram_channels & (self.dram_channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
         controls = {name: str(getattr(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
         check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
+
+    def _goes_with(self, memory: Memory) -> str:
+        """The figures that the machine would need for this memory."""
+        needed: dict[str, Figure] = {"dram_standard": memory.standard}
+        if self.memory == "banked":
+            needed["dram_request_bytes"] = memory.request_bytes
+        told = (f"{name} = {value!r}" for name, value in needed.items() if getattr(self, name) != value)
+        return f"; it goes with {' and '.join(told)}"
 
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
@@ -330,7 +301,7 @@ class Machine:
         if memory.request_bytes != self.dram_request_bytes:
             raise MachineError(
                 f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
-                f"dram_request_bytes = {self.dram_request_bytes}"
+                f"dram_request_bytes = {self.dram_request_bytes}{self._goes_with(memory)}"
             )
         memory = dataclasses.replace(
             memory, address=self.dram_address, channel_hash=self.dram_hash, refreshes=self.dram_refresh
@@ -408,7 +379,17 @@ def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[
     cores = overrides.get("cores")
     if isinstance(cores, str) or not isinstance(cores, Sequence):
         return dict(overrides)
+    check_cores(machine, cores)
     return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
+
+
+def check_cores(machine: str, cores: Sequence[object]) -> None:
+    """Raises for a list of cores that holds none."""
+    if not cores:
+        raise MachineError(
+            f"machine {machine!r}: cores = []: the list is empty; expected a number, or a table for each core, which "
+            "is empty for one with the machine's figures: [{}, {}]"
+        )
 
 
 def machine_from(
@@ -429,25 +410,3 @@ def machine_from(
     if anew:
         machine.check_dram()
     return machine
-
-
-def _check_figure(machine: str, name: str, kind: str, value: object) -> None:
-    where = f"machine {machine!r}: {name} = {value!r}"
-    if kind == "str":
-        if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
-            raise MachineError(f"{where}: expected a text")
-        if name in _CHOICES and value not in _CHOICES[name]:
-            raise MachineError(f"{where}: expected one of {', '.join(_CHOICES[name])}")
-        return
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise MachineError(f"{where}: expected true or false")
-        return
-    allowed = (int,) if kind == "int" else (int, float)
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
-    most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
-    if value > most:
-        raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
-    if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
-        raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simulator import core_kinds
 from simulator.errors import MachineError
-from simulator.machine import Figure, Machine, Override, figure_names, machine_from
+from simulator.machine import Figure, Machine, Override, check_cores, figure_names, machine_from
 from simulator.names import did_you_mean, not_there, sentences
 
 _FOLDER = Path(__file__).parent / "machines"
@@ -74,8 +74,12 @@ def parse_machine(name: str, text: str) -> Machine:
     assumed = [key for key in below.assumed if key not in own.figures] + list(own.assumed)
     sources = {key: text for key, text in below.sources.items() if key not in own.figures} | own.sources
     for key in figures:
-        if (key in sources) == (key in assumed) and key != "name":
-            raise MachineError(f"machine {name!r}: {key} needs a source, or a place in `assumed`, and not both")
+        if key in sources and key in assumed:
+            raise MachineError(
+                f"machine {name!r}: {key} has a source and stands in `assumed` as well; expected one of both"
+            )
+        if key not in sources and key not in assumed and key != "name":
+            raise MachineError(f"machine {name!r}: {key} needs a source, or a place in `assumed`")
     return machine_from(figures, tuple(sorted(assumed)), tuple(sorted(sources.items())), anew=True)
 
 
@@ -103,6 +107,7 @@ def _parse(name: str, text: str) -> _File:
         if key not in known:
             raise MachineError(f"machine {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
         if key == "cores" and isinstance(value, list):
+            check_cores(name, value)  # pyright: ignore[reportUnknownArgumentType]
             figures["core_figures"] = core_kinds.text_of(name, value)  # pyright: ignore[reportUnknownArgumentType]
             value = len(value)  # pyright: ignore[reportUnknownArgumentType]
         if not isinstance(value, int | float | str):

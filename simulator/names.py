@@ -6,11 +6,15 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+_LEAST_LETTERS = 3
+"""Fewer letters may begin anything."""
+
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the nearest of the known names, and nothing where none is near."""
-    spelt = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(given.lower(), spelt, n=1)
+    """`; did you mean 'x'?` for the shortest known name that begins so, else for the nearest, if one is near."""
+    spelt, lower = {name.lower(): name for name in known}, given.lower()
+    longer = [name for name in spelt if len(lower) >= _LEAST_LETTERS and name.startswith(lower)]
+    close = sorted(longer, key=len)[:1] or difflib.get_close_matches(lower, spelt, n=1)
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
 
 

@@ -105,6 +105,10 @@ def _along_x_then_y(here: Place, there: Place) -> list[Place]:
     return [*across, *((to_x, at) for at in range(y, to_y, 1 if to_y > y else -1)), there]
 
 
+PLACES_FORM = "routers as 'column,row', with spaces between them"
+"""What a figure that names routers looks like."""
+
+
 def places(machine: Machine, name: str) -> list[Place]:
     """The routers that a figure such as "0,0 0,1" names: column, then row."""
     text = str(getattr(machine, name))
@@ -113,8 +117,7 @@ def places(machine: Machine, name: str) -> list[Place]:
         match = re.fullmatch(r"(\d+),(\d+)", each)
         if not match:
             raise MachineError(
-                f"machine {machine.name!r}: {name} = {text!r}: {each!r} is no place; expected routers as 'column,row', "
-                "with spaces between them"
+                f"machine {machine.name!r}: {name} = {text!r}: {each!r} is no place; expected {PLACES_FORM}"
             )
         column, row = int(match[1]), int(match[2])
         if column >= machine.mesh_columns or row >= machine.mesh_rows:

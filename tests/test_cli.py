@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from workbench import cli
 from workbench.errors import ProgramFileError
 
@@ -184,11 +185,39 @@ def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
         cli.load_program(write(tmp_path, ADD + "inputs = [x]\n"))
 
 
+def test_the_list_tells_of_chiplets_where_a_machine_has_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    machine = tmp_path / "two.toml"
+    machine.write_text('base = "tpu-v3"\ncores = 2\nchiplets = 2\nassumed = ["cores", "chiplets"]\n')
+    assert cli.main(["machines", str(machine)]) == cli.OK
+    head, *rows = capsys.readouterr().out.splitlines()
+    cells = {row.split()[0]: row[head.index("cores") :].split()[:2] for row in rows}
+    assert cells["two"] == ["2", "2"] and cells["tpu-v3"] == ["1", "1"]
+
+
+def test_a_shipped_machine_is_shown_with_the_source_of_each_figure(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["machines", "tpu-v3"]) == cli.OK
+    told = {row.split()[0]: " ".join(row.split()[1:]) for row in capsys.readouterr().out.splitlines()}
+    assert set(told) == {"tpu-v3", "figure", *wb.machine("tpu-v3").figures()} - {"name"}
+    assert told["clock_mhz"] == "940 public" and told["systolic_selection"] == "earliest assumed"
+    assert cli.main(["machines", "tpu3"]) == cli.USER_ERROR
+    assert "there is no machine 'tpu3'; did you mean 'tpu-v3'?" in capsys.readouterr().err
+
+
+def test_a_command_that_is_not_there_suggests_one_that_is(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["machnes"])
+    told = capsys.readouterr().err
+    assert ended.value.code == cli.USER_ERROR
+    assert "there is no command 'machnes'; did you mean 'machines'? Its commands are trace, machines," in told
+
+
 def test_a_machine_of_a_file_is_listed_and_traced_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     machine = tmp_path / "pocket.toml"
     machine.write_text('base = "edge-8x8"\ndma_queues = 1\nassumed = ["dma_queues"]\n')
     assert cli.main(["machines", str(machine)]) == cli.OK
-    assert "pocket" in capsys.readouterr().out
+    listed = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in listed] == ["machine", *wb.machines(), "pocket"]
+    assert "common_mib" in listed[0] and "chiplets" not in listed[0]
     file = write(tmp_path, ADD + "inputs = (x, x)\n")
     assert cli.main(["trace", file, "--machine", str(machine)]) == cli.OK
     assert printed(capsys)["machine"] == "pocket"

@@ -111,6 +111,10 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(turns: Journey) -> None:
         turns.with_(placement={"weight": "locl"})
     with pytest.raises(BadOption, match="is no plan; expected names of tensors with the number of a chiplet"):
         turns.with_(placement=["weight"])  # type: ignore[arg-type]
+    with pytest.raises(
+        BadOption, match=r"is a figure of the machine, wb\.machine\(\.\.\., dram_placement='local'\)\. E"
+    ):
+        turns.with_(placement="local")  # type: ignore[arg-type]
     with pytest.raises(BadOption, match=r"is to lie True\. Expected"):
         turns.with_(placement={"weight": True})
 

@@ -42,7 +42,13 @@ _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    options, unknown = _parser().parse_known_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    parser, names = _parser()
+    command_name = next((each for each in given if not each.startswith("-")), None)
+    if command_name is not None and command_name not in names:
+        told = f"there is no command {command_name!r}{did_you_mean(command_name, names)}"
+        parser.error(sentences(told, f"Its commands are {', '.join(names)}"))
+    options, unknown = parser.parse_known_args(given)
     if unknown:
         _refuse(unknown, options.parser)
     command = cast("Callable[[argparse.Namespace], int]", options.command)
@@ -61,7 +67,8 @@ def _refuse(unknown: Sequence[str], parser: argparse.ArgumentParser) -> Never:
     parser.error(f"more arguments than it takes: {' '.join(unknown)}. See {parser.prog} -h")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
+    """The parser and the names of its commands."""
     parser = argparse.ArgumentParser(
         prog="workbench", description="Walk PyTorch through an NPU compiler and simulator.", allow_abbrev=False
     )
@@ -76,9 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
 
     machines = _command(
-        commands, "machines", _machines, "list the shipped machines, and those of the files that are given"
+        commands, "machines", _machines, "list the shipped machines and those of files, or show the figures of some"
     )
-    machines.add_argument("files", nargs="*", metavar="FILE.toml", help="a machine of your own")
+    machines.add_argument(
+        "machines", nargs="*", metavar="NAME|FILE.toml",
+        help="of a shipped machine all figures are shown, with their sources; one of your own joins the list",
+    )  # fmt: skip
 
     lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
     lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
@@ -93,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
 
     health = _command(commands, "doctor", _doctor, "look the installation over, and say what to do about what is wrong")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
-    return parser
+    return parser, tuple(commands.choices)
 
 
 def _command(
@@ -174,9 +184,13 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
 
 
 def _machines(options: argparse.Namespace) -> int:
-    given = cast("list[str]", options.files)
-    table = views.machines.machines_table([wb.machine(name) for name in (*wb.machines(), *map(Path, given))])
-    sys.stdout.write(table.text() + "\n")
+    given = cast("list[str]", options.machines)
+    files = [Path(each) for each in given if Path(each).is_file() or Path(each).suffix == ".toml"]
+    named = [wb.machine(each) for each in given if Path(each) not in files]
+    texts = [f"{machine.name}\n{views.machines.figures_table(machine).text(widest=90)}" for machine in named]
+    if files or not named:
+        texts.append(views.machines.machines_table([wb.machine(each) for each in (*wb.machines(), *files)]).text())
+    sys.stdout.write("\n\n".join(texts) + "\n")
     return OK
 
 

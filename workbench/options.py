@@ -91,6 +91,9 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
     if given is None:
         return None
     form = "names of tensors with the number of a chiplet or a policy, {'fc1.weight': 1, 'x': 'local'}, or None"
+    if isinstance(given, str) and given in POLICIES:
+        told = f"placement={given!r} names no tensors; for all of them it is a figure of the machine"
+        raise BadOption(sentences(f"{told}, wb.machine(..., dram_placement={given!r})", f"Expected {form}"))
     if not isinstance(given, Mapping):
         raise BadOption(f"placement={given!r} is no plan; expected {form}")
     for name, where in cast("Mapping[object, object]", given).items():

@@ -1,0 +1,77 @@
+"""Figures of a machine one by one: what kinds there are, and what each may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from simulator.chiplets import POLICIES
+from simulator.errors import MachineError
+from simulator.memory_file import HASHES, REFRESHES
+from simulator.names import did_you_mean
+from simulator.topology import PLACES_FORM
+
+Figure = int | float | str
+
+MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
+"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+
+_CHOICES = {
+    "matmul_precision": tuple(MATMUL_PASSES),
+    "accumulator_residence": ("array", "scratchpad"),
+    "memory": ("simple", "banked"),
+    "dram_hash": HASHES,
+    "dram_refresh": REFRESHES,
+    "dataflow": ("weight_stationary", "output_stationary"),
+    "systolic_selection": ("earliest", "in_turn"),
+    "interconnect": ("simple", "crossbar", "mesh"),
+    "dram_placement": POLICIES,
+}
+_FORMS: Mapping[str, str] = dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM)
+_MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
+_LARGEST, _LARGEST_RATE = 2**40, 2**60
+_MAY_BE_ZERO = {
+    "launch_overhead_cycles",
+    "common_memory_bytes",
+    "common_memory_bytes_per_second",
+    "common_memory_latency_ns",
+    "interconnect_latency_cycles",
+    "mesh_hop_cycles",
+    "chiplet_link_latency_cycles",
+    "dram_latency_ns",
+    "host_link_latency_us",
+    "cross_lane_step_cycles",
+    "transpose_cycles_per_vector",
+    "weight_switch_cycles",
+    "mac_pj",
+    "vector_op_pj",
+    "special_op_pj",
+    "scratchpad_pj_per_byte",
+    "common_memory_pj_per_byte",
+    "dram_pj_per_bit",
+    "dram_activate_pj",
+}
+
+
+def check_figure(machine: str, name: str, kind: str, value: object) -> None:
+    """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it."""
+    where = f"machine {machine!r}: {name} = {value!r}"
+    if kind == "str":
+        if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
+            raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            near = did_you_mean(value, _CHOICES[name])
+            raise MachineError(f"{where}{near or ':'} {'E' if near else 'e'}xpected one of {', '.join(_CHOICES[name])}")
+        return
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise MachineError(f"{where}: expected true or false")
+        return
+    allowed = (int,) if kind == "int" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
+    if value > most:
+        raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
+    if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+        raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
