@@ -80,7 +80,7 @@ def test_a_file_says_it_as_tables() -> None:
         ({"cores": [{"vector_lanes": 0.5}]}, "vector_lanes = 0.5: expected a whole number, more than zero"),
         ({"cores": [{"clock_ratio": 0}]}, "clock_ratio = 0: expected a number, more than zero"),
         ({"cores": [3]}, "core 0 of `cores` is 3; expected a table"),
-        ({"cores": []}, "cores = 0"),
+        ({"cores": []}, "the list is empty"),
         ({"core_figures": "1: vector_lanes=4"}, "there is no core '1'; the machine has 1, from 0 on"),
     ],
 )
