@@ -367,7 +367,7 @@ def test_machines_by_name_and_with_other_figures():
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "mapping=3 is no mapping"),
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "[64]: expected {dim: size}"),
         (lambda: softmax_journey(simulate_seconds=0), "0 is no time limit; expected seconds, a number above 0"),
-        (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given 3"),
+        (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given an object of type 'int'"),
         (lambda: softmax_journey().save("/no/such/folder/journey"), "there is no folder /no/such/folder"),
         (lambda: softmax_journey().to_html("/no/such/folder/page.html"), "there is no folder /no/such/folder"),
         (lambda: softmax_journey().with_(machine=wb.machine("edge-8x8", vector_lanes=0)), "vector_lanes = 0"),

@@ -202,7 +202,7 @@ def test_arrays_whose_sums_stay_share_tiles_of_rows_too(m: int, n: int, expected
 def test_more_than_two_sets_are_refused() -> None:
     with pytest.raises(MachineError, match="systolic_preload_depth = 3: expected 1 or 2"):
         load_machine("edge-8x8", systolic_preload_depth=3)
-    with pytest.raises(MachineError, match="expected one of weight_stationary, output_stationary"):
+    with pytest.raises(MachineError, match="xpected one of weight_stationary, output_stationary"):
         load_machine("edge-8x8", dataflow="row_stationary")
 
 
