@@ -1,4 +1,5 @@
 # Two commands matter: `make lab` and `make test`. Everything else is listed by `make help`.
+# What these two do, and what is installed, is written in scripts/setup.py, which runs without make as well.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,24 +11,43 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test fuzz invariants demo check format notebooks clean clean-cache
+.PHONY: help lab test fuzz ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
 
 help:  ## list these targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
-lab: $(INSTALLED)  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
-	$(BIN)/workbench lab --port $(PORT) --ip $(IP)
+lab:  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
+	@$(PYTHON) scripts/setup.py lab --venv $(VENV) --port $(PORT) --ip $(IP)
 
-test: $(INSTALLED)  ## run the tests, then every notebook, on all cores but no more than WORKERS=4
-	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist worksteal tests
-	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --dist loadfile -p no:cacheprovider -x \
-		--nbval-lax --nbval-cell-timeout=300 notebooks
+test:  ## run the tests, then every notebook, on all cores but no more than WORKERS=4
+	@$(PYTHON) scripts/setup.py test --venv $(VENV) --workers $(WORKERS)
 
 fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
 
+ulp: $(INSTALLED)  ## measure the errors of every operator in units in the last place; writes docs/ulp.md
+	$(BIN)/python -m tests.ulp
+
+wrong-results: $(INSTALLED)  ## make every operator's results wrong in four ways, and see that the check notices
+	$(BIN)/python -m tests.wrong_results
+
+right-results: $(INSTALLED)  ## draw the tensors of every operator anew, 12 times, and see that right results pass the check
+	$(BIN)/python -W ignore -m tests.right_results
+
+mutation: $(INSTALLED)  ## make 120 lines of our own sources wrong, one at a time, and see that tests notice (an hour)
+	$(BIN)/python -m tests.mutation
+
+calls: $(INSTALLED)  ## call every public name N times with wrong values (N=200); only errors of our own may come back
+	$(BIN)/python -m tests.calls $(N)
+
+crafted: $(INSTALLED)  ## craft N journey files (N=200): each opens and shows everything, or is one told error
+	$(BIN)/python -W ignore -m tests.crafted $(N)
+
 invariants: $(INSTALLED)  ## simulate N random programs on random machines (N=200), and hold them against all invariants
 	$(BIN)/python -m tests.simulator.random_programs $(N)
+
+processors: $(INSTALLED)  ## compare every operator in every type with PyTorch, for each level of processor this one has
+	$(BIN)/python -m tests.processors
 
 demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py
@@ -60,8 +80,4 @@ clean-cache:  ## remove compiled kernels and the compiled simulator from the use
 
 # The stamp is keyed on the files that say what to install: a second run costs nothing.
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'installing into $(VENV); the first time this takes some minutes'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[lab,test]'
-	@touch $@
+	@$(PYTHON) scripts/setup.py install --venv $(VENV)

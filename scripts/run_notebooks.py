@@ -1,6 +1,7 @@
 """Runs every notebook of the course from top to bottom and keeps its outputs in the file, as a reader will see them.
 
-What differs from run to run without meaning is left out: execution times, progress lines, and the exact Python version.
+What differs from run to run without meaning is left out: execution times, what libraries say on stderr, and the exact
+Python version.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 def run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

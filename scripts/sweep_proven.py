@@ -1,15 +1,18 @@
 """Finds out which overloads are safe between which element types, and writes workbench/ops/proven.json.
 
-    python scripts/sweep_proven.py [--jobs N] [--samples N] [--only TEXT] [--dry]
+    python scripts/sweep_proven.py [--jobs N] [--samples N] [--only TEXT] [--listed] [--dry]
 
 PyTorch's own list of operators has sample calls for each element type. Each is run once in eager mode, and every ATen
 call below it that the workbench has a route for becomes a graph of one node; so does a plain call of each overload
 for each pair of element types. Each graph goes to a worker process, which lowers, imports,
-schedules for two machines, compiles and runs on watched memory. What a worker survives counts for all nodes that the
+schedules for two machines, compiles for each level of processor that this one has, and runs on watched memory. What a
+worker survives counts for all nodes that the
 lowering made of it; where one dies, each of these nodes is tried alone, and those that die are left out, whatever other
 samples say of them. What is not on the list still works: it costs a trial, once.
 
-`--only` keeps the entries of overloads whose names do not hold the text as they are.
+`--only` keeps the entries of overloads whose names do not hold the text as they are. `--listed` tries what is on the
+list, each entry once and on one machine, and takes off what is not found safe again: for other processors, or after a
+change of the compiler.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import json
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -42,10 +45,14 @@ from workbench.ops.formulas import FORMULAS
 from workbench.ops.formulas.builder import infer
 from workbench.ops.literals import to_arg, to_overload, to_type
 from workbench.ops.registry import DEFAULT
+from workbench.processor import NATIVE, available, processor_named
 from workbench.stages.lower import lower
 from workbench.torch_types import DTYPES
 
 MACHINES = ("tpu-v3", "edge-8x8")
+PROCESSORS = (*[name for name in available() if name != "x86-64"], NATIVE)
+"""Each level that this processor has, and all it has. NumPy itself wants more than the first level."""
+
 MIXED = {torch.float32, torch.int64, torch.bool}
 """What models put beside other element types: weights and sums, indices and Python numbers, masks."""
 
@@ -60,6 +67,12 @@ class Found:
     safe: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     harmful: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     told: list[str] = field(default_factory=list[str])
+
+    def news_of_list(self, items: Sequence[LoweredNode], types: Mapping[str, TensorType]) -> bool:
+        """Whether these nodes are all on the list as it is, and not all are known to be safe still."""
+        made = {(item.node.op, proven.signature(item.node, types)) for item in items}
+        on_list = all(signature in proven.known().get(op, ()) for op, signature in made)
+        return on_list and any(signature not in self.safe[op] for op, signature in made)
 
     def listed(self) -> dict[str, list[str]]:
         return {op: kept for op, each in sorted(self.safe.items()) if (kept := sorted(each - self.harmful[op]))}
@@ -191,20 +204,22 @@ def nodes_of(graph: AtenGraph) -> tuple[list[LoweredNode], dict[str, TensorType]
     return [item for item in lowered.nodes if item.route in ("automatic", "builder", "template")], lowered.types
 
 
-def tried(graph: AtenGraph, trials: Trials) -> Verdict:
-    body = {"graph": codec.encode(graph), "machines": MACHINES}
-    key = json.dumps(body, sort_keys=True)
+def tried(graph: AtenGraph, trials: Trials, machines: Sequence[str] = MACHINES) -> Verdict:
+    body = {"graph": codec.encode(graph), "machines": machines, "processors": PROCESSORS}
+    key = json.dumps([body, processor_named(NATIVE).target], sort_keys=True)
     return trials.verdict(Trial("node", key, lambda: Message(body), graph.nodes[0].op, ()))
 
 
-def sweep_one(graph: AtenGraph, trials: Trials, found: Found) -> None:
+def sweep_one(graph: AtenGraph, trials: Trials, found: Found, listed: bool) -> None:
+    """Tries a call; with `listed` only one that makes what is on the list, and something not yet found safe."""
     try:
         items, types = nodes_of(graph)
     except Exception:  # a formula may meet what eager PyTorch refuses; the user would see it in capture
         return
-    if not items:
+    if not items or (listed and not found.news_of_list(items, types)):
         return
-    verdict = tried(graph, trials)
+    machines = MACHINES[:1] if listed else MACHINES
+    verdict = tried(graph, trials, machines)
     (node,) = graph.nodes
     what = f"{node.op} {proven.signature(node, graph.types)}"
     if verdict.outcome == OK:
@@ -214,7 +229,9 @@ def sweep_one(graph: AtenGraph, trials: Trials, found: Found) -> None:
     found.told.append(f"{what}: {verdict.outcome} at {verdict.stage}: {verdict.reason.splitlines()[0]}")
     if verdict.harmless:
         return
-    alone = [item for item in items if len(items) == 1 or not tried(alone_graph(item, types), trials).harmless]
+    alone = [
+        item for item in items if len(items) == 1 or not tried(alone_graph(item, types), trials, machines).harmless
+    ]
     for item in alone or items:
         found.harmful[item.node.op].add(proven.signature(item.node, types))
 
@@ -234,6 +251,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="workers at a time (default: 2)")
     parser.add_argument("--samples", type=int, default=3, help="calls for each overload and signature (default: 3)")
     parser.add_argument("--only", default="", metavar="TEXT", help="sweep only overloads with this in their names")
+    parser.add_argument("--listed", action="store_true", help="try what is on the list once, for these processors")
     parser.add_argument("--dry", action="store_true", help="tell what would be written, and write nothing")
     options = parser.parse_args()
     TRIALS.inside = True  # here graphs are only lowered; the workers do what may fault
@@ -245,7 +263,7 @@ def main() -> int:
     def one(graph: AtenGraph) -> None:
         trials = idle.get()
         try:
-            sweep_one(graph, trials, found)
+            sweep_one(graph, trials, found, options.listed)
         finally:
             idle.put(trials)
 
@@ -257,9 +275,15 @@ def main() -> int:
     listed = dict(sorted({**found.listed(), **kept}.items())) if options.only else found.listed()
     sys.stderr.write("\n".join([*sorted(found.told), f"{sum(map(len, listed.values()))} signatures"]) + "\n")
     if not options.dry:
-        rows = [f" {json.dumps(op)}: {json.dumps(each)}" for op, each in listed.items()]
-        proven.FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        write(listed)
     return 0
+
+
+def write(listed: dict[str, list[str]]) -> None:
+    rows = ",\n".join(f"  {json.dumps(op)}: {json.dumps(each)}" for op, each in listed.items())
+    levels = json.dumps([name for name in PROCESSORS if name != NATIVE])
+    text = f'{{\n "version": {proven.VERSION},\n "processors": {levels},\n "signatures": {{\n{rows}\n }}\n}}\n'
+    proven.FILE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

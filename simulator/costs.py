@@ -31,7 +31,7 @@ REQUESTED = 5
 CHAIN = 6
 """The matmul it accumulates onto without a drain between, -1 for none."""
 WAITING = 7
-"""Cycles more that a loop of accesses takes because answers take time."""
+"""Cycles more that a loop of accesses takes because answers take time, or iterations wait for each other."""
 CORE = 8
 MARK = 9
 """`MEETS`, `KEEPS` or 0."""
@@ -130,19 +130,21 @@ def work(
     chosen = indexed.requests(program, addresses, indices, machine)
     table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
     moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
+    rows = dma.in_rows(program)
     for piece, part in pieces(program):
         if not machine.core_figures:
-            _add_costs(part, addresses, machine, table[piece], moved[piece], read[piece], written[piece])
+            _add_costs(part, addresses, rows, machine, table[piece], moved[piece], read[piece], written[piece])
             continue
         for alike, ratio, cores in core_kinds.kinds(machine):
             mine = np.isin(part.core, cores)
             made = [np.zeros_like(each[piece]) for each in (table, moved, read, written)]
-            _add_costs(part, addresses, alike, made[0], made[1], made[2], made[3])
+            _add_costs(part, addresses, rows, alike, made[0], made[1], made[2], made[3], ratio)
             _at_clock(made[0], ratio)
             for into, each in zip((table, moved, read, written), made, strict=True):
                 into[piece][mine] += each[mine]
     table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
     table[:, CHAIN] = _chains(program, machine)
+    table[:, DRAIN] = _in_order(table[:, DRAIN], table[:, CHAIN])
     if skipped.any():
         _leave_out(skipped, table, moved, read, written)
     asking = ~(common | skipped)
@@ -184,17 +186,19 @@ def _at_clock(table: I64, ratio: Fraction) -> None:
 def _add_costs(
     program: TileProgram,
     addresses: Sequence[int],
+    in_rows: Mask,
     machine: Machine,
     table: I64,
     moved: I64,
     read: I64,
     written: I64,
+    ratio: Fraction = Fraction(1),
 ) -> None:
     """Adds what each instruction costs by itself to its row of the table and to the bytes it moves."""
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
-    copies = dma.transfers(program, addresses, machine)
-    direct = scalar.loops(program, addresses, machine)
+    copies = dma.transfers(program, addresses, machine, in_rows)
+    direct = scalar.loops(program, addresses, machine, ratio)
     passes = systolic.passes(program, machine)
     matmul = systolic.matmul_cost(program.extent, program.stationary, machine, passes, program.accumulates)
     is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
@@ -234,6 +238,15 @@ def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
     starts = np.searchsorted(owner[order], np.arange(len(program) + 1)).astype(np.int64)
     sources, kinds = np.concatenate([sources, others])[order], np.concatenate([kinds, reasons])[order]
     return starts, sources.astype(np.int32), kinds.astype(np.uint8)
+
+
+def _in_order(drain: I64, chain: I64) -> I64:
+    """Sums leave an array in order: what goes on with a chain is not out before what it goes on with."""
+    drain = drain.copy()
+    rows = np.flatnonzero(chain >= 0)
+    while len(sooner := rows[drain[rows] < drain[chain[rows]]]):
+        drain[sooner] = drain[chain[sooner]]
+    return drain
 
 
 def _chains(program: TileProgram, machine: Machine) -> I64:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.errors import SimulatorError
 from simulator.program import I64, Opcode
 from simulator.spans import Cause, Via, Wait
 
@@ -63,7 +64,7 @@ def waterfall(trace: Trace) -> list[tuple[str, int]]:
 def _walk(trace: Trace, before: I64, base: int, span: int, now: int) -> Iterator[Step]:
     """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
     launch = int(trace.launch[base])
-    while True:
+    for _ in range(2 * len(trace) + 2):  # no span is come to twice but as a span and as one that was issued
         if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
             span = int(before[span])
         yield from reversed([*_parts(trace, launch, span, now)])
@@ -77,6 +78,7 @@ def _walk(trace: Trace, before: I64, base: int, span: int, now: int) -> Iterator
             now = int(trace.issue[span])
             cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
         span = base + blocker
+    raise SimulatorError(f"the way back from the end of launch {launch} never comes to its begin")
 
 
 def _before(trace: Trace) -> I64:

@@ -7,12 +7,17 @@ when the strides between runs are multiples of a request. A run that is walked b
 same requests.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see dram.py)
-    copy within scratchpad    ceil(bytes / queue rate)
+    copy within scratchpad    bytes / queue rate
 
-A queue is as wide as all lanes of the scratchpad together, and what is contiguous in DRAM lies along them (see
-vector.py). So a row that fills only some lanes takes as long as one that fills all:
+A queue moves up to its width in a cycle, to one place and those that follow it, so each stretch of bytes that lie side
+by side at both ends begins in a cycle of its own:
 
-    bytes / queue rate        with the contiguous axis counted in whole rows of lanes
+    bytes / queue rate        stretches * ceil(bytes of each / width)
+
+How many lanes the width reaches over does not matter: a row of lanes that is filled in part takes the cycles of what is
+moved. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
+is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
+the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
 """
 
 from __future__ import annotations
@@ -39,8 +44,10 @@ class Transfers:
     """At the queue's own rate."""
 
 
-def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Transfers:
-    """What each copy of a program asks for, its arguments lying at `addresses`."""
+def transfers(
+    program: TileProgram, addresses: Sequence[int], machine: Machine, in_rows: npt.NDArray[np.bool_]
+) -> Transfers:
+    """What each copy of a program asks for, its arguments lying at `addresses`, its buffers `in_rows` or not."""
     rows = len(program)
     moves = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.COPY])
     first = np.where(moves, program.operand_start[:-1], 0)
@@ -52,7 +59,6 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
-    padded = np.where(moves, _rows_of_lanes(program, side, machine) * machine.vector_lanes * size, 0)
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
     shape, strides = program.shape[side], program.strides[side]
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
@@ -61,18 +67,34 @@ def transfers(program: TileProgram, addresses: Sequence[int], machine: Machine) 
     request = machine.dram_request_bytes
     touched = (address % request + run + request - 1) // request * request
     runs = moved // np.maximum(run, 1)
+    stretch = np.maximum(_stretches(program, np.where(moves, first, 0), side, in_rows) * size, 1)
     return Transfers(
         bytes=moved,
         request_bytes=np.where(in_dram, runs * touched, 0),
-        cycles=-(-padded // machine.dma_bytes_per_cycle),
+        cycles=moved // stretch * -(-stretch // machine.dma_bytes_per_cycle),
     )
 
 
-def _rows_of_lanes(program: TileProgram, operand: I64, machine: Machine) -> I64:
-    """Rows over all lanes that a box takes, its contiguous axis along them."""
-    shape, strides = program.shape[operand], program.strides[operand]
+def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
+    """Of each buffer: whether a vector pass touches it, so that its rows lie along the lanes."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    passes = (program.opcode[owner] == Opcode.VECTOR) & (program.space == Space.SCRATCHPAD)
+    found: npt.NDArray[np.bool_] = np.bincount(program.target[passes], minlength=len(program.buffers)) > 0
+    return found
+
+
+def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray[np.bool_]) -> I64:
+    """Elements of each copy that are moved side by side; `side` is its operand in DRAM, if it has one."""
+    other = np.where(side == first, first + 1, first)
+    shape, strides = program.shape[side], program.strides[side]
     along = np.where(np.abs(strides) == 1, shape, 1).max(1)
-    return -(-along // machine.vector_lanes) * (shape.prod(1) // np.maximum(along, 1))
+    alike = (strides == program.strides[other]) & (program.shape[other] == shape).all(1)[:, None]
+    common = contiguous(shape, np.where(alike, strides, np.iinfo(np.int64).max))
+    nowhere = len(in_rows)
+    buffer = np.where(program.space[other] == Space.SCRATCHPAD, program.target[other], nowhere)
+    near: npt.NDArray[np.bool_] = np.concatenate([in_rows, np.zeros(1, np.bool_)])[buffer]
+    together: I64 = np.where(common, shape, 1).prod(1)
+    return np.maximum(along, np.where(near, 1, together))
 
 
 def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:

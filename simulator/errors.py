@@ -18,6 +18,10 @@ class WorkbenchError(Exception):
         return self
 
 
+class BadArgument(WorkbenchError, ValueError, TypeError):
+    """Something was called with an argument of another kind than it takes."""
+
+
 class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
 

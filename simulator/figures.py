@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from simulator.chiplets import POLICIES
 from simulator.errors import MachineError
 from simulator.memory_file import HASHES, REFRESHES
 from simulator.names import did_you_mean
 from simulator.topology import PLACES_FORM
+
+if TYPE_CHECKING:
+    from simulator.machine import Machine
 
 Figure = int | float | str
 
@@ -30,6 +34,11 @@ _CHOICES = {
 _FORMS: Mapping[str, str] = dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM)
 _MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
+_MOST_OF = {
+    **dict.fromkeys(("cores", "systolic_arrays", "dma_queues", "dram_channels", "interconnect_ports"), 4096),
+    **dict.fromkeys(("mesh_columns", "mesh_rows", "chiplets"), 256),
+}
+"""What is counted one by one when a machine is looked at, each with a name and a lane of its own."""
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
@@ -70,8 +79,30 @@ def check_figure(machine: str, name: str, kind: str, value: object) -> None:
     allowed = (int,) if kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
         raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    if name in _MOST_OF and value > _MOST_OF[name]:
+        raise MachineError(f"{where}: expected at most {_MOST_OF[name]:,}")
     most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
     if value > most:
         raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
+
+
+_MOST_UNITS, _MOST_HOPS = 2**14, 2**20
+
+
+def check_units(machine: Machine) -> None:
+    """Raises for a machine of more units, or of more ways between them, than can be listed."""
+    each = machine.dma_queues + machine.systolic_arrays + 2
+    if machine.cores * each > _MOST_UNITS:
+        raise MachineError(
+            f"machine {machine.name!r}: cores = {machine.cores} with {each} units each (dma_queues, systolic_arrays, "
+            f"vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
+        )
+    ways = machine.cores * (machine.dma_queues + 1) * machine.dram_channels
+    hops = machine.mesh_columns + machine.mesh_rows if machine.interconnect == "mesh" else machine.chiplets + 2
+    if (machine.interconnect != "simple" or machine.chiplets > 1) and ways * hops > _MOST_HOPS:
+        raise MachineError(
+            f"machine {machine.name!r}: {ways:,} ways from dma_queues of all cores to dram_channels, of up to {hops} "
+            f"links each: expected at most {_MOST_HOPS:,} links on all ways together"
+        )

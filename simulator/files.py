@@ -5,10 +5,11 @@ Writing is atomic: a reader sees the old file or the new one. Reading refuses wh
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from simulator import unpacking
 from simulator.errors import FileFormatError, NoFile, NoFolder
 from simulator.names import not_there
 
@@ -35,33 +37,30 @@ def write(path: str | os.PathLike[str], format: str, version: int, header: Json,
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file all or nothing: a reader sees the old one or the new one."""
     target = check_folder(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")  # with the rights of any new file
     try:
-        with os.fdopen(handle, "wb") as file:
+        opened = open(temporary, "xb")  # noqa: SIM115 - the next block closes it
+    except OSError as error:
+        raise NoFolder(f"{target} cannot be written: {error.strerror}") from None
+    try:
+        with opened as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # as any new file; a temporary one is its owner's alone
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """The path, if there is a folder to write it into."""
     target = Path(path)
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise NoFolder(f"{target} cannot be written: there is no folder {target.parent}. Make it first")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise NoFolder(f"{target} cannot be written: it is a folder. Name a file in it")
     return target
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
@@ -75,16 +74,18 @@ def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -
 def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> tuple[Json, dict[str, Array]]:
     """Header and arrays of a file that `write` made with the same format and version."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {str(name): cast(Array, file[name]) for name in file.files}
+        with contextlib.ExitStack() as opened:
+            file = opened.enter_context(open(path, "rb")) if isinstance(path, (str, os.PathLike)) else path
+            arrays = unpacking.arrays_of(file)
     except FileNotFoundError:
         raise NoFile(not_there(Path(cast("str", path)))) from None
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(f"{path}: not a whole {format} file: {error}") from None
     try:
         header = cast(Json, json.loads(arrays.pop(_HEADER).tobytes()))
+        unpacking.check_nesting(header)
         found = header.pop("format"), header.pop("version")
-    except (KeyError, ValueError, AttributeError, TypeError):
+    except (KeyError, ValueError, AttributeError, TypeError, RecursionError):
         raise FileFormatError(f"{path}: not a {format} file: it has no header") from None
     if found != (format, version):
         raise FileFormatError(f"{path}: expected {format} version {version}, found {found[0]!r} version {found[1]!r}")

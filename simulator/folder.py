@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,7 +30,15 @@ def user_cache() -> Path:
     named = os.environ.get("ATEN_WORKBENCH_CACHE")
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aten-workbench"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "aten-workbench"
+
+
+def _home() -> Path:
+    """The user's folder; where the system knows none, the one for what is temporary."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir())
 
 
 def limit_bytes() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, report, residence, zeros
+from simulator import critical, report, residence, trace_checks, zeros
 from simulator.barriers import meetings
 from simulator.conflicts import Conflict, conflicts
 from simulator.core_kinds import of_core
@@ -20,15 +20,13 @@ from simulator.hazards import Grade
 from simulator.indexed import INDEXED
 from simulator.placement import clashes
 from simulator.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Cause, HostCall, Via, Wait
+from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, HostCall, Via
 from simulator.systolic import passes
+from simulator.trace_checks import MOST
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
     from simulator.trace import Trace
-
-MOST = 20
-"""Violations of one kind that are told."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -49,6 +47,7 @@ def violations(trace: Trace) -> list[str]:
       else does, and no chiplet's memory gives more than its part of the bandwidth
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
+    - no loop is faster than the chains of operations that its iterations hand a value along
     - what was skipped is known to be zeros
     - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
@@ -57,8 +56,8 @@ def violations(trace: Trace) -> list[str]:
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
     found = [
-        *_spans_violations(trace),
-        *_unit_violations(trace),
+        *trace_checks.of_spans(trace),
+        *trace_checks.of_units(trace),
         *_sum_violations(trace),
         *_channel_violations(trace),
         *_link_violations(trace),
@@ -89,38 +88,8 @@ def violations(trace: Trace) -> list[str]:
         found += [f"{name}: {line}" for line in _meeting_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
+        found += [f"{name}: {line}" for line in _carried_violations(trace, rows, program)]
     return found
-
-
-def _spans_violations(trace: Trace) -> Iterator[str]:
-    last = trace.met.shape[1] - 1 - np.argmax(trace.met[:, ::-1], axis=1)
-    for index in np.flatnonzero((trace.met.max(1) != trace.start) | (last != trace.cause))[:MOST]:
-        cause = Cause(trace.cause[index]).label
-        yield f"span {index} starts at {trace.start[index]} for {cause}, its constraints were met at {trace.met[index]}"
-    for index in np.flatnonzero(
-        (trace.waits < 0).any(1) | (trace.waits.sum(1, np.int64) > (trace.end - trace.start)[: len(trace.waits)])
-    )[:MOST]:
-        told = dict(zip([wait.label for wait in Wait], trace.waits[index].tolist(), strict=True))
-        yield f"span {index} takes {trace.end[index] - trace.start[index]} cycles, of which it waits {told}"
-    wrong = (trace.end < trace.start) | (trace.done < trace.end) | (trace.issue > trace.start)
-    for index in np.flatnonzero(wrong)[:MOST]:
-        yield f"span {index} goes backward in time"
-    intervals = trace.kernel_spans
-    for index in range(1, len(intervals)):
-        if intervals[index][1] < intervals[index - 1][2]:
-            yield f"launch {index} begins before launch {index - 1} has ended"
-    begins = np.array([begin for _, begin, _ in intervals], np.int64)
-    for index in np.flatnonzero(trace.issue < begins[trace.launch])[:MOST]:
-        yield f"span {index} is issued before its launch begins"
-
-
-def _unit_violations(trace: Trace) -> Iterator[str]:
-    order = np.lexsort((trace.end, trace.start, trace.unit))
-    before, after = order[:-1], order[1:]
-    together = (trace.unit[before] == trace.unit[after]) & (trace.end[before] > trace.start[after])
-    for index in np.flatnonzero(together)[:MOST]:
-        name = trace.unit_names[trace.unit[order[index]]]
-        yield f"{name} does spans {before[index]} and {after[index]} at once"
 
 
 def _sum_violations(trace: Trace) -> Iterator[str]:
@@ -271,6 +240,23 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
     for name, least in floors:
         if end - begin < least:
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
+
+
+def _carried_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile."""
+    carrying = [op for op, info in enumerate(program.ops) if info.carried]
+    for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, carrying)).tolist():
+        own, ratio = of_core(trace.machine, int(program.core[index]))
+        taken = int(trace.end[rows][index] - trace.start[rows][index])
+        for chain in program.ops[int(program.op[index])].carried:
+            latency = sum(
+                count * (own.special_latency_cycles if kind == OpClass.SPECIAL else own.alu_latency_cycles)
+                for kind, count in enumerate(chain.class_counts)
+                if kind != OpClass.MOVE
+            )
+            least = int(program.extent[index, 0]) // chain.iterations * latency / ratio
+            if taken < least:
+                yield f"instruction {index} takes {taken} cycles, a chain of its iterations needs {float(least):.1f}"
 
 
 def _queued_bytes(machine: Machine) -> int:

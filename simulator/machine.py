@@ -11,12 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 from simulator import core_kinds
 from simulator.chiplets import check_chiplets
 from simulator.errors import MachineError
-from simulator.figures import MATMUL_PASSES, Figure, check_figure
+from simulator.figures import MATMUL_PASSES, Figure, check_figure, check_units
 from simulator.memory_file import Memory, check_controls, load_memory
 from simulator.names import did_you_mean, labelled
 from simulator.topology import places
@@ -163,6 +164,7 @@ class Machine:
         for field in dataclasses.fields(self):
             if field.name not in ("assumed", "sources"):
                 check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        check_units(self)
         core_kinds.own_figures(self)
         if self.vector_bits_per_lane % 8:
             raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
@@ -265,6 +267,8 @@ class Machine:
 
         A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
         """
+        if _whole("run", run) < 1 or _whole("apart", apart) < 0:
+            raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
         if self.memory == "simple":
             return 1.0
         memory = load_memory(self.dram_timing)
@@ -326,14 +330,16 @@ class Machine:
 
     def lane_elements(self, element_bytes: int) -> int:
         """Elements in one lane of a vector; an element wider than the lane takes a vector of its own."""
+        if _whole("element_bytes", element_bytes) < 1:
+            raise MachineError(f"element_bytes={element_bytes!r}: an element has 1 byte or more")
         return max(1, self.vector_bits_per_lane // (8 * element_bytes))
 
     def pad_to_lanes(self, size: int) -> int:
         """`size` bytes, rounded up to whole vectors over all lanes: what a scratchpad slot takes."""
-        return -(-size // self.vector_bytes) * self.vector_bytes
+        return -(-_whole("size", size) // self.vector_bytes) * self.vector_bytes
 
     def microseconds(self, cycles: int) -> float:
-        return cycles / self.clock_mhz
+        return _whole("cycles", cycles) / self.clock_mhz
 
     def with_(self, **overrides: Override) -> Machine:
         """The same machine with some figures replaced; their source is then `override`.
@@ -410,3 +416,10 @@ def machine_from(
     if anew:
         machine.check_dram()
     return machine
+
+
+def _whole(name: str, given: int) -> int:
+    """A whole number, if it is one; numpy's are."""
+    if not isinstance(given, Integral):
+        raise MachineError(f"{name}={given!r:.60}: expected a whole number")
+    return given

@@ -19,10 +19,10 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from simulator import files
+from simulator import files, typed
 from simulator.errors import FileFormatError
 
-FORMAT, VERSION = "aten-workbench/tile-program", 3
+FORMAT, VERSION = "aten-workbench/tile-program", 4
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -146,6 +146,16 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A chain of operations that a DIRECT loop hands a value along, from one iteration to a later one."""
+
+    iterations: int
+    """How many iterations later the value is back where it was: one, unless several values take turns."""
+    class_counts: tuple[int, ...]
+    """Operations on the way, by `OpClass`, each of which waits for the one before."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpInfo:
     """The MLIR operation an instruction comes from. `line` is its 1-based line in the scheduled text."""
 
@@ -154,7 +164,7 @@ class OpInfo:
     loops: tuple[str, ...]
     """Names of the loops around it, outermost first: what the iteration vector counts."""
     class_counts: tuple[int, ...] = (0, 0, 0, 0)
-    """VECTOR: operations per iteration point, by `OpClass`."""
+    """VECTOR, DIRECT: operations per iteration point, by `OpClass`."""
     computed_bytes: int = 0
     """VECTOR: the widest number that is computed with, where that is wider than all operands."""
     walks: tuple[int, ...] = ()
@@ -163,6 +173,8 @@ class OpInfo:
     """VECTOR: for each operand the dim of the axis that lies along the lanes, -1 for none. Both empty: not known."""
     indexed: Indexed | None = None
     """GATHER, SCATTER: what their indices mean."""
+    carried: tuple[Carried, ...] = ()
+    """DIRECT: the chains between its iterations, none of which is longer than another for every machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +318,11 @@ class TileProgram:
             if set(header) != {"kernel", "arguments", "buffers", "ops", "origin_names"}:
                 raise KeyError(f"the header has the keys {sorted(header)}")
             return TileProgram(
-                kernel=str(header["kernel"]),
-                arguments=tuple(Argument(**_tuples(row)) for row in header["arguments"]),
-                buffers=tuple(Buffer(**row) for row in header["buffers"]),
-                ops=tuple(map(_op_info, header["ops"])),
-                origin_names=tuple(map(str, header["origin_names"])),
+                kernel=typed.value(str, header["kernel"], "kernel"),
+                arguments=typed.value(tuple[Argument, ...], header["arguments"], "arguments"),
+                buffers=typed.value(tuple[Buffer, ...], header["buffers"], "buffers"),
+                ops=typed.value(tuple[OpInfo, ...], header["ops"], "ops"),
+                origin_names=typed.value(tuple[str, ...], header["origin_names"], "origin_names"),
                 **cast("dict[str, Any]", arrays),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -407,19 +419,3 @@ _COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
 def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
     known = {**count, "N+1": count["N"] + 1}
     return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)
-
-
-def _tuples(row: dict[str, Any]) -> dict[str, Any]:
-    """A record's fields as JSON gave them, its lists tuples again."""
-    return {key: _tuple(value) for key, value in row.items()}
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(_tuple(item) for item in cast("list[Any]", value)) if isinstance(value, list) else value
-
-
-def _op_info(row: dict[str, Any]) -> OpInfo:
-    info = _tuples(row)
-    if info["indexed"] is not None:
-        info["indexed"] = Indexed(**_tuples(info["indexed"]))
-    return OpInfo(**info)

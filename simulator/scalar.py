@@ -18,7 +18,12 @@ a ALU operations (arithmetic, comparison, conversion; moving a value is the acce
     loop        the longest of  work(n) + longest latency
                                 max(chain, pace(1)) + pace(n) - pace(1)
                                 ceil(n / d) * max(chain, pace(1))       if iteration i + d reads what i wrote
+                                max(chain, pace(1)) + ceil(n / d) * carried - first  for each chain between iterations
                 and not over before the last of its requests has been on the bus and been answered (see dram.py)
+
+A value that an iteration hands to the next (`OpInfo.carried`) is a chain through all of them: `carried` is the latency
+of its operations, a ALU and s special ones, d the iterations after which the value is back, `first` what of it is in
+the first iteration: all of it, but no more than that computes. Loads, stores and what else is computed run beside it.
 
 The requests of a loop are granted the bus as one transfer, like those of a copy. One core's scalar unit is one
 in-order unit: a loop starts when the one before it has ended, its last access answered.
@@ -28,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -47,11 +53,14 @@ class Loops:
     work: I64
     """Cycles it would take if every access were answered at once."""
     waiting: I64
-    """Cycles more, for answers."""
+    """Cycles more, for answers and for what an iteration before computes."""
 
 
-def loops(program: TileProgram, addresses: Sequence[int], machine: Machine) -> Loops:
-    """What each DIRECT instruction asks for, its arguments lying at `addresses`: the module's closed forms."""
+def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, ratio: Fraction = Fraction(1)) -> Loops:
+    """What each DIRECT instruction asks for, its arguments lying at `addresses`: the module's closed forms.
+
+    `ratio` is the core's clock as a part of the machine's: answers come by the one, chains are computed by the other.
+    """
     rows = len(program)
     if not np.any(program.opcode == Opcode.DIRECT):
         zero = np.zeros(rows, np.int64)
@@ -63,7 +72,7 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine) -> L
     address = base + program.offset[here] * size
     request = machine.dram_request_bytes
     touched = (address % request + size + request - 1) // request * request
-    work, waiting = _cycles(program, machine)
+    work, waiting = _cycles(program, machine, ratio)
     return Loops(
         bytes=_sums(rows, owner, np.where(in_dram, count * size, 0)),
         read_bytes=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
@@ -81,7 +90,7 @@ def operations(program: TileProgram) -> I64:
     return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)
 
 
-def _cycles(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
+def _cycles(program: TileProgram, machine: Machine, ratio: Fraction) -> tuple[I64, I64]:
     """Work and waiting of each instruction."""
     rows = len(program)
     owner, here = _operands(program)
@@ -110,7 +119,28 @@ def _cycles(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     alone, distance = np.maximum(chain, pace_of_one), _distance(program)
     in_turn = np.where(distance > 0, -(-points // np.maximum(distance, 1)) * alone, 0)
     whole = np.maximum(busy + np.maximum(loads, stores), np.maximum(alone + pace - pace_of_one, in_turn))
-    return busy, whole - busy
+    own_busy = -(-busy * ratio.denominator // ratio.numerator)
+    return busy, np.maximum(whole - busy, alone + _handed_on(program, machine, ratio) - own_busy)
+
+
+def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
+    """Cycles that the longest chain between iterations takes more than the first iteration's part of it."""
+    longest = np.zeros(len(program), np.int64)
+    for number, op in enumerate(program.ops):
+        here = np.flatnonzero((program.op == number) & (program.opcode == Opcode.DIRECT)) if op.carried else ()
+        for chain in op.carried if len(here) else ():
+            latency = _latency(chain.class_counts, machine)
+            first = min(latency, _latency(op.class_counts, machine))
+            turns = -(-program.extent[here, 0] // chain.iterations)
+            all_turns = -(-turns * latency * ratio.denominator // ratio.numerator)
+            longest[here] = np.maximum(longest[here], all_turns - first)
+    return longest
+
+
+def _latency(counts: Sequence[int], machine: Machine) -> int:
+    """Of operations, by `OpClass`, each of which waits for the one before."""
+    plain = counts[OpClass.ALU] + counts[OpClass.CONVERT]
+    return plain * machine.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.special_latency_cycles
 
 
 def _distance(program: TileProgram) -> I64:

@@ -9,25 +9,27 @@ S streamed rows:
                begins when the last result of the tile before is out
     switch     `weight_switch_cycles`, in which no row enters: a set that is in takes the place of the one before
     stream     S cycles
-    fill       R + C - 1 cycles from a row's entry to its last result: the first row takes them all, each further row
-               comes one cycle later
+    fill       r + c - 1 cycles from a row's entry to its last result, where the matmul's tiles take r of the R rows and
+               c of the C columns: a tile lies where rows enter and sums leave, and what is beyond it is not passed. The
+               first row takes them all, each further row comes one cycle later
 
-    one tile on an idle array       k + switch + (S - 1) + (R + C - 1)                              cycles
+    one tile on an idle array       k + switch + (S - 1) + (r + c - 1)                              cycles
     a further tile, depth 2         switch + max(S, its k)              more: its preload is hidden behind the stream
-    a further tile, depth 1         its k + switch + (S - 1) + (R + C - 1)                          more
-    a matmul of T tiles, depth 2    k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (R + C - 1)
+    a further tile, depth 1         its k + switch + (S - 1) + (r + c - 1)                          more
+    a matmul of T tiles, depth 2    k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (r + c - 1)
 
 A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
 a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
 in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
 
-**Output-stationary.** Sums stay in the array: a tile of the result, r rows of at most R and C columns, is made while k
-columns of the left operand and k rows of the right one stream past each other, one of each a cycle. Then its sums move
-out, a row a cycle. With a depth of 2 they do so while the next tile is made, for which the array is held as long:
+**Output-stationary.** Sums stay in the array: a tile of the result, r rows of at most R and c columns of at most C, is
+made while k columns of the left operand and k rows of the right one stream past each other, one of each a cycle. Then
+its sums move out, a row a cycle. With a depth of 2 they do so while the next tile is made, for which the array is held
+as long:
 
-    one tile on an idle array       (k - 1) + (R + C - 1) + r                                       cycles
+    one tile on an idle array       (k - 1) + (r + c - 1) + r                                       cycles
     a further tile, depth 2         max(k, the r before it)             more
-    a further tile, depth 1         (k - 1) + (R + C - 1) + its r       more
+    a further tile, depth 1         (k - 1) + (r + c - 1) + its r       more
 
 There are ceil(m/R) x ceil(n/C) tiles a batch. A matmul of one tile that continues the one before it on its array, in
 one K chain, takes k cycles, and nothing drains in between. Others that add to sums which have left the array take r
@@ -36,10 +38,11 @@ cycles to move them in again, hidden as a preload of weights is.
 A precision that needs several products goes through all tiles that often (streams k that often), but with factors of
 16 bits or fewer once: one product has all their digits.
 
-An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches where there
-are some, else tiles of columns, which need other weights anyway; else rows. Those are tiles of their own where sums
-stay; where weights do, every array preloads the same ones, so that it only pays for products with more rows than a
-preload takes cycles. Sums along k are never shared: they would meet in two accumulators.
+An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches, tiles of
+columns or rows, whichever leaves the largest share the least to do, and of equals the first and on the fewest arrays.
+Rows are tiles of their own where sums stay; where weights do, every array preloads the same ones, so that they only
+pay for products with more rows than a preload takes cycles. Sums along k are never shared: they would meet in two
+accumulators.
 """
 
 from __future__ import annotations
@@ -78,16 +81,24 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
 
     One part, of the whole batch, where sharing would gain nothing.
     """
-    arrays, columns = machine.systolic_arrays, machine.systolic_columns
-    if arrays > 1 and batch > 1:
-        return 0, _parts(batch, arrays, 1)
-    if arrays > 1 and n > columns:
-        return 2, _parts(n, arrays, columns)
-    if arrays > 1 and machine.dataflow == "output_stationary" and m > machine.systolic_rows:
-        return 1, _parts(m, arrays, machine.systolic_rows)
-    if arrays > 1 and m >= arrays * machine.systolic_rows:
-        return 1, _parts(m, arrays, 1)
-    return 0, (batch,)
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    sums_stay = machine.dataflow == "output_stationary"
+
+    def longest(group: int, part: int) -> int:
+        """Cycles of a share so large for each pass, of as many products as an array is high: a K chain, whose steps
+        may differ in that, must be shared alike in all of them."""
+        b, r, c = (part if group == each else whole for each, whole in enumerate((batch, m, n)))
+        return b * -(-c // columns) * (-(-r // rows) * rows if sums_stay else max(r, rows))
+
+    found = 0, (batch,)
+    least = longest(0, batch)
+    for group, extent, unit in ((0, batch, 1), (2, n, columns), (1, m, rows if sums_stay else 1)):
+        for count in range(2, machine.systolic_arrays + 1):
+            parts = _parts(extent, count, unit)
+            cycles = longest(group, max(parts))
+            if cycles < least:
+                found, least = (group, parts), cycles
+    return found
 
 
 def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
@@ -124,7 +135,7 @@ def matmul_cost(
     full, rest = k // rows, k % rows
     first = np.minimum(k, rows)
     groups = batch * -(-across // columns) * times
-    drain = np.full_like(groups, rows + columns - 2)
+    drain = first + np.minimum(across, columns) - 2
     keeps = np.zeros(len(extent), np.bool_)
     switches = groups * -(-k // rows) * machine.weight_switch_cycles
     if machine.systolic_preload_depth == 1:
@@ -141,7 +152,7 @@ def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDAr
     full, rest = m // rows, m % rows
     groups = batch * -(-n // columns)
     keeps = adds & (groups == 1) & (m <= rows)
-    last, fill = np.where(rest > 0, rest, rows), rows + columns - 2
+    last, fill = np.where(rest > 0, rest, rows), np.minimum(m, rows) + np.minimum(n, columns) - 2
     preload = np.where(adds, np.minimum(m, rows), 0)
     if machine.systolic_preload_depth == 1:
         back = np.where(adds, groups * m, 0) - preload

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from simulator import critical, energy, invariants, report, scalar, trace_file, vector, zeros
+from simulator import critical, energy, invariants, report, scalar, trace_checks, trace_file, vector, zeros
 from simulator.costs import pieces
-from simulator.errors import InvariantViolation, SimulatorError
+from simulator.errors import FileFormatError, InvariantViolation, SimulatorError
 from simulator.machine import Machine
 from simulator.program import I32, I64, U8, Opcode, TileProgram
 from simulator.spans import (
@@ -251,7 +251,11 @@ class Trace:
     def load(path: str | os.PathLike[str] | BinaryIO) -> Trace:
         """The trace that `save` wrote; `FileFormatError` for anything else."""
         found = trace_file.read_trace(path)
-        return Trace(found.machine, found.kernels, found.unit_names, **found.arrays)
+        trace = Trace(found.machine, found.kernels, found.unit_names, **found.arrays)
+        wrong = trace_checks.violations(trace, unit_names(trace.machine) + _host_of(found.unit_names))
+        if wrong:
+            raise FileFormatError(f"{path}: it is no trace of this machine: {'; '.join(wrong[:3])}")
+        return trace
 
 
 _KINDS = [opcode.name for opcode in Opcode]
@@ -324,6 +328,10 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
     if machine.cores == 1:
         return own
     return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
+
+
+def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:
+    return units[-1:] if units[-1:] == (HOST_UNIT,) else ()
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: int) -> npt.NDArray[Any]:

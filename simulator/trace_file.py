@@ -9,11 +9,10 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from simulator import files
+from simulator import files, typed
 from simulator.errors import FileFormatError, MachineError
 from simulator.machine import Machine, machine_from
-from simulator.program import Opcode
-from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS, Via
+from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 from simulator.topology import topology
 
 FORMAT, VERSION = "aten-workbench/trace", 6
@@ -84,10 +83,11 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     header, arrays = files.read(path, FORMAT, VERSION)
     try:
         told = cast("dict[str, Any]", header["machine"])
-        sources = tuple((str(key), str(text)) for key, text in told["sources"])
-        machine = machine_from(told["figures"], tuple(map(str, told["assumed"])), sources)
-        kernels, units = tuple(map(str, header["kernels"])), tuple(map(str, header["units"]))
-    except (KeyError, TypeError, ValueError, MachineError) as error:
+        sources = typed.value(tuple[tuple[str, str], ...], told["sources"], "sources")
+        machine = machine_from(told["figures"], typed.value(tuple[str, ...], told["assumed"], "assumed"), sources)
+        kernels = typed.value(tuple[str, ...], header["kernels"], "kernels")
+        units = typed.value(tuple[str, ...], header["units"], "units")
+    except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:
         raise FileFormatError(f"{path}: the header is not that of a trace: {error}") from None
     rows = len(arrays.get("start", ()))
     wanted: dict[str, files.Layout] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
@@ -108,15 +108,5 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
             raise FileFormatError(f"{path}: {name} has {len(arrays[name])} rows, not {limit}")
     if arrays["channel_bytes"].shape != (len(arrays["channels"]), len(arrays["channel_times"]) - 1):
         raise FileFormatError(f"{path}: channel_bytes is not a row per channel and a column per piece of time")
-    for name, limit in (
-        ("launch", len(kernels)),
-        ("unit", len(units)),
-        ("kind", len(Opcode)),
-        ("cause", CAUSES),
-        ("issue_cause", CAUSES),
-        ("via", len(Via)),
-    ):
-        if rows and not 0 <= arrays[name].min() <= arrays[name].max() < limit:
-            raise FileFormatError(f"{path}: {name} holds values that are not between 0 and {limit - 1}")
     files.expect_starts(path, "origin_start", arrays["origin_start"], len(arrays["origin"]))
     return Found(machine, kernels, units, dict(arrays))

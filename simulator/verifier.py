@@ -22,6 +22,7 @@ from simulator.program import (
     Access,
     DependenceKind,
     Instruction,
+    OpClass,
     Opcode,
     Operand,
     Space,
@@ -65,7 +66,8 @@ def verify_tables(program: TileProgram) -> None:
     """The part of `verify_structure` that looks at whole columns: quick enough to run before every simulation."""
     found = list(_table_violations(program))
     if not found:
-        found = [*_buffer_violations(program), *_operand_violations(program), *_dependence_violations(program)]
+        found = [*_form_violations(program), *_buffer_violations(program), *_operand_violations(program)]
+        found += _dependence_violations(program)
     if not found:
         found = list(barriers.violations(program))
     if not found:
@@ -116,7 +118,70 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
         yield "an operand's element has less than one byte"
     if np.any(program.core < 0):
         yield "an instruction runs on a negative core"
+    yield from _record_violations(program)
     yield from _overflows(program)
+
+
+def _record_violations(program: TileProgram) -> Iterator[str]:
+    """What is said once, of arguments, buffers and ops, has the parts it needs."""
+    for argument in program.arguments:
+        if len(argument.shape) != len(argument.strides) or min(argument.shape, default=0) < 0:
+            yield f"argument {argument.name!r} has the shape {argument.shape} and the strides {argument.strides}"
+        if argument.element_bytes < 1:
+            yield f"argument {argument.name!r} has elements of {argument.element_bytes} bytes"
+    for buffer in program.buffers:
+        if buffer.element_bytes < 1 or buffer.core < 0:
+            yield f"buffer {buffer.name!r} has elements of {buffer.element_bytes} bytes on core {buffer.core}"
+    for op in program.ops:
+        counts = (*op.class_counts, op.computed_bytes, op.line)
+        if len(op.class_counts) != len(OpClass) or not 0 <= min(counts) <= max(counts) <= LARGEST:
+            yield f"op {op.name!r} at line {op.line} has the counts {op.class_counts}, {op.computed_bytes} bytes"
+        for chain in op.carried:
+            if not 1 <= chain.iterations <= LARGEST or max(chain.class_counts, default=0) > LARGEST:
+                told = f"{chain.class_counts} operations in {chain.iterations} iterations"
+                yield f"op {op.name!r} at line {op.line} has a chain of {told}"
+        if len(op.loops) > program.iteration.shape[1]:
+            yield f"op {op.name!r} is in {len(op.loops)} loops, and iterations have {program.iteration.shape[1]} places"
+
+
+_OPERANDS = {
+    Opcode.LOAD: (2, 2),
+    Opcode.STORE: (2, 2),
+    Opcode.COPY: (2, 2),
+    Opcode.MATMUL: (3, 3),
+    Opcode.BARRIER: (0, 0),
+}
+_RANKS = {Opcode.MATMUL: 4, Opcode.BARRIER: 1, Opcode.DIRECT: 1}
+
+
+def _form_violations(program: TileProgram) -> Iterator[str]:
+    """Instructions that lack operands or dims which whatever reads their opcode takes for granted."""
+    operands = np.diff(program.operand_start)
+    for opcode in map(Opcode, np.unique(program.opcode).tolist()):
+        rows = np.flatnonzero(program.opcode == opcode)
+        least, most = _OPERANDS.get(opcode, (0, None))
+        for index in rows[(operands[rows] < least) | (operands[rows] > (most or operands[rows]))][:MOST]:
+            expected = str(least) if most else f"{least} or more"
+            yield f"{_label(program, index)} has {operands[index]} operands, expected {expected}"
+        if opcode in _RANKS:
+            for index in rows[program.rank[rows] != _RANKS[opcode]][:MOST]:
+                yield f"{_label(program, index)} has {program.rank[index]} dims, expected {_RANKS[opcode]}"
+        if opcode in (Opcode.GATHER, Opcode.SCATTER):
+            yield from islice(_unsaid(program, rows), MOST)
+    for index in np.flatnonzero((program.lane < -1) | (program.lane >= np.maximum(program.rank, 1)))[:MOST]:
+        yield f"{_label(program, index)} lays dim {program.lane[index]} of {program.rank[index]} along the lanes"
+    for index in np.flatnonzero((program.stationary > 1) | (program.accumulates > 1))[:MOST]:
+        yield f"{_label(program, index)} keeps operand {program.stationary[index]} in the array: only 0 and 1 can stay"
+
+
+def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
+    """GATHERs and SCATTERs whose op does not say what its indices mean, or of which a part is missing."""
+    for number in map(int, np.unique(program.op[rows])):
+        info = program.ops[number].indexed
+        for index in rows[program.op[rows] == number].tolist():
+            yield from [] if info is None else _indexed_violations(program, index, program.instruction(index))
+            if info is None:
+                yield f"{_label(program, index)} does not say what its indices mean"
 
 
 def _overflows(program: TileProgram) -> Iterator[str]:
@@ -287,8 +352,8 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
 
 def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
     """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations."""
-    label = _label(program, index)
-    if len(row.extent) != 1 or not row.operands:
+    label, info = _label(program, index), program.ops[row.op]
+    if len(row.extent) != 1 or not (row.operands or info.carried):
         yield f"{label} is no loop of accesses: extent {row.extent}, {len(row.operands)} operands"
         return
     for operand in row.operands:
@@ -296,6 +361,13 @@ def _direct_violations(program: TileProgram, index: int, row: Instruction) -> It
             yield f"{label} has an operand that is not one load or store of an element per iteration"
         elif operand.shape[0] > row.extent[0]:
             yield f"{label} accesses {operand.shape[0]} elements in {row.extent[0]} iterations"
+    for chain in info.carried:
+        most = [chain.iterations * count for count in info.class_counts]
+        if len(chain.class_counts) != len(most) or any(
+            not 0 <= count <= limit for count, limit in zip(chain.class_counts, most, strict=True)
+        ):
+            told = f"a chain of {chain.class_counts} operations in {chain.iterations} iterations"
+            yield f"{label} has {told} of {info.class_counts} each"
 
 
 def _indexed_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:

@@ -74,9 +74,16 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
 
 
 def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Masks choose as many elements as the data says: the result has no shape that a kernel could have."""
+    """Masks choose as many elements as the data says: the result has no shape that a kernel could have.
+
+    Single numbers have no dim to choose along: they are first made a row of one.
+    """
     first, *indices = node.operands
-    return all(types[value].dtype in ("i64", "i32") for value in indices) and (first not in indices)
+    return (
+        bool(types[first].shape)
+        and all(types[value].dtype in ("i64", "i32") for value in indices)
+        and (first not in indices)
+    )
 
 
 def register(registry: Registry) -> None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from workbench.ops.registry import Registry
 
 
-def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value]) -> Value:
-    """`fn` of the arguments `self` and `other` as numbers of the result's type; one of them may be a plain number."""
-    x, y = op["self"], op["other"]
+def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value], left: str = "self", right: str = "other") -> Value:
+    """`fn` of two arguments as numbers of the result's type; one of them may be a plain number."""
+    x, y = op[left], op[right]
     if isinstance(x, ir.Value) and isinstance(y, ir.Value):
         return op.elementwise(fn, x, y, compute="result")
     if isinstance(x, ir.Value) and isinstance(y, bool | int | float):

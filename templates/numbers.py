@@ -62,6 +62,21 @@ def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
     return build
 
 
+def product_added(op: NodeBuilder) -> Value:
+    """addcmul: a number, plus a product that is not rounded before it is added, as PyTorch's vectors compute it."""
+    value = op["value"]
+    assert isinstance(value, bool | int | float)
+
+    def one(start: Value, left: Value, right: Value) -> Value:
+        if not isinstance(start.type, ir.FloatType):
+            left = left if value == 1 else arith.muli(op.number(value, like=left), left)
+            return arith.addi(start, arith.muli(left, right))
+        left = left if value == 1 else arith.mulf(op.number(value, like=left), left)
+        return math.fma(left, right, start)
+
+    return op.elementwise(one, *op.operands, compute="result")
+
+
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
     builders = {f"aten.{name}.default": function(made) for name, made in FUNCTIONS.items()} | {
@@ -69,6 +84,7 @@ def register(registry: Registry) -> None:
         "aten.fix.default": rounding(math.trunc),
         "aten.round.default": rounding(math.roundeven),
         "aten.fmax.default": number_if_any(largest=True),
+        "aten.addcmul.default": product_added,
         "aten.fmin.default": number_if_any(largest=False),
     }
     for overload, builder in builders.items():

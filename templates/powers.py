@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
-"""Builders of powers whose exponent is a tensor. torch-mlir imports them for floats only."""
+"""Builders of powers of which base and exponent are any numbers. torch-mlir imports them for floats only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
+from templates.integers import of_two
 from workbench.mlir.building import UNSIGNED, NodeBuilder, converted
 
 if TYPE_CHECKING:
@@ -20,24 +21,16 @@ _BITS: Final = 64
 
 
 def power(op: NodeBuilder) -> Value:
-    """One number to the power of another."""
+    """One number to the power of another; the base, or the exponent, may be a plain number."""
     if isinstance(op.element, ir.FloatType):
-        return op.elementwise(math.powf, *_both(op), compute="float")
-    unsigned = [dtype in UNSIGNED for dtype in op.dtypes]
+        return of_two(op, math.powf, "self", "exponent")
 
     def one(base: Value, exponent: Value) -> Value:
-        wide = ir.IntegerType.get_signless(_BITS)
-        pairs = zip((base, exponent), unsigned, strict=True)
-        given = [converted(each, op.element, sign) for each, sign in pairs]
-        made = _whole(op, *(converted(each, wide, op.result_types[0].dtype in UNSIGNED) for each in given))
+        wide, unsigned = ir.IntegerType.get_signless(_BITS), op.result_types[0].dtype in UNSIGNED
+        made = _whole(op, *(converted(each, wide, unsigned) for each in (base, exponent)))
         return converted(made, op.element)
 
-    return op.elementwise(one, *_both(op))
-
-
-def _both(op: NodeBuilder) -> tuple[Value, Value]:
-    left, right = op.operands
-    return left, right
+    return of_two(op, one, "self", "exponent")
 
 
 def _whole(op: NodeBuilder, base: Value, exponent: Value) -> Value:

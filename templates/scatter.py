@@ -18,7 +18,7 @@ from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
 from workbench.mlir.importer import layout_strides
 from workbench.mlir.template import Template, Tensor, Tile
 from workbench.ops.formulas.scattering import chosen_shape
-from workbench.ops.planner import ELEMENT_BYTES
+from workbench.ops.planner import element_bytes
 from workbench.ops.schema import arguments
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class IndexPut(Scatter):
 
 
 def _bytes(tensor: Tensor) -> int:
-    return ELEMENT_BYTES[tensor.type.dtype]
+    return element_bytes(tensor.type.dtype)
 
 
 def _filled(dims: dict[str, int], elements: int) -> dict[str, int]:
@@ -277,7 +277,7 @@ def _constant(value: object, dtype: str) -> str:
     """A number as MLIR writes one of this type."""
     assert isinstance(value, Literal) and isinstance(value.value, bool | int | float)
     if "f" not in dtype:
-        return str(int(value.value)) if dtype != "bool" else str(bool(value.value)).lower()
+        return str(int(value.value)) if dtype != "bool" else str(int(bool(value.value)))
     number = float(value.value)
     return repr(number) if math.isfinite(number) else _BITS[dtype][repr(number).replace("-nan", "nan")]
 

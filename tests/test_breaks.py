@@ -206,13 +206,15 @@ def test_a_broken_up_journey_is_saved_and_selected_in(tmp_path: Any):
     assert len(loaded.captured.breaks) == 1
 
 
-def test_what_no_graph_is_left_of_is_refused():
-    for mode in ({}, {"capture": "dynamo"}):
-        with pytest.raises(errors.GraphBreak, match=r"nonzero.*Several graphs.*were tried too") as caught:
-            wb.trace(torch.nonzero, R(3), **mode)
-        assert "capture='dynamo'" not in str(caught.value)  # which is what it was captured with
-    with pytest.raises(errors.GraphBreak, match="capture='dynamo'"):
-        wb.trace(branching, R(3), capture="export")
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+def test_what_no_graph_is_left_of_is_one_step_on_the_host(capture: str):
+    journey = wb.trace(torch.nonzero, R(3), capture=capture)
+    assert [node.op for node in journey.captured.record.nodes] == [BREAK]
+    x = torch.tensor([0.0, 1, 2])
+    assert torch.equal(journey.run(x), x.nonzero()) and journey.check(x).ok
+
+
+def test_what_cannot_run_cannot_be_broken_up():
     with pytest.raises(errors.GraphBreak, match="give tensors that hold numbers, not ones of the device 'meta'"):
         wb.trace(branching, torch.randn(3, device="meta"))
 

@@ -15,7 +15,7 @@ import workbench as wb
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view")]
 PAGES += [ROOT / "docs" / "differences.md"]
-LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "CONTRIBUTING.md"]
+LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", ROOT / "CONTRIBUTING.md"]
 
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 _EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)

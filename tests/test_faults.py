@@ -195,8 +195,8 @@ def test_an_endless_loop_of_a_template_is_ended(monkeypatch: pytest.MonkeyPatch)
     """Its step is zero, which only shows when it runs."""
     template(looping(16, 0))
     TRIALS.verdict(import_trial("warm", *int8_mm(), ("y",)))
-    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "2")
-    with pytest.raises(KernelHung, match=r"stage: run\): was not done after 2 s"):
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "8")
+    with pytest.raises(KernelHung, match=r"stage: run\): was not done after 8 s"):
         wb.trace(torch.frac, X).run(X)
 
 

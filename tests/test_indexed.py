@@ -103,7 +103,8 @@ def test_an_embedding_moves_its_rows_its_indices_and_its_result():
 def test_a_sum_of_embeddings_is_one_kernel_whose_vector_unit_does_the_sum_only():
     made = flow(*_positions(), machine="tpu-v3")
     (kernel,) = made.scheduled.kernels
-    assert (count(kernel.program, Opcode.GATHER), count(kernel.program, Opcode.VECTOR)) == (2, 1)
+    sums = count(kernel.program, Opcode.VECTOR)
+    assert sums and count(kernel.program, Opcode.GATHER) == 2 * sums
 
 
 def _positions() -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:

@@ -10,6 +10,12 @@ import pytest
 from workbench.progress import Progress, counted, waiting
 
 
+def until_drawn(out: io.StringIO) -> None:
+    """However long this machine takes to let the other thread draw."""
+    while not out.getvalue():
+        time.sleep(0.01)
+
+
 def test_short_work_writes_nothing():
     out = io.StringIO()
     with waiting("schedule", stream=out):
@@ -21,7 +27,7 @@ def test_long_work_shows_a_line_and_takes_it_away():
     out = io.StringIO()
     with waiting("schedule", stream=out, delay=0.01) as progress:
         for _ in counted([1, 2]):
-            time.sleep(0.05)
+            until_drawn(out)
     assert (progress.done, progress.total) == (2, 2)
     text = out.getvalue()
     assert "schedule" in text
@@ -42,7 +48,7 @@ def test_an_error_in_the_work_ends_the_line_and_passes_on():
     out = io.StringIO()
     try:
         with waiting("capture", stream=out, delay=0.01):
-            time.sleep(0.05)
+            until_drawn(out)
             raise ValueError("no")
     except ValueError:
         pass

@@ -162,7 +162,7 @@ def test_arithmetic_that_changes_nothing_is_told_apart_from_work():
         ("gelo", "did you mean 'gelu'"),
         ("programs.py:1", r"no op comes from this line; ops come from the lines \d+"),
         ("k0_linear_gelu:9999", "has the lines 1 to"),
-        ("k0_linear_gelu#9999", "0 to 120"),
+        ("k0_linear_gelu#9999", r"0 to \d+"),
         (("k9", 1), "kernel 'k9'"),
         (10**9, "rows 0 to"),
         (-1, "rows 0 to"),

@@ -38,6 +38,14 @@ def flows(function: Callable[..., Any], x: torch.Tensor) -> list[Flow]:
     ]
 
 
+@pytest.mark.parametrize("places", [1, 2, 3])
+def test_tiles_that_begin_within_the_padding(places: int):
+    x = torch.randn(1, 4, 12)
+    made = flow(nn.Conv1d(4, 4, 5, padding=4), [x], machine="edge-8x8", mapping={"*": {"tile": {"ow": places}}})
+    made.assert_matches_eager(x)
+    in_trace_order(made, (x,), 1e-4)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_invariants_and_replay(name: str):
     make, shape = CASES[name]

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
+from simulator.given import checker
 from simulator.machine import figure_names
 from simulator.names import did_you_mean, sentences
 from workbench.errors import UnknownOption, WorkbenchError
@@ -21,6 +22,8 @@ _STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     """`verb`, or what a handle shows of itself, with a keyword that it does not take refused as `UnknownOption`.
 
+    An argument of another kind than its annotation says is refused as `BadArgument`.
+
     An error that stands for another library's comes out of it with no traceback but the caller's, and one of the user's
     code without the frames of PyTorch that led there.
     """
@@ -28,6 +31,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
     known = [name for name in known if name != "self"]
     owner, _, name = verb.__qualname__.rpartition(".")
+    check = checker(verb)
 
     @functools.wraps(verb)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -35,6 +39,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
             if option not in known:
                 called = f"{_called(owner, args)}.{name}"
                 raise UnknownOption(_told(called, kwargs, option, known, args[1:] if owner else args))
+        check(args, kwargs)
         try:
             return verb(*args, **kwargs)
         except WorkbenchError as error:

@@ -1,25 +1,37 @@
 """`torch.compile(model, backend="npu", options={"machine": "tpu-v3"})`: found by its entry point.
 
 Each graph that Dynamo makes becomes a journey and runs natively through the journey's own scheduled kernels. Where
-Dynamo breaks a function up there are several, with plain Python between them. `wb.last_journeys()` gives them.
+Dynamo breaks a function up there are several, with plain Python between them. `wb.last_journeys()` gives them. A graph
+that cannot be captured is computed by PyTorch on the host, which a warning says.
 
-Dynamo hands over parameters with every call, so they are read as they are at that moment. Shapes that it would keep
-symbolic are fixed to what they are (`int(size)`), which Dynamo notes as a guard: another shape compiles another graph.
+Dynamo hands over parameters with every call, so they are read as they are at that moment. Shapes and numbers that it
+keeps symbolic are fixed to what they are in a call; a call with others has a journey of its own.
 """
 
 from __future__ import annotations
 
+import importlib
+import traceback
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
 
 import torch
+from torch.autograd import forward_ad
 
-from workbench.errors import HostRoute, not_yet
+from workbench.errors import BadOption, HostRoute, InputMismatch, MappingError, SharedElements, WorkbenchError, not_yet
 from workbench.journey import Journey
 from workbench.mlir.runtime import NativeProgram
 from workbench.ops import host
-from workbench.options import CompileOptions
+from workbench.ops.aliases import refuse_unwritable
+from workbench.ops.captured import CapturedProgram
+from workbench.ops.places import is_torchs
+from workbench.ops.specialise import Specialised, floats, specialise
+from workbench.options import CompileOptions, checked_compile_options
+from workbench.turns import turn
 from workbench.verbs import of_graph
 
 Tensors = tuple[torch.Tensor, ...]
@@ -52,57 +64,192 @@ def last_journeys() -> tuple[Journey, ...]:
 
 
 def npu(
-    module: torch.fx.GraphModule, example_inputs: Sequence[object], *, options: CompileOptions | None = None
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[object],
+    *,
+    options: CompileOptions | None = None,
+    mode: str | None = None,
 ) -> Callable[..., object]:
-    """Called by torch.compile for every graph; gives back what runs in its place."""
-    for given in example_inputs:
-        _fix_shapes(given)
+    """Called by torch.compile for every graph; gives back what runs in its place.
+
+    What is wrong with an option is told at the first call: PyTorch would wrap what is raised here.
+    """
     reason = getattr(module, "compile_subgraph_reason", None)
-    return _Compiled(module, options or {}, broken_off=bool(getattr(reason, "graph_break", False)))
+    return _Compiled(module, options, mode, broken_off=bool(getattr(reason, "graph_break", False)))
+
+
+class _Made(Protocol):
+    """A graph for one kind of call."""
+
+    def __call__(self, given: Sequence[object]) -> object: ...
+
+
+_KINDS_OF_CALL: Final = 64
+"""For how many kinds of call a graph's journeys are kept. Beyond that the one not called for longest is made anew."""
+
+
+class _Backends(dict[str, object]):
+    """PyTorch's table of backends, which lets threads that name `npu` at one moment, each for the first time, find it.
+
+    PyTorch looks for an entry point, loads it (this module) and registers what it names, without a lock, and takes it
+    for a mistake when the name has come into the table meanwhile. So of this backend it is not told that it is there,
+    and registers it again, which changes nothing. One of the same name that somebody else registers goes first.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) and self.get(cast(str, name)) is not npu
+
+
+_REGISTRY: Final = cast(Any, importlib.import_module("torch._dynamo.backends.registry"))
+_REGISTRY._COMPILER_FNS = _Backends(_REGISTRY._COMPILER_FNS)
 
 
 class _Compiled:
-    """A graph that runs natively. The journey is made with the first call's tensors: before, Dynamo has only shapes."""
+    """A graph that runs natively. Journeys are made with a call's tensors: before, Dynamo has only shapes."""
 
-    def __init__(self, module: torch.fx.GraphModule, options: CompileOptions, *, broken_off: bool) -> None:
-        self._module, self._options, self._broken_off = module, options, broken_off
-        self._made: tuple[Journey, NativeProgram] | None = None
+    def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: bool) -> None:
+        self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
+        self._made: OrderedDict[object, _Made] = OrderedDict()
 
     def __call__(self, *given: object) -> object:
-        journey, native = self._made or self._make(given)
-        program = journey.captured.program
-        assert program is not None, "a compiled journey holds its graph"
-        values = program.values(given)
-        wants_gradients = torch.is_grad_enabled() and any(value.requires_grad for value in values)
-        if wants_gradients and not journey.captured.record.mutations:
-            return program.returned(values, cast(Tensors, cast(Any, _Forward).apply(native, *values)))
-        return program.returned(values, native.run(values))
+        return self._for(given)(given)
 
-    def _make(self, given: tuple[object, ...]) -> tuple[Journey, NativeProgram]:
-        journey = of_graph(self._module, given, self._options)
+    def _for(self, given: tuple[object, ...]) -> _Made:
+        """The graph for this kind of call: made once, whoever calls first."""
+        key = self._kind(given)
+        if (made := self._made.get(key)) is None:
+            with turn():
+                made = self._made.get(key)
+                if made is None:
+                    made = self._made[key] = self._make(given)
+                    if len(self._made) > _KINDS_OF_CALL:
+                        self._made.popitem(last=False)
+        with suppress(KeyError):  # another thread has just let go of it
+            self._made.move_to_end(key)
+        return made
+
+    def _kind(self, given: Sequence[object]) -> object:
+        """What a journey is for: numbers as they are, and of tensors what is not their content."""
+        read = tuple(floats(self._module, given).values())
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        return (modes, read, *(_like(each) if isinstance(each, torch.Tensor) else each for each in given))
+
+    def _make(self, given: tuple[object, ...]) -> _Made:
+        options = checked_compile_options(self._options or {})
+        if self._mode is not None:
+            raise BadOption(
+                f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. What "
+                f"can be chosen is in options={{...}}: {', '.join(CompileOptions.__annotations__)}"
+            )
+        tensors = tuple(each for each in given if isinstance(each, torch.Tensor))
+        names = [node.name for node in self._module.graph.find_nodes(op="placeholder")]
+        try:
+            special = specialise(self._module, given)
+            journey = of_graph(special.module, tensors, options)
+            program = journey.captured.program
+        except _UNCAPTURED as error:
+            if options.get("on_missing") == "error" or not _about_the_graph(error):
+                raise
+            return _on_host(self._module, error)
+        assert program is not None, "a compiled journey holds its graph"
+        if special.changed:
+            of_tensors = [name for name, each in zip(names, given, strict=True) if isinstance(each, torch.Tensor)]
+            raise _lost([of_tensors[place] for place in special.changed])
         if told := host.warning_text(journey.lowered.record):
-            warnings.warn(told, HostRoute, stacklevel=3)
-        self._made = journey, journey.compiled()
+            warnings.warn(told, HostRoute, stacklevel=4)
         _RECENT.add(journey, broken_off=self._broken_off)
-        return self._made
+        may_host = options.get("on_missing") != "error"
+        return _Native(self._module, special, program, journey.compiled(), may_host)
+
+
+_UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
+"""What is raised for a graph that PyTorch runs, and that cannot be walked through or exported."""
+
+
+def _about_the_graph(error: Exception) -> bool:
+    """Whether it says that a graph cannot be captured, and not that an option is wrong or a mistake is ours."""
+    if isinstance(error, WorkbenchError):
+        return not isinstance(error, BadOption | MappingError)
+    frames = traceback.extract_tb(error.__traceback__)
+    return is_torchs(frames[-1].filename)
+
+
+def _like(tensor: torch.Tensor) -> tuple[object, ...]:
+    if tensor.layout is not torch.strided:
+        return tensor.shape, tensor.layout, tensor.dtype, tensor.requires_grad
+    grows = tensor.requires_grad and tensor.is_leaf
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, grows
+
+
+@dataclass(frozen=True)
+class _Native:
+    """A graph that runs through its journey's kernels."""
+
+    module: torch.fx.GraphModule
+    special: Specialised
+    program: CapturedProgram
+    native: NativeProgram
+    may_host: bool
+
+    def __call__(self, given: Sequence[object]) -> object:
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        try:
+            values = self.program.values(tensors)
+            refuse_unwritable(self.program.graph, values)
+        except (SharedElements, InputMismatch) as error:  # of memory: one graph is captured for all who lie apart
+            if not self.may_host:
+                raise
+            return _on_host(self.module, error)(given)
+        _refuse_forward_mode(values)
+        wanted = self.special.gradients
+        if not any(wanted):
+            made = self.native.run(values)
+        else:
+            of_leaves = [value for value in values if value.requires_grad] or [torch.zeros((), requires_grad=True)]
+            with torch.enable_grad():
+                made = cast(Tensors, cast(Any, _Forward).apply(lambda: self.native.run(values), wanted, *of_leaves))
+        with torch.enable_grad():
+            tensors = cast("Tensors", self.program.returned(values, made))
+        return self.special.whole([_as_wanted(each, wants) for each, wants in zip(tensors, wanted, strict=True)])
+
+
+def _as_wanted(result: torch.Tensor, wants: bool) -> torch.Tensor:
+    """A view of an input has the input's gradients, unless PyTorch's own would have been cut off from them."""
+    return result.detach() if result.requires_grad and not wants else result
 
 
 class _Forward(torch.autograd.Function):
     """Results that know they came from inputs with gradients, so that asking for these is an error and not silence."""
 
     @staticmethod
-    def forward(ctx: object, native: NativeProgram, *values: torch.Tensor) -> Tensors:
-        return tuple(native.run([value.detach() for value in values]))
+    def forward(ctx: Any, run: Callable[[], list[torch.Tensor]], wanted: tuple[bool, ...], *_: torch.Tensor) -> Tensors:
+        made = tuple(each.detach() for each in run())
+        ctx.mark_non_differentiable(*(each for each, wants in zip(made, wanted, strict=True) if not wants))
+        return made
 
     @staticmethod
     def backward(ctx: object, *gradients: torch.Tensor) -> None:
         raise not_yet("A backward pass through torch.compile(backend='npu')", "Forward passes work.")
 
 
-def _fix_shapes(given: object) -> None:
-    """Takes every symbolic size for what it is now. Dynamo notes it, and compiles again when it changes."""
-    if isinstance(given, torch.SymInt):
-        int(given)
-    elif isinstance(given, torch.Tensor):
-        for size in (*given.shape, *given.stride(), given.storage_offset()):
-            int(size)
+def _lost(names: Sequence[str]) -> WorkbenchError:
+    return not_yet(
+        f"A backward pass through torch.compile(backend='npu'), to which a change in place belongs here (of "
+        f"{', '.join(names)}),",
+        "Call it under torch.no_grad(), or return the result in place of writing it into a tensor from outside.",
+    )
+
+
+def _refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
+    """Tangents would be lost in silence."""
+    level = cast("int", cast(Any, forward_ad)._current_level)
+    if level >= 0 and any(cast(Any, forward_ad).unpack_dual(value).tangent is not None for value in values):
+        raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
+
+
+def _on_host(module: torch.fx.GraphModule, why: Exception) -> _Made:
+    """The graph as PyTorch computes it, gradients included; says so once for each graph and reason."""
+    reason = str(why).strip().partition("\n")[0]
+    told = f"compiled: a graph that PyTorch computes on the host as a whole, because it cannot be captured: {reason}"
+    warnings.warn(told, HostRoute, stacklevel=5)
+    return lambda given: cast("object", module(*given))

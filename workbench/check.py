@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The answer of `j.check()`. It is true in an `if` when everything agrees."""
+    """The answer of `j.check()`. It is true in an `if` when everything agrees.
+
+    `text()` has a line for each result, `outputs` a row: our error, PyTorch's own, and what is allowed, each element
+    having a bound of its own. What is compared with what, and what the columns mean, is in docs/checking.md.
+    """
 
     stage: str
     results: tuple[OutputCheck, ...]
@@ -52,11 +57,12 @@ class Check:
     @property
     def outputs(self) -> pd.DataFrame:
         """One row an output, and one a mutated input."""
-        columns = ("output", "type", "ok", "elements", "mismatches", "max_abs", "max_rel", "rtol", "atol", "problem")
-        rows = tuple(
-            (r.name, r.type, r.ok, r.elements, r.mismatches, r.max_abs, r.max_rel, r.rtol, r.atol, r.problem)
-            for r in self.results
+        columns = (
+            *("output", "type", "ok", "elements", "mismatches", "max_abs", "max_rel"),
+            *("pytorch", "bound", "used", "rule", "reference", "rtol", "atol", "problem"),
         )
+        names = ("name", *columns[1:])
+        rows = tuple(tuple(getattr(result, name) for name in names) for result in self.results)
         return views.frame.frame(Table(columns, rows))
 
     def __repr__(self) -> str:
@@ -68,11 +74,27 @@ class Check:
         return text if self.ok else f"{self.mismatches} mismatches, {text}"
 
     def text(self) -> str:
-        """The answer with a line for each output that fails."""
+        """The answer with a line for each output: our error, PyTorch's own, and what is allowed."""
         lines = [f"{'ok' if self.ok else 'FAILED'} at stage {self.stage}: {self._summary()}"]
-        for result in self.results:
-            if not result.ok:
-                what = result.problem or f"{result.mismatches} of {result.elements} elements"
-                first = f"; first: {result.first_bad}" if result.first_bad else ""
-                lines.append(f"  {result.name} ({result.type}): {what}{first}")
+        lines += [f"  {_line(result)}" for result in self.results]
         return "\n".join([*lines, *([f"  {self.hint}"] if self.hint else [])])
+
+
+def _line(result: OutputCheck) -> str:
+    shown = f"{result.name} ({result.type}): "
+    if result.problem:
+        return shown + result.problem
+    wrong = f"{result.mismatches} of {result.elements} elements; first: {result.first_bad}; " if not result.ok else ""
+    if result.rule == "exact":
+        return f"{shown}{wrong or 'equal to '}{'compared with ' if wrong else ''}PyTorch's"
+    return (
+        f"{shown}{wrong}error {result.max_abs:.2g}, PyTorch's {result.pytorch:.2g}, bound there {result.bound:.2g} "
+        f"({result.rule}), {_used(result.used)}; reference in {result.reference}"
+    )
+
+
+def _used(part: float) -> str:
+    """The largest part of its own bound that any element uses, which need not be the one with the largest error."""
+    if part <= 1:
+        return f"no element uses more than {part:.0%} of its own"
+    return f"exceeded up to {part:.3g} times" if math.isfinite(part) else "exceeded"

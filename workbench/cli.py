@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 import traceback
 from collections import Counter
@@ -185,7 +186,7 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
 
 def _machines(options: argparse.Namespace) -> int:
     given = cast("list[str]", options.machines)
-    files = [Path(each) for each in given if Path(each).is_file() or Path(each).suffix == ".toml"]
+    files = [Path(each) for each in given if os.path.isfile(each) or Path(each).suffix == ".toml"]
     named = [wb.machine(each) for each in given if Path(each) not in files]
     texts = [f"{machine.name}\n{views.machines.figures_table(machine).text(widest=90)}" for machine in named]
     if files or not named:
@@ -213,7 +214,9 @@ def _lab(options: argparse.Namespace) -> int:
         command.append(f"--LabApp.default_url=/lab/tree/{options.notebook}")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
-    os.execv(sys.executable, command)
+    if os.name == "posix":
+        os.execv(sys.executable, command)
+    return subprocess.call(command)  # elsewhere the shell would go on beside a program that took this one's place
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from workbench.ir import AtenGraph, KernelGraph, TensorType
 from workbench.options import checked_tolerance
 from workbench.pipeline import GraphCall, Request, Stages
 from workbench.progress import waiting
+from workbench.turns import turn
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.mlir.runtime import NativeProgram
     from workbench.ops.captured import CapturedProgram
     from workbench.ops.compare import Pair
+    from workbench.ops.reference import Answers
     from workbench.ops.registry import Registrations
 
 _RANDOM: Final = (
@@ -34,6 +37,8 @@ _TIES: Final = (
     "compare places, give values that all differ, or use a stable sort"
 )
 _NAMES_ANY_OF_EQUALS: Final = frozenset({"aten.topk.default", "aten.kthvalue.default", "aten.median.dim"})
+
+Arguments = tuple[tuple[object, ...], dict[str, object]]
 
 CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
 
@@ -48,10 +53,14 @@ class Computing:
     def run(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None) -> object:
         """What the function returns, of the scheduled MLIR."""
         program = self._program("run")
-        values = self._with_data("run", program.values(inputs, kwargs))
+        with ops.reference.SWAPPING:  # a check in another thread may have what the function holds in 64 bits
+            values = self._with_data("run", program.values(inputs, kwargs))
+            now = [value.detach() for value in values]
         if program.parts:
-            return self._run_parts("scheduled", inputs, kwargs or {})
-        return program.returned(values, self._native("scheduled").run(values))
+            ops.aliases.refuse_unwritable(program.graph, values)
+            with turn():  # Dynamo runs it, and may find another graph to compile
+                return self._run_parts("scheduled", inputs, kwargs or {})
+        return program.run(values, lambda _: self._native("scheduled").run(now))
 
     def check(
         self,
@@ -71,20 +80,19 @@ class Computing:
         values = self._with_data("check", program.values(inputs, kwargs))
         count = sum(slot.kind == "user" for slot in program.graph.inputs)
         user, held = values[:count], values[count:]
-        with waiting("check"):
-            pairs = self._pairs_of_parts(stage, user) if program.parts else self._pairs(stage, user, held)
-            check = Check(stage, ops.compare.compare(pairs, rtol=rtol, atol=atol))
-            return check if check.ok or program.parts else replace(check, hint=self._hint(check, user, held))
+        changes = bool(program.parts or program.graph.mutations or held)  # what is wide meanwhile, and put back
+        with turn() if changes else nullcontext(), waiting("check"):
+            pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
+            check = Check(stage, ops.compare.compare(pairs, answers, rtol=rtol, atol=atol))
+            return check if check.ok else replace(check, hint=self._hint(check, answers))
 
-    def _hint(self, check: Check, user: list[torch.Tensor], held: list[torch.Tensor]) -> str:
+    def _hint(self, check: Check, answers: Answers) -> str:
         """What is known about a failure: places of equals are open, and random functions disagree with themselves."""
-        open_ops = sorted({node.op for node in self.stages.captured().record.nodes} & _NAMES_ANY_OF_EQUALS)
+        nodes = {node.op for node in self.stages.captured().record.nodes}
+        open_ops = sorted(nodes & _NAMES_ANY_OF_EQUALS)
         if open_ops and all(result.ok or "i64" in result.type for result in check.results):
             return _TIES.format(ops=" or ".join(op.split(".")[1] for op in open_ops))
-        graph, pair = self.stages.captured().record, ops.compare.Pair
-        first, second = (ops.reference.reference(self._eager, graph, user, held).outputs for _ in range(2))
-        twice = [pair(name, a, b, graph.types[name]) for name, a, b in zip(graph.outputs, first, second, strict=True)]
-        return "" if all(each.ok for each in ops.compare.compare(twice)) else _RANDOM
+        return _RANDOM if ops.reference.draws_lots(nodes) and answers.change_from_call_to_call() else ""
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`."""
@@ -103,15 +111,15 @@ class Computing:
             )
         return values
 
-    def _pairs(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> list[Pair]:
-        """Outputs and mutated inputs, each as this stage makes it beside what PyTorch makes."""
-        graph, pair = self.stages.captured().record, ops.compare.Pair
-        changed = {change.target for change in graph.mutations}
+    def _of_whole(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
+        """Outputs and mutated inputs as this stage makes them, and what PyTorch makes."""
+        graph = self.stages.captured().record
+        changed = sorted({change.target for change in graph.mutations})
         values = [
             value.detach().clone() if slot.value in changed else value
             for slot, value in zip(graph.inputs, [*user, *held], strict=True)
         ]
-        expected = ops.reference.reference(self._eager, graph, user, held)
+        answers = ops.reference.Answers(partial(ops.reference.outcome, self._eager, graph, user, held))
         if stage == "captured":
             got = ops.execute.execute(graph, values, self._registered())
         else:
@@ -119,13 +127,9 @@ class Computing:
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
             got = ops.execute.Executed(outputs, {name: after[name] for name in changed})
         paths = {slot.value: slot.path for slot in graph.inputs}
-        pairs = [
-            pair(name, mine, theirs, graph.types[name])
-            for name, mine, theirs in zip(graph.outputs, got.outputs, expected.outputs, strict=True)
-        ]
-        return pairs + [
-            pair(paths[name], got.mutated[name], expected.mutated[name], graph.types[name]) for name in sorted(changed)
-        ]
+        made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
+        made += [(paths[name], name, got.mutated[name]) for name in changed]
+        return [ops.compare.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made], answers
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Runs a callable that is broken up, its graphs as `stage` has them."""
@@ -146,31 +150,36 @@ class Computing:
 
         return parts.run(part, other, tuple(inputs), kwargs)
 
-    def _pairs_of_parts(self, stage: str, user: list[torch.Tensor]) -> list[Pair]:
-        """All that a call of a broken-up callable gives and changes, beside what PyTorch's does."""
-        program, graph = self._program("check"), self.stages.captured().record
-        paths = [slot.path for slot in graph.inputs]
+    def _of_parts(self, stage: str, user: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
+        """All that a call of a broken-up callable gives and changes, and what PyTorch's does."""
+        program, target = self._program("check"), self.request.target
+        assert target is not None
 
         def called(
-            call: Callable[[list[torch.Tensor], list[torch.Tensor]], object],
+            call: Callable[[Arguments], object], arithmetic: ops.reference.Arithmetic
         ) -> list[tuple[str, torch.Tensor, TensorType]]:
-            given, held = ops.memory.copies(user), program.live()
-            with ops.memory.put_back(held):
-                result = call(given, held)
-                return ops.parts.leaves(result, list(zip(paths, [*given, *held], strict=True)))
+            given, holds = ops.memory.copies(user), ops.reachable.reachable(target)
+            arguments, held = program.arguments(given), [each.tensor for each in holds.tensors.values()]
+            as_before = ops.memory.holding_as_before(holds.containers)
+            with ops.memory.put_back(held), as_before, arithmetic([*given, *held]):
+                result = call(arguments)
+                now = [(each.path, each.read()) for each in holds.tensors.values()]
+                return ops.parts.leaves((result, arguments), now)
 
-        mine = called(lambda given, _: self._run_parts(stage, *program.arguments(given)))
-        theirs = called(lambda given, held: ops.reference.computed(self._eager, graph, given, held))
-        return [
-            ops.compare.Pair(name, got, expected, kind)
-            for (name, got, kind), (_, expected, _) in zip(mine, theirs, strict=True)
-        ]
+        def theirs(arithmetic: ops.reference.Arithmetic) -> list[torch.Tensor]:
+            with ops.reference.as_found():
+                return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), arithmetic)]
+
+        mine = called(lambda given: self._run_parts(stage, *given), ops.reference.as_given)
+        return [ops.compare.Pair(name, got, kind) for name, got, kind in mine], ops.reference.Answers(theirs)
 
     def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
-        """Calls the user's own function."""
-        assert self.request.target is not None
+        """Calls the user's own function; what it puts into lists, dicts and objects is taken out again."""
+        target = self.request.target
+        assert target is not None
         arguments, keywords = self._program("check").arguments(leaves)
-        return self.request.target(*arguments, **keywords)
+        with ops.memory.holding_as_before(ops.reachable.reachable(target).containers):
+            return target(*arguments, **keywords)
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
         """All kernels, or those of a part of the graph, as a program."""

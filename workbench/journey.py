@@ -99,9 +99,10 @@ class Journey:
 
     @knows_its_options
     def run(self, *inputs: object, kwargs: Mapping[str, object] | None = None) -> object:
-        """Runs the scheduled MLIR natively and returns what the function returns.
+        """Runs the scheduled MLIR natively and returns what the function returns under `torch.no_grad()`.
 
-        Weights and closed-over tensors are read as they are now; what the function changes in place is changed.
+        Nothing that is computed has gradients, whether the inputs require them or not. Weights and closed-over tensors
+        are read as they are now; what the function changes in place is changed.
         """
         return self._computing.run(inputs, kwargs)
 
@@ -117,7 +118,9 @@ class Journey:
         """Compares a stage's numbers with PyTorch's, on these inputs or, when there are none, on the traced ones.
 
         `captured` runs the record with PyTorch, `rendered` the MLIR before scheduling, `scheduled` the tiled loops.
-        Nothing the function would change is changed.
+        PyTorch's numbers are those of the function itself, in 64 bits where it runs so; how far ours may be off follows
+        from how they are rounded, see docs/checking.md. `rtol` and `atol` take the place of that: what is right is then
+        within `atol + rtol * |reference|`. Nothing the function would change is changed.
         """
         return self._computing.check(inputs, kwargs, stage, rtol, atol)
 
@@ -220,11 +223,13 @@ class Journey:
         )
         ir.archive.save(path, whole, made_by=f"aten-workbench {__version__}")
 
+    @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments."""
         simulated = self.simulated
         _write(path, views.perfetto.perfetto_text(simulated.record, simulated.scheduled.launches))
 
+    @knows_its_options
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey as one page that opens from disk, without network, script or Python."""
         simulated = self.simulated

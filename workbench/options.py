@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
@@ -15,6 +15,7 @@ from workbench.errors import BadOption, MappingError, NoCommonMemory
 
 if TYPE_CHECKING:
     from workbench.mlir.user_mapping import UserMapping
+    from workbench.ops.choices import UserFusion
 
 
 class CompileOptions(TypedDict, total=False):
@@ -23,7 +24,28 @@ class CompileOptions(TypedDict, total=False):
     machine: str | Machine
     on_missing: str
     mapping: Mapping[str, UserMapping] | None
+    fusion: UserFusion
     prefer: str | None
+    simulate_seconds: float | None
+    resident: str | Sequence[str] | None
+    placement: Mapping[str, int | str] | None
+
+
+def checked_compile_options(given: object) -> CompileOptions:
+    """The options of `torch.compile`, if there are such; their values are looked at like those of `wb.trace`."""
+    known = ", ".join(CompileOptions.__annotations__)
+    if not isinstance(given, Mapping):
+        raise BadOption(f"torch.compile(backend='npu', options={given!r}): expected {{name: value}} of {known}")
+    for name in cast("Mapping[object, object]", given):
+        if name not in CompileOptions.__annotations__:
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
+    return cast("CompileOptions", given)
+
+
+def checked_on_missing(given: object) -> str:
+    if given not in ("host", "error"):
+        raise BadOption(f"on_missing={given!r} is unknown; expected 'host' or 'error'")
+    return cast("str", given)
 
 
 _FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots, 'cores': {dim: count}}}"

@@ -22,6 +22,7 @@ from workbench.errors import (
 )
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
 from workbench.progress import waiting
+from workbench.turns import own_lock, turn
 
 if TYPE_CHECKING:
     import torch
@@ -40,11 +41,17 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value that is made when it is first asked for, and the seconds this took."""
+    """A value that is made when it is first asked for, and the seconds it took. Threads that ask wait for one."""
 
-    def __init__(self, name: str, make: Callable[[], T]) -> None:
-        self.name, self._make = name, make
+    def __init__(self, name: str, make: Callable[[], T], after: Callable[[], object] | None = None) -> None:
+        """Is made by one who has the turn; with `after`, once that was asked, by one thread beside others' work.
+
+        `after` asks for every stage that `make` reads: they may need the turn, and nobody waits for it with a lock of
+        one stage in hand.
+        """
+        self.name, self._make, self._after = name, make, after
         self._made: list[T] = []
+        self._alone = own_lock()
         self.seconds: float | None = None
 
     def keep(self, seconds: float | None) -> Once[T]:
@@ -59,11 +66,19 @@ class Once(Generic[T]):
 
     def __call__(self) -> T:
         if not self._made:
-            with waiting(self.name):
-                began = time.perf_counter()
-                self._made.append(self._make())
-                self.seconds = time.perf_counter() - began
+            if self._after:
+                self._after()
+            with self._alone if self._after else turn():
+                if not self._made:
+                    self._make_now()
         return self._made[0]
+
+    def _make_now(self) -> None:
+        with waiting(self.name):
+            began = time.perf_counter()
+            made = self._make()
+            self.seconds = time.perf_counter() - began
+        self._made.append(made)
 
 
 @dataclass(frozen=True)
@@ -144,7 +159,7 @@ class Stages:
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
         kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
-        sources = Once("read the sources", lambda: views.sources.source_lines(captured().record))
+        sources = Once("read the sources", lambda: views.sources.source_lines(captured().record), captured)
         return Stages._lowered(request, captured, kernels, sources)
 
     def rescheduled(self, request: Request) -> Stages:
@@ -195,6 +210,7 @@ class Stages:
                 request.simulate_seconds,
                 _filled(captured(), lowered().record, request),
             ),
+            lambda: (captured(), lowered(), scheduled()),
         )
         return Stages(
             captured,
@@ -209,6 +225,7 @@ class Stages:
                 lambda: _origins(
                     lowered().record, rendered().record, scheduled().record, simulated().record, sources()
                 ),
+                lambda: (lowered(), rendered(), scheduled(), simulated(), sources()),
             ),
         )
 
@@ -230,6 +247,7 @@ class Stages:
             Once(
                 "follow the origins",
                 lambda: _origins(found.lowered, found.rendered, found.scheduled, trace, found.sources),
+                lambda: None,
             ),
         )
 

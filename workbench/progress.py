@@ -1,4 +1,4 @@
-"""One way of saying that something takes a while: a line on stderr, from the second second on.
+"""One way of saying that something takes a while: a line in the terminal, from the second second on.
 
     with waiting("schedule"):           # the journey, around a stage
         for kernel in counted(kernels):     # the stage, if it has something to count
@@ -17,10 +17,10 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TextIO, TypeVar
+from typing import TextIO, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -78,8 +78,12 @@ def at(step: str) -> None:
 
 
 def _is_watched(stream: TextIO) -> bool:
-    """Whether somebody sees the line: at a terminal, or in a notebook. A log file would only collect it."""
-    return stream.isatty() or type(stream).__module__.startswith("ipykernel")
+    """Whether somebody sees the line, and it can be taken away again: at a terminal.
+
+    A log file would collect it. So would a notebook: whatever is drawn and cleared there stays in the saved cell as an
+    output, on slow machines and not on fast ones, and is a difference to whoever runs it anew.
+    """
+    return not stream.closed and stream.isatty()
 
 
 @contextmanager
@@ -87,13 +91,22 @@ def waiting(
     what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
 ) -> Generator[Progress, None, None]:
     """Shows a progress line on `stream` (stderr) while the block runs, once it has run for `delay` seconds."""
-    out = stream or sys.stderr
-    progress, over = Progress(what), threading.Event()
-    if stream is None and not _is_watched(out):
-        delay = float("inf")
+    out = stream or cast("TextIO | None", sys.stderr)  # a program without a console has none
+    progress = Progress(what)
+    token = _CURRENT.set(progress)
+    try:
+        with _drawn(progress, out, delay) if out and (stream or _is_watched(out)) else nullcontext():
+            yield progress
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def _drawn(progress: Progress, out: TextIO, delay: float) -> Generator[None, None, None]:
+    over = threading.Event()
 
     def draw() -> None:
-        if over.wait(None if delay == float("inf") else delay):
+        if over.wait(delay):
             return
         width = 0
         while True:
@@ -106,12 +119,10 @@ def waiting(
         out.write(f"\r{'':<{width}}\r")
         out.flush()
 
-    thread = threading.Thread(target=draw, name=f"progress of {what}", daemon=True)
+    thread = threading.Thread(target=draw, name=f"progress of {progress.what}", daemon=True)
     thread.start()
-    token = _CURRENT.set(progress)
     try:
-        yield progress
+        yield
     finally:
-        _CURRENT.reset(token)
         over.set()
         thread.join()

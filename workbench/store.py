@@ -113,6 +113,11 @@ class Store:
             os.replace(temporary, self._path(key))
         except FileNotFoundError:
             return  # another process cleared the folder meanwhile
+        except PermissionError:
+            Path(temporary).unlink(missing_ok=True)
+            if not self._path(key).exists():
+                raise
+            return  # another process reads the entry that is there, and this system replaces no open file
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -127,8 +132,9 @@ class Store:
         for path, size, used in files:
             abandoned = _is_temporary(path) and now - used > _ABANDONED_SECONDS
             if total > kept or abandoned:
-                path.unlink(missing_ok=True)
-                total -= size
+                with contextlib.suppress(PermissionError):  # another process reads it, on a system that minds
+                    path.unlink(missing_ok=True)
+                    total -= size
         self._unseen, self._allowed = 0, (self.limit_bytes - total) // 4
 
     def _files(self) -> list[tuple[Path, int, float]]:

@@ -21,12 +21,37 @@ DTYPES: Mapping[str, torch.dtype] = {
     "c64": torch.complex64,
     "c128": torch.complex128,
 }
+_QUANTISED = (torch.qint8, torch.quint8, torch.qint32)
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
     """`f32` for `torch.float32`; torch's own name for the types no machine here knows."""
     return _DTYPE_NAMES.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def uninitialised(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Memory for so many elements. What is copied into quantised ones brings its scale along."""
+    if dtype in _QUANTISED:
+        return torch._empty_affine_quantized([count], scale=1.0, zero_point=0, dtype=dtype)  # pyright: ignore
+    return torch.empty(count, dtype=dtype)
+
+
+def seen_as(
+    base: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """The memory of `base` as elements of any type; `offset` counts such elements from where the memory begins."""
+    if dtype != base.dtype:
+        size = base.element_size()
+        flat = base.as_strided((base.untyped_storage().nbytes() // size,), (1,), 0)
+        if base.is_complex() and dtype == base.real.dtype:
+            base = torch.view_as_real(flat).reshape(-1)  # which gradients go through, as through the other
+        elif dtype.is_complex and dtype.itemsize == 2 * size and base.is_floating_point():
+            base = torch.view_as_complex(flat[: flat.numel() // 2 * 2].view(-1, 2))
+        else:
+            unit = max(dtype.itemsize // size, 1)
+            base = flat[: flat.numel() // unit * unit].view(dtype)
+    return base.as_strided(shape, strides, offset)
 
 
 def to_dtype(name: str) -> torch.dtype:

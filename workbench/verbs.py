@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator import Machine, machine_names
+from simulator.given import checks_what_it_is_given
 from simulator.machine import Override
 from workbench import ir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.asking import knows_its_options
 from workbench.comparison import Comparison
-from workbench.errors import BadOption, HostRoute, not_yet
-from workbench.ir import AtenGraph, KernelGraph
+from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
+from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import (
     CompileOptions,
     checked_mapping,
+    checked_on_missing,
     checked_placement,
     checked_resident,
     checked_seconds,
@@ -31,6 +32,7 @@ from workbench.options import (
 )
 from workbench.pipeline import GraphCall, Request, Stages, check_kernels_named, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
+from workbench.turns import turn
 
 if TYPE_CHECKING:
     import torch
@@ -70,10 +72,9 @@ def trace(
     `placement` says on which chiplet tensors lie, or by which policy (`{"fc1.weight": 1, "x": "local"}`).
     `train=True` is refused: what is traced is a forward pass, in which nothing has gradients.
     """
-    if on_missing not in ("host", "error"):
-        raise BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")
+    ops.calls.refuse_uncallable(fn_or_module)
     given = MappingProxyType(dict(kwargs or {}))
     request = Request(
         fn_or_module,
@@ -81,7 +82,7 @@ def trace(
         given,
         machine_of(machine),
         capture,
-        on_missing,
+        checked_on_missing(on_missing),
         checked_mapping(mapping),
         deepcopy(fusion),
         prefer=prefer,
@@ -121,35 +122,42 @@ def load(path: str | os.PathLike[str]) -> Journey:
         registrations=None,
         path=str(path),
     )
-    texts = (asked.mapping, asked.fusion, asked.schedule, asked.passes, asked.resident, asked.placement)
-    mapping, fusion, schedule, passes, resident, placement = map(json.loads, texts)
-    request = replace(
-        request,
-        mapping=mapping,
-        fusion=fusion,
-        schedule=schedule,
-        passes=passes,
-        resident=checked_resident(resident),
-        placement=checked_placement(placement),
-    )
+    try:
+        request = replace(request, **_options(asked))
+    except (BadOption, ir.RecordFormatError) as error:
+        raise JourneyFileEdited(str(path), f"what was asked for makes no sense: {error}") from None
     return Journey(request, Stages.loaded(found))
+
+
+def _options(asked: ir.archive.Asked) -> dict[str, Any]:
+    """The options that are kept as JSON texts, each in a form that the option can have."""
+    given = {
+        name: codec.parsed(getattr(asked, name))
+        for name in ("mapping", "fusion", "schedule", "passes", "resident", "placement")
+    }
+    for name, kinds in (("schedule", dict), ("passes", dict), ("fusion", (str, dict, list))):
+        if given[name] is not None and not isinstance(given[name], kinds):
+            raise BadOption(f"{name}={given[name]!r} is none")
+    checks = {"mapping": checked_mapping, "resident": checked_resident, "placement": checked_placement}
+    return {name: checks[name](value) if name in checks else value for name, value in given.items()}
 
 
 def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
     """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
-    for name in options:
-        if name not in CompileOptions.__annotations__:
-            known = ", ".join(CompileOptions.__annotations__)
-            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
     request = Request(
         GraphCall(module),
         inputs,
         MappingProxyType(dict[str, object]()),
         machine_of(options.get("machine", "tpu-v3")),
-        on_missing=options.get("on_missing", "host"),
+        on_missing=checked_on_missing(options.get("on_missing", "host")),
         mapping=checked_mapping(options.get("mapping")),
+        fusion=deepcopy(options.get("fusion")),
         prefer=options.get("prefer"),
+        simulate_seconds=checked_seconds(options.get("simulate_seconds")),
+        resident=checked_resident(options.get("resident")),
+        placement=checked_placement(options.get("placement")),
     )
+    warn_without_common_memory(request.resident, request.machine)
     return Journey(request, Stages.of(request))
 
 
@@ -173,14 +181,14 @@ def lower(
 ) -> Lowered:
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
-    with waiting("lower"):
+    with turn(), waiting("lower"):
         return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
 
 
 @knows_its_options
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
-    with waiting("render"):
+    with turn(), waiting("render"):
         return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
@@ -209,7 +217,7 @@ def schedule(
         placement=checked_placement(placement),
     ).given(mapping=mapping, resident=resident, placement=placement)
     warn_without_common_memory(kept, request.machine)
-    with waiting("schedule"):
+    with turn(), waiting("schedule"):
         return scheduled_of(lowered.record, rendered.record, request)
 
 
@@ -223,6 +231,7 @@ def simulate(
         return simulated_of(lowered.record, scheduled.record, on, limit)
 
 
+@checks_what_it_is_given
 def machine(name: str | os.PathLike[str] | Machine, /, **overrides: Override) -> Machine:
     """A shipped machine, one of a TOML file, or one that there is already, with some of its figures replaced.
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from typing import Final
+from typing import BinaryIO, Final
 
 import torch
 
 from simulator.machine_file import load_machine
 from workbench.faults.channel import Message
 from workbench.faults.serving import Say, Work, serve
-from workbench.ir import AtenGraph, codec
+from workbench.ir import AtenGraph, ScheduledKernel, codec
 from workbench.mlir import guarded, handwritten, importer, jit
 from workbench.ops import fx, importing
+from workbench.processor import processor_named
 from workbench.stages import schedule
 from workbench.stages.lower import lower
 from workbench.stages.render import render
 
 
-def main(read_from: int, write_to: int) -> None:
+def main(requests: BinaryIO, answers: BinaryIO) -> None:
     """Called by `faults.process` in a new process, with the ends of two pipes."""
-    serve(JOBS, read_from, write_to)
+    serve(JOBS, requests, answers)
 
 
 def _import(job: Message, say: Say) -> str:
@@ -54,14 +55,20 @@ def _node(job: Message, say: Say) -> str:
     for machine in job.body["machines"]:
         say("schedule")
         for kernel in schedule.schedule(lowered, rendered, load_machine(machine)).kernels:
-            say("compile")
-            native = jit.compile_scheduled(kernel.mlir, kernel.kernel)
             inputs = len(lowered.kernel(kernel.kernel).inputs)
-            names = [f"{place}" for place, _ in enumerate(native.layouts)]
-            contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
-            if found := guarded.run_watched(native, names, contents, say):
-                return found
+            for name in job.body["processors"]:
+                if found := _run_for(name, kernel, inputs, say):
+                    return found
     return ""
+
+
+def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
+    """A kernel's machine code for a processor, on watched memory."""
+    say(f"compile for {name}")
+    native = jit.compile_scheduled(kernel.mlir, kernel.kernel, processor_named(name))
+    names = [f"{place}" for place, _ in enumerate(native.layouts)]
+    contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
+    return guarded.run_watched(native, names, contents, lambda stage: say(f"{stage} for {name}"))
 
 
 def _made_up(layout: jit.Layout) -> bytes:

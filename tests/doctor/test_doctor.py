@@ -13,6 +13,7 @@ import pytest
 
 from workbench.doctor import children, installed, surroundings
 from workbench.doctor.findings import Finding, Level, as_text, healthy, ok, problem, warning
+from workbench.processor import available
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
@@ -43,6 +44,7 @@ def test_a_sound_installation_is_examined_to_the_end(tmp_path: Path):
     assert found["ok"] is True
     assert "torch_mlir" in topics["imports"]["what"] and "torch 2.13" in topics["packages"]["what"]
     assert topics["trial run"]["what"].endswith("cycles on tpu-v3, the numbers agree with PyTorch")
+    assert topics["trial run"]["what"].startswith("f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; ")
     assert [each for each in found["findings"] if each["level"] == "problem"] == []
 
 
@@ -91,6 +93,35 @@ def test_a_trial_run_that_gives_other_numbers_fails(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(children, "_TRIAL", "print('FAILED at stage scheduled: 3 mismatches'); raise SystemExit(3)")
     found = only(children.trial())
     assert found.level == Level.PROBLEM and "other numbers than PyTorch: FAILED at stage scheduled" in found.what
+
+
+@pytest.mark.skipif(not available(), reason="levels are those of x86-64")
+def test_a_type_that_this_processor_cannot_compute_is_named(monkeypatch: pytest.MonkeyPatch):
+    """Narrow floats left to a compiler that has no instructions for them: the other types are tried all the same."""
+    monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "x86-64-v2")
+    broken = "import workbench.mlir.jit as jit; jit.legalise = lambda *_: None\n"
+    monkeypatch.setattr(children, "_TRIAL", broken + children._TRIAL)
+    found = only(children.trial())
+    assert found.level == Level.PROBLEM
+    assert "in f16: " in found.what and "in bf16: " in found.what and "in f32: " not in found.what
+    assert "functions that this process does not have: __truncsfbf2." in found.what
+
+
+def test_a_processor_that_does_not_exist_is_told_once_by_the_trial_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "z80")
+    found = only(children.trial())
+    assert found.level is Level.PROBLEM
+    assert "in f64, f32, f16," in found.what and found.what.count("z80") == 1
+
+
+def test_kernels_that_are_restricted_to_a_level_are_said_with_the_processor(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "x86-64-v2")
+    assert any("restricted to ATEN_WORKBENCH_PROCESSOR=x86-64-v2" in each.what for each in surroundings.processor())
+
+
+def test_a_type_that_ends_the_trial_run_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(children, "_TRIAL", f"import sys; print('trying bf16', file=sys.stderr, flush=True); {CRASH}")
+    assert "ends the process with SIGSEGV, in bf16" in only(children.trial()).what
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import time
+from typing import BinaryIO
 
 from workbench.faults.channel import Message
 from workbench.faults.process import WorkerProcess
@@ -15,8 +16,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BOOT = f"""
 import sys
 sys.path.insert(0, {ROOT!r})
+from workbench.faults.channel import taken
+ends = taken()
 from tests.faults.pretender import main
-main(*map(int, sys.argv[1:]))
+main(*ends)
 """
 
 
@@ -25,8 +28,8 @@ def pretender() -> WorkerProcess:
     return WorkerProcess([sys.executable, "-c", BOOT])
 
 
-def main(read_from: int, write_to: int) -> None:
-    serve({"good": _good, "crash": _crash, "overrun": _overrun}, read_from, write_to)
+def main(requests: BinaryIO, answers: BinaryIO) -> None:
+    serve({"good": _good, "crash": _crash, "overrun": _overrun}, requests, answers)
 
 
 def _good(job: Message, say: Say) -> str:

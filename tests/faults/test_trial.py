@@ -58,8 +58,8 @@ def test_a_crash_is_an_error_with_kernel_nodes_stage_and_signal(trials: Trials) 
 
 
 def test_what_hangs_and_what_overruns_have_errors_of_their_own(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "0.2")
-    with pytest.raises(KernelHung, match=r"stage: sleep\): was not done after 0.2 s"):
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "3")
+    with pytest.raises(KernelHung, match=r"stage: sleep\): was not done after 3 s"):
         trials.pass_or_raise(asked(sleep=60))
     monkeypatch.delenv("ATEN_WORKBENCH_WORKER_TIMEOUT")
     with pytest.raises(KernelOverran, match="writes 4 bytes past argument y"):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import Any
 
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import Verdict
@@ -34,24 +35,32 @@ for line in sys.stdin:
 
 
 def judged(seeds: list[int]) -> list[tuple[int, Verdict]]:
-    """The verdicts of some seeds, from a worker; one that dies or hangs is the verdict of the seed it was at."""
-    found: list[tuple[int, Verdict]] = []
-    while len(found) < len(seeds):
-        rest = seeds[len(found) :]
-        lines = "".join(json.dumps(seed) + "\n" for seed in rest)
+    """The verdicts of some seeds."""
+    return [(seed, Verdict(*found)) for seed, found in answers(WORKER, seeds, SECONDS)]
+
+
+def answers(worker: str, jobs: list[Any], seconds: float) -> list[tuple[Any, list[str]]]:
+    """Each job with its answer, a kind and a detail, from a process that runs `worker`.
+
+    One that ends or hangs is the answer to the job that it was at, and another takes over.
+    """
+    found: list[tuple[Any, list[str]]] = []
+    while len(found) < len(jobs):
+        rest = jobs[len(found) :]
+        lines = "".join(json.dumps(job) + "\n" for job in rest)
         try:
             done = subprocess.run(
-                [sys.executable, "-c", WORKER], input=lines, capture_output=True, text=True, timeout=SECONDS * len(rest)
+                [sys.executable, "-c", worker], input=lines, capture_output=True, text=True, timeout=seconds * len(rest)
             )
             out, ended = done.stdout, f"the process ended with {done.returncode}: {done.stderr[-400:]}"
         except subprocess.TimeoutExpired as late:
             out, ended = (late.stdout or b"").decode(), "the process hangs"
         for line in out.splitlines():
             if line.startswith("@"):
-                seed, kind, detail = json.loads(line[1:])
-                found.append((seed, Verdict(kind, detail)))
-        if len(found) < len(seeds):
-            found.append((seeds[len(found)], Verdict("dead", ended)))
+                job, kind, detail = json.loads(line[1:])
+                found.append((job, [kind, detail]))
+        if len(found) < len(jobs):
+            found.append((jobs[len(found)], ["dead", ended]))
     return found
 
 

@@ -26,7 +26,7 @@ MACHINES = (
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33)
 MOST_ELEMENTS = 6000
 LARGEST = {torch.float16: 200.0}
-"""Floats stay below this, so that a sum of them does not overflow."""
+"""Floats of every other program stay below this, so that a sum of them does not overflow."""
 
 
 @dataclass
@@ -47,6 +47,8 @@ class Draw:
     values: list[Value] = field(default_factory=list[Value])
     steps: list[Step] = field(default_factory=list[Step])
     special: bool = False
+    unscaled: bool = False
+    """Whether results may be as large as they come out, infinite too."""
 
     def pick(self, suits: Callable[[torch.Tensor], bool] = lambda tensor: True, *, exact: bool = False) -> Value:
         """A value of the program, a late one rather than an early one; a new input where none suits."""
@@ -88,7 +90,7 @@ class Draw:
 
 def generate(seed: int) -> Program:
     """The program of a seed."""
-    draw = Draw(random.Random(seed))
+    draw = Draw(random.Random(seed), unscaled=bool(seed % 2))
     draw.special = draw.random.random() < 0.15
     machine = draw.random.choices([name for name, _ in MACHINES], [weight for _, weight in MACHINES])[0]
     draw.input(draw.shape(), draw.dtype())
@@ -129,7 +131,7 @@ def _step(draw: Draw) -> None:
         scope = {"torch": torch, "F": torch.nn.functional, **space}
         exec("\n".join(lines), scope)
         tensor = scope[result]
-        if not _moderate(tensor):
+        if not _fits(tensor) or not (draw.unscaled or _moderate(tensor)):
             raise ops.Unsuited
     except (ops.Unsuited, RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
         del draw.inputs[before[0] :], draw.values[before[1] :]
@@ -138,10 +140,17 @@ def _step(draw: Draw) -> None:
     draw.steps.append(Step(result, lines, drawn.reads))
 
 
-def _moderate(tensor: object) -> bool:
-    if not isinstance(tensor, torch.Tensor) or tensor.numel() > MOST_ELEMENTS or tensor.dim() > 5:
-        return False
+def _fits(tensor: object) -> bool:
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.numel() <= MOST_ELEMENTS
+        and tensor.dim() <= 5
+        and not tensor.is_complex()
+    )
+
+
+def _moderate(tensor: torch.Tensor) -> bool:
     if not tensor.is_floating_point():
-        return not tensor.is_complex()
+        return True
     finite = tensor[tensor.isfinite()]
     return not finite.numel() or float(finite.abs().max()) < LARGEST.get(tensor.dtype, 1e4)

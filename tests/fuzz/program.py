@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ import torch
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
-WIDEST = torch.float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +103,14 @@ class Program:
             f"journey = wb.trace(program, *inputs, machine={self.machine})\nprint(journey.check().text())\n"
         )
 
-    def function(self, *, wide: bool = False) -> Callable[..., Any]:
-        """The function itself; `wide` computes every float in 64 bits."""
-        source = self.definition()
-        if wide:
-            source = re.sub(r"torch\.(float32|float16|bfloat16)\b", "torch.float64", source)
-        place = f"<program {self.seed}{' in f64' if wide else ''}>"
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        source, place = self.definition(), f"<program {self.seed}>"
         linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
         space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
         exec(compile(source, place, "exec"), space)
         return space["program"]
 
-    def make_inputs(self, *, wide: bool = False) -> list[torch.Tensor]:
-        """Fresh inputs; `wide` makes every float one of 64 bits with the same value."""
-        tensors = [each.make() for each in self.inputs]
-        if not wide:
-            return tensors
-        return [
-            laid_out(tensor.to(WIDEST), each.layout) if tensor.is_floating_point() else tensor
-            for tensor, each in zip(tensors, self.inputs, strict=True)
-        ]
+    def make_inputs(self) -> list[torch.Tensor]:
+        """Fresh inputs."""
+        return [each.make() for each in self.inputs]

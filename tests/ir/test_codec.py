@@ -26,6 +26,7 @@ GRAPH = AtenGraph(
     outputs=("y", "y"),
     tree=Tree("dict", ("a", "b"), (Tree("leaf"), Tree("list", (), (Tree("leaf"), CONSTANT)))),
     types={"x": TensorType((2, 3), "f32", (3, 1)), "y": TensorType((2, 3), "f32", (3, 1), 4)},
+    input_tree=Tree("tuple", (), (Tree("tuple", (), (Tree("leaf"),)), Tree("dict"))),
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from simulator import Machine, memory_file
 from simulator.errors import DoesNotFit
 from simulator.machine_file import load_machine
 from simulator.program import TileProgram
@@ -24,9 +25,9 @@ from workbench import versions
 from workbench.ir import ScheduledKernel
 from workbench.mlir.identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack, versioned
-from workbench.mlir.machine_code import can_link
 from workbench.stages import schedule as scheduling
 from workbench.stages.schedule import schedule
+from workbench.system import can_link
 
 ROOT = Path(__file__).parents[2]
 
@@ -272,3 +273,36 @@ def test_the_program_is_no_pickle(ffn: Flow, tmp_path: Path):
     start_of_program = 8 + int.from_bytes(data[:8], "little")
     (tmp_path / "program.npz").write_bytes(data[start_of_program:])
     assert TileProgram.load(tmp_path / "program.npz") == kernel.program
+
+
+@pytest.fixture
+def shipped() -> str:
+    return (Path(memory_file.__file__).parent / "memories" / "HBM2_2000Mbps.toml").read_text()
+
+
+def banked(path: Path, **figures: str) -> Machine:
+    return load_machine("tpu-v3", memory="banked", dram_timing=str(path), **figures)
+
+
+def slower(text: str) -> str:
+    return text.replace("activate_to_activate = 4", "activate_to_activate = 6", 1)
+
+
+def test_the_key_has_what_a_memory_file_says_and_not_what_it_is_called(tmp_path: Path, shipped: str):
+    mine, other = tmp_path / "mine.toml", tmp_path / "other.toml"
+    mine.write_text(shipped)
+    other.write_text(shipped)
+    key = machine_key(banked(mine))
+    assert key == machine_key(banked(other)) == machine_key(banked(mine, name="somebody's"))
+    mine.write_text(slower(shipped))
+    assert key != machine_key(banked(mine))
+
+
+def test_an_edited_memory_file_schedules_anew(tmp_path: Path, shipped: str):
+    mine, store = tmp_path / "mine.toml", KernelStore(tmp_path / "kept")
+    mine.write_text(shipped)
+    made = flow(torch.relu, [torch.randn(8, 8)])
+    for text, hits in ((shipped, 0), (shipped, 1), (slower(shipped), 1), (shipped, 2)):
+        mine.write_text(text)
+        schedule(made.lowered, made.rendered, banked(mine), store=store)
+        assert store.store.hits == hits

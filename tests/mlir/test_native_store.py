@@ -14,9 +14,10 @@ from tests.mlir.examples import row_softmax
 from tests.programs import PROGRAMS
 from workbench.mlir import native_store
 from workbench.mlir.jit import NativeKernel, compile_scheduled, unpack
-from workbench.mlir.machine_code import can_link, link, needed_symbols
+from workbench.mlir.machine_code import link, needed_symbols
 from workbench.mlir.native_store import NativeStore
 from workbench.mlir.runtime import KernelCache, NativeProgram
+from workbench.system import can_link
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="objects are linked on 64-bit x86 Linux only")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,9 +11,11 @@ import pytest
 import torch
 from torch_mlir import ir
 
+import workbench as wb
 from simulator.machine import Machine
 from simulator.machine_file import load_machine
 from simulator.program import Opcode, Space
+from templates.foobar import FoobarTiled, register_fake
 from workbench.errors import (
     DataDecides,
     NotAffine,
@@ -134,7 +138,7 @@ def test_unstaged_accesses_are_counted_exactly(elements: int):
             for step in range(operand.shape[0])
         ]
         assert touched == list(range(elements))
-    assert sum(program.ops[0].class_counts[:3]) == 1
+    assert sum(program.ops[0].class_counts[:3]) == 2  # the comparison, and what stands in the branch
 
 
 def test_a_template_may_use_the_bindings():
@@ -339,3 +343,52 @@ def test_a_template_file_is_named_with_its_line(tmp_path: Path):
     finally:
         del sys.modules["broken_op"]
     assert f"{folder / 'op.mlir.j2'}:4" in str(caught.value)
+
+
+@pytest.mark.parametrize("module", ["template_of_mine", "__main__", "in_no_file"])
+def test_a_subclass_in_another_file_renders_the_text_it_inherits(tmp_path: Path, module: str):
+    (tmp_path / "mine.py").write_text(
+        "from templates.foobar import FoobarTiled\nclass Mine(FoobarTiled):\n"
+        "    def buffers(self) -> int:\n        return 2\nclass Below(Mine):\n    pass\n"
+    )
+    if module == "template_of_mine":
+        spec = importlib.util.spec_from_file_location(module, tmp_path / "mine.py")
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        names = vars(made)
+    else:  # as a cell of a notebook runs, which is in no file
+        names = {"__name__": module}
+        exec((tmp_path / "mine.py").read_text(), names)
+    texts = [_foobar(form).text() for form in (names["Mine"], names["Below"], FoobarTiled)]
+    assert texts[0] == texts[1] == texts[2] != ""
+    register_fake()
+    with wb.ops.scope():
+        wb.ops.template("aten._foobar.default")(names["Below"])
+        j = wb.trace(lambda x: torch.ops.aten._foobar(x), torch.randn(20, 10), machine="edge-8x8")
+        assert list(j.lowered.table.route) == ["template"] and j.check().ok
+        assert j.scheduled.record.kernels[0].mapping.buffers == 2
+
+
+def test_a_subclass_with_a_text_of_its_own_reads_it_beside_itself(tmp_path: Path):
+    (tmp_path / "own.mlir.j2").write_text("the text of its own")
+    (tmp_path / "own.py").write_text(
+        "from templates.foobar import FoobarTiled\nclass Own(FoobarTiled):\n    source = 'own.mlir.j2'\n"
+    )
+    spec = importlib.util.spec_from_file_location("own_template", tmp_path / "own.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules["own_template"] = made = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(made)
+        assert _foobar(made.Own).text() == "the text of its own"
+        assert _foobar(type("Other", (made.Own,), {})).text() == "the text of its own"
+    finally:
+        del sys.modules["own_template"]
+
+
+def _foobar(form: type[Template]) -> Template:
+    kind = TensorType.dense((4,), "f32")
+    node = Node(
+        "foobar", "aten._foobar.default", (Ref("x"),), {}, ("foobar",), Origin("foobar", "aten._foobar.default")
+    )
+    return instantiate(form, node, (kind,), (kind,), "k0_foobar")

@@ -19,7 +19,7 @@ MADE: dict[str, Callable[[torch.Tensor], object]] = {
     "like another": lambda x: (
         torch.zeros_like(x), torch.ones_like(x.t()), torch.full_like(x, 2, dtype=torch.int32), x.new_zeros(3),
         x.new_ones(2, 2, dtype=torch.int64), x.new_full((1, 4), 7.0), torch.empty_like(x).fill_(4.0),
-        x.new_empty(2) * 0,
+        x.new_empty(2).zero_(),  # undefined memory may be NaN, which no product with 0 takes away
     ),
     "counted": lambda x: (
         torch.arange(5), torch.arange(2, 9, 3, dtype=torch.float16), torch.arange(9, 0, -2, dtype=torch.int8),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from workbench.errors import CaptureFailed
 from workbench.ir import AtenGraph, Literal, Ref, Sequence
 from workbench.ops.execute import execute
 from workbench.ops.literals import from_arg, from_literal, to_arg, to_literal
@@ -24,7 +25,7 @@ def test_lists_and_references_are_arguments_and_objects_are_not() -> None:
     arg = to_arg([Ref("x"), [1, None]])
     assert arg == Sequence((Ref("x"), Sequence((Literal("int", 1), Literal("none", None)))))
     assert from_arg(arg, {"x": 5}.__getitem__) == [5, [1, None]]
-    with pytest.raises(TypeError, match="object cannot be an argument"):
+    with pytest.raises(CaptureFailed, match="a object, cannot be recorded as an argument of an op"):
         to_arg(object())
 
 

@@ -9,6 +9,7 @@ from simulator.program import (
     Access,
     Argument,
     Buffer,
+    Carried,
     Instruction,
     Opcode,
     Operand,
@@ -54,8 +55,14 @@ class Made:
         names = [buffer.name for buffer in self.builder.buffers]
         return Operand(Space.SCRATCHPAD, names.index(name), slot, offset, shape, dense(shape), 4, access)
 
-    def add(self, instruction: Instruction, counts: tuple[int, int, int, int] = (0, 0, 0, 0)) -> int:
-        self.builder.ops.append(OpInfo(instruction.opcode.name.lower(), len(self.builder.ops) + 1, (), counts))
+    def add(
+        self,
+        instruction: Instruction,
+        counts: tuple[int, int, int, int] = (0, 0, 0, 0),
+        carried: tuple[Carried, ...] = (),
+    ) -> int:
+        number = len(self.builder.ops) + 1
+        self.builder.ops.append(OpInfo(instruction.opcode.name.lower(), number, (), counts, carried=carried))
         instruction = replace(instruction, op=len(self.builder.ops) - 1)
         return self.builder.add(replace(instruction, dependences=self.tracker.add(instruction)))
 
@@ -89,10 +96,16 @@ class Made:
         shape = extent or write.shape
         return self.add(Instruction(Opcode.VECTOR, 0, (), operands, shape, lane=lane, reduction=reduction), counts)
 
-    def direct(self, *accesses: Operand, points: int = 0, counts: tuple[int, int, int, int] = (0, 0, 0, 1)) -> int:
+    def direct(
+        self,
+        *accesses: Operand,
+        points: int = 0,
+        counts: tuple[int, int, int, int] = (0, 0, 0, 1),
+        carried: tuple[Carried, ...] = (),
+    ) -> int:
         """A loop of loads and stores, as many iterations as the longest of them."""
         extent = (points or max(operand.shape[0] for operand in accesses),)
-        return self.add(Instruction(Opcode.DIRECT, 0, (), accesses, extent), counts)
+        return self.add(Instruction(Opcode.DIRECT, 0, (), accesses, extent), counts, carried)
 
     def build(self) -> TileProgram:
         return self.builder.build()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -29,11 +30,11 @@ from simulator import (
     simulate,
     verify,
 )
-from simulator.program import Access, DependenceKind, Opcode, Operand, TileProgram
+from simulator.program import Access, Carried, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
-SECONDS = 60
-"""A simulation that takes longer hangs: they take milliseconds."""
+SECONDS = 600
+"""A simulation that takes longer hangs: they take milliseconds, once the simulator is compiled."""
 
 
 def _square(draw: st.DrawFn, made: Made, access: Access = Access.READ) -> Operand:
@@ -49,6 +50,14 @@ def _row(draw: st.DrawFn, made: Made) -> Operand:
     stride, count = draw(st.sampled_from([0, 1, 2, 15])), draw(st.integers(1, 8))
     access = draw(st.sampled_from([Access.READ, Access.WRITE]))
     return elements(place, access, stride=stride, count=count)
+
+
+def _carried(draw: st.DrawFn, counts: tuple[int, int, int, int]) -> tuple[Carried, ...]:
+    """No chain between iterations, or some, each of at most what its iterations have of operations."""
+    chains = list[Carried]()
+    for iterations in draw(st.sets(st.integers(1, 20), max_size=2)):
+        chains.append(Carried(iterations, tuple(draw(st.integers(0, iterations * count)) for count in counts)))
+    return tuple(chains)
 
 
 @st.composite
@@ -77,7 +86,8 @@ def programs(draw: st.DrawFn, most: int = 24, least: int = 1, *, direct: bool = 
             made.vector([here], there, (1, draw(st.integers(0, 1)), 0, 0))
         elif kind == "direct":
             accesses = [_row(draw, made) for _ in range(draw(st.integers(1, 3)))]
-            made.direct(*accesses, points=16, counts=(draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0))
+            counts = (draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0)
+            made.direct(*accesses, points=16, counts=counts, carried=_carried(draw, counts))
         else:
             target = accumulator if kind == "chain" else _square(draw, made)
             made.matmul(here, there, target, accumulates=kind == "chain" or draw(st.booleans()))
@@ -196,6 +206,9 @@ def check(
     with mock.patch.object(event_loop, "EVENTS", stretch):
         each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents, placed=placed)
     assert each.digest() == trace.digest(), "stretches and repeats change the trace"
+    assert Trace.load(io.BytesIO(trace.to_bytes())).digest() == trace.digest()
+    for launched in given_launches:
+        assert TileProgram.load(io.BytesIO(launched.program.to_bytes())) == launched.program
     return trace
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from simulator.address_map import BANK, COLUMN, GROUP, PSEUDO, ROW, address_map, channel_of, coordinate_of
+from simulator.banks import figures_of, idle_gates, is_fresh, mark_fresh
 from simulator.errors import MachineError
 from simulator.machine_file import load_machine
 from simulator.memory_file import Memory, load_memory, memory_names, parse_memory
@@ -144,6 +145,17 @@ def test_banks_refreshed_one_by_one_hold_up_nobody_who_does_not_want_them() -> N
     assert apart.counters["refreshes"] == pytest.approx(2 * banks * rounds[1], abs=4)
 
 
+def test_a_round_of_refreshes_ends_with_the_last_bank_of_a_pseudo_channel() -> None:
+    figures, gates = figures_of(HBM2), idle_gates(HBM2, 1)[0]
+    banks = HBM2.bank_groups * HBM2.banks
+    mark_fresh(figures, gates, 0)
+    for last in range(banks, 2 * banks):
+        assert not is_fresh(gates, last)
+        mark_fresh(figures, gates, last)
+        assert is_fresh(gates, last) == (last < 2 * banks - 1)
+    assert [is_fresh(gates, bank) for bank in range(2 * banks)] == [True] + [False] * (2 * banks - 1)
+
+
 def test_banks_are_not_refreshed_one_by_one_on_a_slow_clock() -> None:
     machine = load_machine("tpu-v3", memory="banked")
     slow = {"dram_bytes_per_second": 10**9, "dram_channels": 8}
@@ -226,6 +238,7 @@ def test_every_figure_has_a_source_or_is_assumed(name: str) -> None:
         ('channel_hash = "xor"', 'channel_hash = "fold"', "expected one of"),
         ('refreshes = "all"', 'refreshes = "each"', "memory 'mine': refreshes = 'each': with bank_refresh = 0"),
         ("drain_to = 0.2", "drain_to = 0.9", "drain_to is not less than drain_from"),
+        ("drain_to = 0.2", "drain_to = 0.8", "drain_to is not less than drain_from"),
         ("drain_to = 0.2", "drain_to = 2.0", "expected a part"),
         ('"read_to_write_gap",', "", "read_to_write_gap needs a source"),
     ],

@@ -191,6 +191,15 @@ def test_a_page_of_two_tensors_is_the_planned_ones_or_the_firsts() -> None:
     assert remote(first, replace(second, first=0, where=1)) == PAGE
 
 
+def test_what_ends_with_the_first_byte_of_a_request_asks_for_it() -> None:
+    made = Made()
+    made.argument("x", (64,))
+    made.buffer("t", 1)
+    made.load(made.dram("x", (1,)), made.pad("t", (1,)))
+    trace = simulate([Launched("k", made.build(), (61,))], machine(), placed=[on(1, 1)])
+    assert trace.counters["dram_remote_bytes"] == trace.counters["dram_request_bytes"] == 2 * 64
+
+
 def test_with_banks_a_page_lies_in_its_chiplets_channels() -> None:
     for chiplet in range(2):
         trace = run(load(4), banked(), [on(chiplet, 4)])
@@ -281,7 +290,7 @@ def test_the_invariants_see_bytes_that_went_elsewhere(change: str) -> None:
         ({"chiplet_link_bytes_per_cycle": 0}, "expected more than zero"),
         (
             {"interconnect": "crossbar", "chiplet_link_bytes_per_cycle": 2**40 - 1},
-            "expected a least common multiple of at most",
+            "expected a least common multiple of at most 1,099,511,627,776",
         ),
     ],
 )

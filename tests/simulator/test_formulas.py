@@ -12,7 +12,7 @@ from simulator import Launched, Machine, Trace, dma, load_machine, simulate, vec
 from simulator.errors import MachineError
 from simulator.program import I64, Access, Opcode, TileProgram
 from simulator.systolic import idle_cycles, matmul_cost, passes, shares
-from tests.simulator.build import Made
+from tests.simulator.build import Made, elementwise
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
 
@@ -33,8 +33,15 @@ def one_matmul(m: int, n: int, k: int, stationary: int = 1) -> TileProgram:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 128), (1, 128, 128), (512, 128, 128), (37, 100, 64), (5, 1, 3)])
 def test_one_tile_on_an_idle_array(m: int, n: int, k: int) -> None:
-    fill = 128 + 128 - 1
-    assert run(one_matmul(m, n, k), TPU).makespan == k + (m - 1) + fill
+    assert run(one_matmul(m, n, k), TPU).makespan == k + (m - 1) + (k + n - 1)
+
+
+def test_what_a_tile_leaves_empty_of_the_array_is_not_passed() -> None:
+    """An array twice as large takes as long for what fits into either, and its sums are where they leave."""
+    for figures in ({}, {"dataflow": "output_stationary"}, {"systolic_preload_depth": 1}):
+        machine = EDGE.with_(**figures)
+        larger = machine.with_(systolic_rows=16, systolic_columns=16)
+        assert run(one_matmul(7, 5, 6), machine).makespan == run(one_matmul(7, 5, 6), larger).makespan
 
 
 def test_a_full_tile_takes_the_textbook_count() -> None:
@@ -43,7 +50,7 @@ def test_a_full_tile_takes_the_textbook_count() -> None:
 
 
 def test_the_left_operand_can_be_the_one_that_stays() -> None:
-    assert run(one_matmul(100, 37, 64, stationary=0), TPU).makespan == 64 + (37 - 1) + 255
+    assert run(one_matmul(100, 37, 64, stationary=0), TPU).makespan == 64 + (37 - 1) + (64 + 100 - 1)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (8, 24, 40)])
@@ -131,7 +138,7 @@ def test_weights_in_an_array_that_is_no_square(m: int, n: int, k: int, depth: in
     """Tiles of 4 x 6; with one set of weights each tile is over before the next one's weights move in."""
     machine = EDGE.with_(systolic_rows=4, systolic_columns=6, systolic_preload_depth=depth)
     tiles = [min(4, k - start) for _ in range(0, n, 6) for start in range(0, k, 4)]
-    fill = 4 + 6 - 2
+    fill = min(4, k) + min(6, n) - 2
     expected = tiles[0] + sum(max(m, tile) for tile in tiles[1:]) + m + fill
     if depth == 1:
         expected = sum(tile + m + fill for tile in tiles)
@@ -143,7 +150,7 @@ def test_weights_in_an_array_that_is_no_square(m: int, n: int, k: int, depth: in
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_matmul_whose_sums_stay_is_the_sum_of_its_tiles(m: int, n: int, k: int, depth: int) -> None:
     machine = EDGE.with_(**SUMS, systolic_preload_depth=depth)
-    tiles, fill = [min(4, m - start) for _ in range(0, n, 6) for start in range(0, m, 4)], 4 + 6 - 2
+    tiles, fill = [min(4, m - start) for _ in range(0, n, 6) for start in range(0, m, 4)], min(4, m) + min(6, n) - 2
     expected = sum(max(k, tile) for tile in tiles[:-1]) + k + fill + tiles[-1]
     if depth == 1:
         expected = sum(k + fill + tile for tile in tiles)
@@ -313,7 +320,9 @@ def test_the_lanes_go_along_what_is_cheapest() -> None:
         (1, 512, 512, 2, (256, 256)),
         (1, 8, 300, 2, (256, 44)),  # tiles of 128 columns: two and a ragged one
         (1, 512, 128, 1, (256, 256)),
-        (1, 255, 128, 0, (1,)),  # each half would take as long to preload as to stream
+        (1, 128, 128, 0, (1,)),  # each half would take as long to preload as all of it to stream
+        (1, 200, 128, 1, (100, 100)),  # preloads that take longer than the streams, and less than a whole stream
+        (1, 512, 1025, 1, (256, 256)),  # nine tiles of columns are four and five, halves of the rows are halves
     ],
 )
 def test_arrays_share_a_product(batch: int, m: int, n: int, group: int, parts: tuple[int, ...]) -> None:
@@ -370,13 +379,32 @@ def test_copies_share_the_bandwidth_without_loss(machine: Machine) -> None:
     assert run(made.build(), machine).makespan == sent + machine.dram_latency_cycles
 
 
+@pytest.mark.parametrize("lanes", [32, 128, 256])
 @pytest.mark.parametrize(
-    ("shape", "strides", "rows"),
-    [((64, 128), (4096, 1), 64), ((64, 64), (4096, 1), 64), ((64, 130), (4096, 1), 128), ((64, 3), (1, 64), 3)],
+    ("shape", "strides", "in_rows", "loose"),
+    [
+        ((64, 128), (4096, 1), 64, 64),
+        ((64, 64), (4096, 1), 64, 64),  # half of the width is empty, however many lanes there are
+        ((64, 130), (4096, 1), 128, 128),
+        ((64, 3), (1, 64), 3, 3),  # turned on its way: what is contiguous outside is moved together
+        ((128, 9), (9, 1), 128, 9),  # contiguous at both ends: 4,608 bytes
+        ((16, 8, 9), (144, 9, 1), 128, 16),  # weights of half of the channels
+        ((2, 64), (-64, -1), 2, 2),  # backwards, row by row
+    ],
 )
-def test_a_queue_moves_whole_rows_of_lanes(shape: tuple[int, ...], strides: tuple[int, ...], rows: int) -> None:
-    program = one_load(shape, strides)
-    assert dma.transfers(program, (0,), TPU).cycles.tolist() == [rows * 512 // TPU.dma_bytes_per_cycle]
+def test_a_queue_moves_up_to_its_width_of_what_lies_together(
+    shape: tuple[int, ...], strides: tuple[int, ...], in_rows: int, loose: int, lanes: int
+) -> None:
+    program, machine = one_load(shape, strides), TPU.with_(vector_lanes=lanes)
+    for touched, cycles in ((True, in_rows), (False, loose)):
+        moved = dma.transfers(program, (0,), machine, np.array([touched]))
+        assert moved.cycles.tolist() == [cycles]
+
+
+def test_what_a_pass_touches_lies_in_rows() -> None:
+    program = elementwise()
+    assert dma.in_rows(program).tolist() == [True, True]
+    assert dma.in_rows(one_load((64, 3))).tolist() == [False]
 
 
 def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:

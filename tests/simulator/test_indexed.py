@@ -12,6 +12,7 @@ from simulator import Launched, LaunchError, load_machine, simulate
 from simulator.errors import ProgramError
 from simulator.indexed import elements, requests
 from simulator.program import Access, Indexed, Instruction, Opcode, OpInfo, TileProgram
+from simulator.spans import TOTALS
 from simulator.verifier import verify
 from tests.simulator.build import Made
 
@@ -147,3 +148,23 @@ def test_a_program_with_a_gather_is_the_same_after_a_file(tmp_path):
     program = rows(Opcode.GATHER, Access.READ)
     program.save(tmp_path / "p.npz")
     assert TileProgram.load(tmp_path / "p.npz") == program
+
+
+def test_the_same_launch_with_other_indices_is_simulated_anew():
+    """Rows of 15 numbers begin within requests, so that it depends on the row how many of them it takes."""
+    made = Made()
+    made.argument("ids", (4,))
+    made.argument("table", (COLUMNS, 15))
+    made.buffer("index", 4)
+    made.buffer("tile", 4 * 15)
+    index, tile = made.pad("index", (4,)), made.pad("tile", (4, 15), access=Access.WRITE)
+    made.load(made.dram("ids", (4,)), index)
+    made.add(Instruction(Opcode.GATHER, 0, (), (index, tile, made.dram("table", (COLUMNS, 15))), (4, 15)))
+    made.builder.ops[-1] = replace(made.builder.ops[-1], indexed=Indexed((-1, 1), ((0,),)))
+    program = made.build()
+    known = [np.array([0, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([0, 0, 0, 0])]
+    launches = [Launched("k", program, (0, 4096), indices={0: ids}) for ids in known]
+    trace = simulate(launches, EDGE)
+    asked = trace.totals[:, TOTALS.index("dram_request_bytes")].tolist()
+    assert asked[0] == asked[2] != asked[1]
+    assert trace.digest() == simulate(launches, EDGE, repeats=False).digest()

@@ -66,12 +66,16 @@ def test_ctrl_c_is_seen_within_one_transfer_of_a_banked_memory() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    def look(done: int, of: int) -> None:
+        if not looks:
+            signal.setitimer(signal.ITIMER_REAL, 0.001)  # after the set-up, so that it arrives while machine code runs
+        looks.append((done, of))
+
     simulate([one_transfer(1)], BANKED)  # compiled now, whatever a cache holds
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.001)  # arrives while machine code runs
         with pytest.raises(KeyboardInterrupt):
-            simulate(launches, BANKED, progress=lambda done, of: looks.append((done, of)))
+            simulate(launches, BANKED, progress=look)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

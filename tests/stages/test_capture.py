@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import traceback
 from typing import Any, NamedTuple
 
@@ -304,7 +305,6 @@ def failing(x: torch.Tensor) -> torch.Tensor:
         (lambda x: x, (torch.ones(2),), errors.NoTensorWork, "computes nothing"),
         (lambda: 3, (), errors.NoTensorWork, "computes nothing"),
         (lambda x: {Pair(1, x): x + 1}, (torch.ones(2),), errors.UnsupportedContainer, "key Pair.* is not a string"),
-        (lambda x: {1: x + 1}, (torch.ones(2),), errors.UnsupportedContainer, "key 1 is not a string"),
         (lambda x: x + 1, (Helper(),), errors.UnsupportedContainer, r"inputs\[0\] of <lambda> is .*Helper"),
         (lambda x: x + 1, (torch.ones(2), 3), errors.InputMismatch, "too many positional"),
         (lambda x, y: x + y, (torch.ones(2),), errors.InputMismatch, "missing a required argument: 'y'"),
@@ -319,9 +319,11 @@ def test_user_mistakes_have_their_own_errors(
 
 
 def test_a_graph_break_names_the_users_line() -> None:
-    with pytest.raises(errors.GraphBreak, match=r"branching cannot be captured as one graph.*'dynamo'") as caught:
-        capture(branching, (torch.ones(2),), mode="export")
-    assert f"test_capture.py:{inspect.getsourcelines(branching)[1] + 1}" in str(caught.value)
+    place = f"test_capture.py:{inspect.getsourcelines(branching)[1] + 1}"
+    assert place in capture(branching, (torch.ones(2),), mode="export").breaks[0]
+    with pytest.raises(errors.GraphBreak, match=r"branching cannot be captured as one graph") as caught:
+        capture(branching, (torch.ones(2, device="meta"),), mode="export")
+    assert place in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +332,8 @@ def test_a_graph_break_names_the_users_line() -> None:
 )
 def test_shapes_and_numbers_from_the_data_are_graph_breaks(fn: Any, what: str) -> None:
     with pytest.raises(errors.GraphBreak, match=what):
-        capture(fn, (torch.ones(2),), mode="export")
+        capture(fn, (torch.ones(2, device="meta"),), mode="export")
+    assert re.search("depends on the data|read from the data", capture(fn, (torch.ones(2),), mode="export").breaks[0])
 
 
 def raising(x: torch.Tensor) -> torch.Tensor:
@@ -359,7 +362,7 @@ def test_pages_of_pytorchs_traceback_are_kept_and_not_shown(fn: Any, kind: type[
     shown = "".join(traceback.format_exception(error))
     assert len(shown.splitlines()) < 12 and os.path.dirname(torch.__file__) not in shown
     with pytest.raises(errors.GraphBreak) as caught:
-        wb.trace(lambda x: x if x.sum() > 0 else -x, torch.ones(2, 3), capture="export")
+        wb.trace(lambda x: x if x.sum() > 0 else -x, torch.ones(2, 3, device="meta"), capture="export")
     assert caught.value.original is not None and len(traceback.format_exception(caught.value)) < 12
 
 
@@ -395,23 +398,22 @@ class Replacing(nn.Module):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["plain", "kept"])
-def test_replacing_a_held_tensor_is_refused_and_leaves_it_alone(mode: str, name: str) -> None:
+def test_replacing_a_held_tensor_is_left_to_python_and_leaves_it_alone(mode: str, name: str) -> None:
     model = Replacing(name)
-    with pytest.raises(errors.HiddenState, match=rf"\({name}\)"):
-        capture(model, (torch.ones(2),), mode=mode)
+    assert f"({name})" in capture(model, (torch.ones(2),), mode=mode).breaks[-1]
     assert torch.equal(model.plain, torch.zeros(2)) and torch.equal(model.kept, torch.zeros(2))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_collecting_results_in_a_list_outside_is_refused(mode: str) -> None:
+def test_collecting_results_in_a_list_outside_is_left_to_python(mode: str) -> None:
     collected: list[torch.Tensor] = []
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         collected.append(x + 1)
         return x * 2
 
-    with pytest.raises(errors.HiddenState, match=r"collected\[0\]"):
-        capture(fn, (torch.ones(2),), mode=mode)
+    assert "collected[0]" in capture(fn, (torch.ones(2),), mode=mode).breaks[-1]
+    assert not collected
 
 
 @pytest.mark.parametrize("mode", MODES)

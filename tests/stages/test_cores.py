@@ -93,15 +93,15 @@ def test_any_kernel_may_be_spread_over_any_cores(case: str, cores: int):
 
 def test_gathers_and_scatters_are_spread_too():
     table, index = torch.randn(50, 24), torch.randint(0, 50, (37,))
-    made = spread(lambda t, i: F.embedding(i, t) * 2, [table, index], 4)
+    made = spread(lambda t, i: F.embedding(i, t) * 2, [table, index], 4, mapping={"cores": {"d0": 4}})
     assert set(program_of(made).core.tolist()) == {0, 1, 2, 3}
     assert_all_holds(made, [table, index])
 
 
 def test_uneven_shares_leave_the_last_core_less():
-    made = spread(lambda x: torch.exp(x), [torch.randn(10, 64)], 4)
+    made = spread(lambda x: torch.exp(x), [torch.randn(10, 512)], 4)
     (kernel,) = made.scheduled.kernels
-    assert kernel.mapping.cores == {"d0": 2, "d1": 2}  # 160 points each, where four times three rows would be 192
+    assert kernel.mapping.cores == {"d0": 2, "d1": 2}  # 1,280 points each, where four times three rows would be 1,536
     made = spread(lambda x: torch.exp(x), [torch.randn(10, 64)], 4, mapping={"cores": {"d0": 4}})
     program, rows = program_of(made), dict[int, int]()
     for row in range(len(program)):
@@ -143,8 +143,10 @@ def test_a_kernel_on_one_core_has_no_barrier_and_one_on_two_meets_once():
     ("function", "shapes", "reason"),
     [
         (torch.sum, [(30, 20)], "on one core of 4, since no dim of it is parallel"),
-        (softmax, [(3, 20)], "d0 over 3 cores of 4, since it has no more parts"),
-        (softmax, [(40, 20)], "d0 over 4 cores"),
+        (softmax, [(3, 2000)], "d0 over 3 cores of 4, since it has no more parts"),
+        (softmax, [(40, 200)], "d0 over 4 cores"),
+        (softmax, [(3, 20)], "on one core of 4, since more would not be faster"),
+        (torch.matmul, [(2, 64), (64, 512)], "n over 4 cores"),
         (torch.matmul, [(8, 512), (512, 8)], "on one core of 4, since more would not be faster"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch import nn
 from tests.flow import flow
 from tests.programs import PROGRAMS
 from workbench import errors
-from workbench.ir import KernelGraph
+from workbench.ir import KernelGraph, RecordFormatError
 from workbench.ops.execute import run_nodes
 from workbench.ops.fusion import RULES
 from workbench.stages.capture import capture
@@ -429,3 +430,26 @@ def test_a_clone_that_is_returned_has_memory_of_its_own() -> None:
     made = flow(lambda x: x.clone().view(-1), [x])
     made.assert_matches_eager(x)
     assert made.run(x).untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        ("aten.cosj.default", "did you mean aten.cos"),
+        ("aten.add.Nope", "aten.add has no overload 'Nope'; its overloads are aten.add.Tensor"),
+        ("nowhere.op.default", "define the op first"),
+        ("aten.add", "calls no single overload"),
+    ],
+)
+def test_a_graph_from_elsewhere_that_names_an_unknown_op_is_refused(op: str, said: str) -> None:
+    graph = capture(lambda x: x + 1, (torch.ones(3),)).graph
+    strange = replace(graph, nodes=tuple(replace(node, op=op) for node in graph.nodes))
+    with pytest.raises(errors.UnknownOverload, match=said):
+        lower(strange)
+
+
+def test_a_graph_from_elsewhere_that_names_an_unknown_element_type_is_refused() -> None:
+    graph = capture(lambda x: x + 1, (torch.ones(3),)).graph
+    strange = replace(graph, types={name: replace(kind, dtype="f99") for name, kind in graph.types.items()})
+    with pytest.raises(RecordFormatError, match="'f99', which PyTorch does not have"):
+        lower(strange)

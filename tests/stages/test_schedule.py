@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +15,11 @@ from simulator.machine_file import load_machine, machine_names
 from simulator.program import Opcode
 from tests.flow import Flow, count, flow, moved
 from workbench.errors import MappingError, MappingOrder
+from workbench.mlir import heuristic
 from workbench.mlir.passes import reproduce
+from workbench.stages.capture import capture
+from workbench.stages.lower import lower
+from workbench.stages.render import render
 from workbench.stages.schedule import schedule
 
 MATMUL = ["m", "n", "k"]
@@ -137,7 +145,8 @@ def test_a_batch_of_one_is_tiled_like_any_other():
     made.assert_matches_eager(x)
     program = made.scheduled.kernels[0].program
     assert count(program, Opcode.MATMUL) > 4
-    assert sum(moved(program).values()) == (512 + 512 * 520 + 520 + 520) * 4
+    weight, rest = 512 * 520 * 4, (512 + 520 + 520) * 4
+    assert weight + rest <= sum(moved(program).values()) <= weight + 3 * rest  # each weight once, the row for few tiles
 
 
 # -- the scheduled kernel as an artefact ------------------------------------------------------------------------------
@@ -238,3 +247,44 @@ def test_scheduling_twice_gives_the_same_text():
     made = tiled(matmul_bias_gelu, [torch.randn(64, 64), torch.randn(64, 64), torch.randn(64)])
     again = schedule(made.lowered, made.rendered, made.machine)
     assert [kernel.mlir for kernel in again.kernels] == [kernel.mlir for kernel in made.scheduled.kernels]
+
+
+def test_what_is_not_moved_has_one_slot():
+    tile = {"*": {"tile": {"d0": 8}}}
+    made = flow(lambda x: torch.softmax(x, 1), [torch.randn(60, 44)], machine="edge-8x8", mapping=tile)
+    assert sorted(buffer.slots for buffer in made.scheduled.kernels[0].program.buffers) == [1, 1, 2, 2]
+
+
+def test_the_reason_of_a_default_counts_its_steps():
+    made = flow(torch.exp, [torch.randn(60, 100)], machine="edge-8x8")
+    assert made.scheduled.kernels[0].mapping.reason == "3 steps of up to 2400 points"
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "tile"),
+    [
+        (lambda x: x.to(torch.int8) + 1.0, [(5, 5000, 3)], {"d0": 1, "d1": 1560, "d2": 3}),  # packed as the widest is
+        (torch.matmul, [(512, 300), (300, 400)], {"m": 128, "n": 64, "k": 112}),  # an array of 16 x 8
+        (torch.matmul, [(100, 20), (20, 20)], {"m": 32, "n": 20, "k": 20}),
+        (
+            lambda x, w: F.conv2d(x, w),
+            [(1, 16, 40, 40), (64, 16, 3, 3)],
+            {"oc": 8, "oh": 19, "ow": 38, "ic": 16, "kh": 3, "kw": 3},
+        ),
+    ],
+)
+def test_default_tiles_suit_the_machine(
+    function: Callable[..., Any], shapes: list[tuple[int, ...]], tile: dict[str, int]
+):
+    lowered = lower(capture(function, [torch.randn(shape) for shape in shapes], None).graph)
+    machine = load_machine("edge-8x8", systolic_rows=16)
+    (kernel,) = schedule(lowered, render(lowered), machine).kernels
+    assert kernel.mapping.tile == tile
+
+
+def test_columns_may_be_walked_innermost_where_windows_move():
+    kinds = {"oc": "n", "ow": "m", "ic": "k", "kw": "w"}
+    dims = dict.fromkeys(kinds, 4)
+    moving, still = (SimpleNamespace(dims=dims, reduced=("ic", "kw"), windows=w, kinds=kinds) for w in (("kw",), ()))
+    assert heuristic._orders(moving) == [("oc", "ow", "ic", "kw"), ("ow", "oc", "ic", "kw")]  # type: ignore[arg-type]
+    assert heuristic._orders(still) == [("oc", "ow", "ic", "kw")]  # type: ignore[arg-type]

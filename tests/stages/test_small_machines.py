@@ -64,7 +64,7 @@ def test_what_cannot_fit_is_told_without_reading_a_program_off(monkeypatch):
 @pytest.mark.parametrize(
     ("function", "inputs", "rounds"),
     [
-        (lambda x, y: x @ y, [(4096, 2048), (2048, 2048)], "512 x 256 x 512 rounds"),
+        (lambda x, y: x @ y, [(4096, 2048), (2048, 2048)], "[0-9,]+ x 256 x [0-9]+ rounds"),
         (lambda x: torch.sort(x), [(500, 1000)], "500 x [0-9]+ rounds"),
     ],
 )

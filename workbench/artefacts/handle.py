@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from simulator.given import checks_what_it_is_given
 from workbench import views
 from workbench.asking import knows_its_options
 from workbench.errors import not_yet
@@ -51,6 +52,7 @@ class Handle(Shown, Generic[R]):
         """Names of the views that were registered for this stage with `wb.view`."""
         return views.own.names(self._stage())
 
+    @checks_what_it_is_given
     def view(self, name: str, **options: object) -> object:
         """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
         made = views.own.named(self._stage(), name)(self, **options)

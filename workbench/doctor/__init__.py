@@ -18,6 +18,7 @@ EXAMINATIONS: Final[tuple[Callable[[], Iterable[Finding]], ...]] = (
     installed.requirements,
     installed.shadows,
     surroundings.processor,
+    surroundings.protection,
     surroundings.memory,
     surroundings.encoding,
     surroundings.switches,

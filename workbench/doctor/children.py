@@ -36,12 +36,30 @@ LAB: Mapping[str, str] = {
 _SECONDS = 300
 
 _TRIAL = """
+import sys
 import torch, workbench as wb
-j = wb.trace(lambda x, y: torch.relu(x + y), torch.arange(-3.0, 3.0), torch.ones(6))
-check = j.check()
-print(f"{j.simulated.cycles} cycles on {j.machine.name}, the numbers agree with PyTorch" if check.ok else check.text())
-raise SystemExit(0 if check.ok else 3)
+from workbench.errors import WorkbenchError
+from workbench.torch_types import DTYPES
+kinds = [name for name in DTYPES if name not in ("c64", "c128")]
+wrong, failed = {}, {}
+for name in kinds:
+    print("trying", name, file=sys.stderr, flush=True)
+    x, y = (each.to(DTYPES[name]) for each in (torch.arange(6) / 2, torch.ones(6)))
+    try:
+        j = wb.trace(lambda x, y: torch.maximum(x * y + y, y), x, y)
+        check = j.check()
+    except WorkbenchError as error:
+        failed.setdefault(str(error), []).append(name)
+        continue
+    if not check.ok:
+        wrong[check.text()] = [name]
+if failed or wrong:
+    print("; ".join(f"in {', '.join(types)}: {said}" for said, types in (failed or wrong).items()))
+else:
+    print(f"{', '.join(kinds)}; {j.simulated.cycles} cycles on {j.machine.name}, the numbers agree with PyTorch")
+raise SystemExit(4 if failed else 3 if wrong else 0)
 """
+"""One kernel for each element type: a processor may lack what one of them needs. 3: other numbers; 4: an error."""
 
 _KERNEL = """
 from jupyter_client.kernelspec import KernelSpecManager
@@ -125,7 +143,7 @@ def notebook_kernel() -> Iterable[Finding]:
 
 
 def trial(*, skipped: bool = False, seconds: float = _SECONDS) -> Iterable[Finding]:
-    """One tiny kernel from PyTorch to machine code and to the timeline. Compiled for sure: no cache is read."""
+    """A tiny kernel of each type from PyTorch to machine code. Compiled for sure: no cache is read."""
     if skipped:
         yield warning("trial run", "not tried: what it needs is broken", "put the problems above right first")
         return
@@ -133,12 +151,21 @@ def trial(*, skipped: bool = False, seconds: float = _SECONDS) -> Iterable[Findi
     if tried.code == 0:
         yield ok("trial run", tried.out.strip().splitlines()[-1])
         return
-    said = tried.said() if tried.code != 3 else f"gives other numbers than PyTorch: {tried.out.strip()}"
+    if tried.code in (3, 4):
+        said = f"{'gives other numbers than PyTorch: ' if tried.code == 3 else ''}{tried.out.strip()}"
+    else:
+        said = tried.said() + _when(tried)
     yield problem(
         "trial run",
         f"tracing, compiling and running a tiny kernel fails: {said}",
         "if all else is ok, this is a mistake in the workbench: report it with the output of workbench doctor --json",
     )
+
+
+def _when(tried: Attempt) -> str:
+    """The element type that a trial run was at when it ended by no will of its own."""
+    kinds = [line.split()[1] for line in tried.err.splitlines() if line.startswith("trying ")]
+    return f", in {kinds[-1]}" if kinds and (tried.code or -1) < 0 else ""
 
 
 def _signal(number: int) -> str:

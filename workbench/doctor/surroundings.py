@@ -13,6 +13,9 @@ from pathlib import Path
 from simulator.errors import BadSetting
 from simulator.folder import LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.doctor.findings import Finding, ok, problem, warning
+from workbench.faults.fences import fence
+from workbench.processor import SWITCH
+from workbench.system import can_link
 
 _LEAST_MEMORY, _LEAST_DISK, _LITTLE_DISK = 2 << 30, 100 << 20, 2 << 30
 _SHOWN_IN_TEXTS = "µ·→─│█é"
@@ -21,6 +24,8 @@ _SHOWN_IN_TEXTS = "µ·→─│█é"
 def processor() -> Iterable[Finding]:
     """What its vector unit can do."""
     what = f"{platform.machine()} with {os.cpu_count()} cores on {platform.system()}"
+    if level := os.environ.get(SWITCH, ""):
+        what += f"; kernels are restricted to {SWITCH}={level}"
     flags = _flags()
     if flags and "avx2" not in flags:
         yield warning(
@@ -40,6 +45,26 @@ def _flags() -> frozenset[str]:
         return frozenset()
     line = next((line for line in text.splitlines() if line.startswith("flags")), "")
     return frozenset(line.partition(":")[2].split())
+
+
+def protection() -> Iterable[Finding]:
+    """How far a fault of native code is kept away from the notebook, and whether machine code is kept, on this one."""
+    if os.environ.get("ATEN_WORKBENCH_WORKER", "").lower() in ("0", "off", "no", "false"):
+        yield warning(
+            "protection",
+            "kernels that are not known to be safe run in this process at once: a fault in one ends it",
+            "unset ATEN_WORKBENCH_WORKER",
+        )
+        return
+    held = fence()
+    seen = f"reading past a tensor is seen ({held[0]})" if held else "reading past a tensor is not seen on this system"
+    kept = "kept on disk" if can_link() else "made anew in each process here"
+    forks = "a forked child has its own" if hasattr(os, "register_at_fork") else "this system does not fork"
+    yield ok(
+        "protection",
+        f"kernels not known to be safe are tried in a worker process first ({forks}), on watched memory; {seen}; "
+        f"machine code is {kept}",
+    )
 
 
 def memory() -> Iterable[Finding]:

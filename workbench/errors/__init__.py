@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.errors import BadArgument as BadArgument
 from simulator.errors import WorkbenchError as WorkbenchError
 from workbench.errors.asked import BadOption as BadOption
 from workbench.errors.asked import FileInTheWay as FileInTheWay
@@ -27,11 +28,13 @@ from workbench.errors.capturing import MissingFake as MissingFake
 from workbench.errors.capturing import NoTensorWork as NoTensorWork
 from workbench.errors.capturing import ReshapedInput as ReshapedInput
 from workbench.errors.capturing import SharedElements as SharedElements
+from workbench.errors.capturing import UnreadableTensor as UnreadableTensor
 from workbench.errors.capturing import UnsupportedContainer as UnsupportedContainer
 from workbench.errors.journeys import AmbiguousSelection as AmbiguousSelection
 from workbench.errors.journeys import JourneyFileEdited as JourneyFileEdited
 from workbench.errors.journeys import JourneyFileError as JourneyFileError
 from workbench.errors.journeys import JourneyFileForeign as JourneyFileForeign
+from workbench.errors.journeys import JourneyFileTooLarge as JourneyFileTooLarge
 from workbench.errors.journeys import JourneyFileTruncated as JourneyFileTruncated
 from workbench.errors.journeys import JourneyFileVersion as JourneyFileVersion
 from workbench.errors.journeys import NoFunction as NoFunction
@@ -43,6 +46,7 @@ from workbench.errors.operators import EmptyReduction as EmptyReduction
 from workbench.errors.operators import ExecutorFailed as ExecutorFailed
 from workbench.errors.operators import ExecutorResult as ExecutorResult
 from workbench.errors.operators import FusionError as FusionError
+from workbench.errors.operators import HostResult as HostResult
 from workbench.errors.operators import HostRoute as HostRoute
 from workbench.errors.operators import MissingRoutes as MissingRoutes
 from workbench.errors.operators import OpHasRoute as OpHasRoute
@@ -56,6 +60,7 @@ from workbench.errors.running import KernelCrashed as KernelCrashed
 from workbench.errors.running import KernelFault as KernelFault
 from workbench.errors.running import KernelHung as KernelHung
 from workbench.errors.running import KernelOverran as KernelOverran
+from workbench.errors.running import MissingFunctions as MissingFunctions
 from workbench.errors.running import NativeArgumentError as NativeArgumentError
 from workbench.errors.running import NativeInputError as NativeInputError
 from workbench.errors.running import NoCommonMemory as NoCommonMemory

@@ -13,6 +13,13 @@ class InputMismatch(WorkbenchError):
     """The inputs do not fit the function, or do not fit the ones it was captured with."""
 
 
+class UnreadableTensor(WorkbenchError):
+    """A tensor's numbers do not lie in memory as its shape and strides say, and cannot be made to."""
+
+    def __init__(self, name: str, path: str, why: str) -> None:
+        super().__init__(f"{path} of {name} {why}")
+
+
 class NoTensorWork(WorkbenchError):
     """The function computes nothing with tensors, so there is nothing to compile."""
 
@@ -80,7 +87,14 @@ class SharedElements(WorkbenchError):
 
 
 class HiddenState(WorkbenchError):
-    """The function replaces tensors it holds, in a way a graph cannot record."""
+    """The function replaces tensors it holds, or fills containers it is given, in a way a graph cannot record."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(
+            f"{name} puts new tensors into {what} while it runs; a graph records results, and changes of tensors in "
+            f"place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
+        )
+        self.reason, self.place = f"new tensors are put into {what}", ""
 
 
 class MissingFake(WorkbenchError):

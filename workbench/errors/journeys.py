@@ -50,6 +50,17 @@ class JourneyFileEdited(JourneyFileError):
         self.path = path
 
 
+class JourneyFileTooLarge(JourneyFileError):
+    """The file would take far more memory than a journey of its size does."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(
+            f"{path} is not opened: {what}, as many as any journey in a file of this size takes. It was made to take "
+            "all memory, or is damaged"
+        )
+        self.path = path
+
+
 class NoFunction(WorkbenchError):
     """A journey that was loaded from a file is asked to compute, which takes the function and its weights."""
 

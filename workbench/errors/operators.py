@@ -53,5 +53,9 @@ class ExecutorFailed(WorkbenchError):
     """A registered executor raised an exception."""
 
 
+class HostResult(WorkbenchError):
+    """PyTorch made something else of a node on the host than it said without data."""
+
+
 class ExecutorResult(WorkbenchError, TypeError):
     """A registered executor did not return a list of tensors, one for each result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simulator.errors import WorkbenchError
@@ -12,6 +13,19 @@ if TYPE_CHECKING:
 
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
+
+
+class MissingFunctions(WorkbenchError):
+    """Machine code calls functions that this process does not have: it is not run."""
+
+    def __init__(self, kernel: str, functions: Sequence[str], target: str) -> None:
+        named = ", ".join(functions) or "(the compiler told their names on stderr)"
+        super().__init__(
+            f"machine code of {kernel} calls functions that this process does not have: {named}. It was not run. "
+            f"It was made for {target}, which has no instructions for what they do: compute in f32 there, or leave the "
+            "op out of the traced function; then report it with the output of `workbench doctor`"
+        )
+        self.kernel, self.functions = kernel, tuple(functions)
 
 
 class NativeInputError(WorkbenchError):

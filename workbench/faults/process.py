@@ -14,21 +14,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, BinaryIO, Final, cast
+from weakref import WeakSet
 
 from workbench.errors import WorkerUnavailable
-from workbench.faults.channel import Message, receive, send
+from workbench.faults.channel import Message, begins, receive, send
+from workbench.turns import own_lock
 
-_START_SECONDS: Final = 120.0
-"""Importing PyTorch takes two seconds, on a machine that is busy or has a cold disk many more."""
+_START_SECONDS: Final = 300.0
+"""Importing PyTorch takes two seconds, on a machine that is busy or has a cold disk many more. One that ends is noticed
+at once."""
 
 _SAID_BYTES: Final = 1 << 16
 """How much of what native code says is kept: its beginning, which names the reason; a stack dump comes after."""
 
 _BOOT: Final = (
-    "import sys; *sys.path[:], take, give = sys.argv[1:]; from workbench.worker import main; main(int(take), int(give))"
+    "import sys; sys.path[:] = sys.argv[1:]; from workbench.faults.channel import taken; ends = taken(); "
+    "from workbench.worker import main; main(*ends)"
 )
-"""`-m` would put the working directory first on the path, where a user's file may be called like a package."""
+"""The pipes are taken before PyTorch is imported, which may print something. `-m` would put the working directory first
+on the path, where a user's file may be called like a package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +62,21 @@ class _Running:
     answers: queue.Queue[Message | None]
     """Filled by a thread; None at the end."""
     said: _Collected
-    owner: int
-    """The process that started it. A fork of that has the same pipes, but must not use them."""
 
 
 class WorkerProcess:
     """One process that takes one job at a time. Threads wait for each other."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """`command` is what starts it; the file descriptors to read from and write to are added."""
+        """`command` is what starts it; jobs come on its standard input, and answers go to its standard output."""
         self._command = command
-        self._turn = threading.Lock()
+        self._turn = own_lock()
         self._running: _Running | None = None
+        self._parents: _Running | None = None
+        """After a fork: the parent's, kept so that nothing of it is closed or waited for here."""
         self.started = 0
         """How many processes have been started."""
+        _WORKERS.add(self)
 
     @property
     def pid(self) -> int | None:
@@ -86,13 +92,25 @@ class WorkerProcess:
             try:
                 return self._answer(running, job, seconds, at_stage)
             except BaseException:
-                self.end()
+                self._end()
                 raise
 
     def end(self) -> None:
-        """Ends the process, if there is one; the next job starts another."""
+        """Ends the process, if there is one, after the job it has; the next job starts another."""
+        with self._turn:
+            self._end()
+
+    def leave(self) -> None:
+        """In a forked child: forgets the parent's process, whose pipe this child must not keep open or write to."""
+        self._parents, self._running = self._running, None
+        if self._parents is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._parents.jobs.fileno(), inheritable=False)
+            os.close(nowhere)
+
+    def _end(self) -> None:
         running, self._running = self._running, None
-        if running is None or running.owner != os.getpid():
+        if running is None:
             return
         running.process.kill()
         running.process.wait()
@@ -113,7 +131,7 @@ class WorkerProcess:
             try:
                 answer = running.answers.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                self.end()
+                self._end()
                 return Overdue(running.said.text())
             if answer is None:
                 return self._died(running)
@@ -124,30 +142,28 @@ class WorkerProcess:
     def _died(self, running: _Running) -> Died:
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and live on
             running.process.wait(timeout=5)
-        self.end()
+        self._end()
         return Died(running.process.returncode, running.said.text())
 
     def _ready(self) -> _Running:
         running = self._running
-        if running is not None and running.owner == os.getpid() and running.process.poll() is not None:
-            self.end()
-        if self._running is None or self._running.owner != os.getpid():
-            self._running = self._start()
-        return self._running
+        if running is not None and running.process.poll() is not None:
+            self._end()
+        return self._running or self._start()
 
     def _start(self) -> _Running:
         running = _launched(self._command or [sys.executable, "-c", _BOOT, *_search_path()])
         self._running = running
         self.started += 1
-        atexit.unregister(self.end)
-        atexit.register(self.end)
+        atexit.unregister(self._end)
+        atexit.register(self._end)  # now, whatever another thread still waits for
         try:
             ready = running.answers.get(timeout=_START_SECONDS)
         except queue.Empty:
-            self.end()
+            self._end()
             raise WorkerUnavailable(f"it was not ready within {_START_SECONDS:g} s") from None
         except BaseException:
-            self.end()
+            self._end()
             raise
         if ready is None:
             died = self._died(running)
@@ -157,35 +173,50 @@ class WorkerProcess:
         return running
 
 
+_WORKERS: Final[WeakSet[WorkerProcess]] = WeakSet()
+
+
+def _in_child() -> None:
+    for worker in _WORKERS:
+        worker.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 def _launched(command: list[str]) -> _Running:
-    """A process with pipes to and from it. Its standard input is empty: the user's is not for it to read."""
-    take_jobs, give_jobs = os.pipe()
-    take_answers, give_answers = os.pipe()
+    """A process with pipes to and from it."""
     try:
         process = subprocess.Popen(
-            [*command, str(take_jobs), str(give_answers)],
-            stdin=subprocess.DEVNULL,
+            command,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(take_jobs, give_answers),
-            start_new_session=True,  # Ctrl-C in the terminal is for this process, which then decides
+            stderr=subprocess.PIPE,
+            # Ctrl-C in the terminal is for this process, which then decides
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
     except (OSError, ValueError) as error:
-        for end in (give_jobs, take_answers):
-            os.close(end)
         raise WorkerUnavailable(f"{command[0]!r} cannot be started: {error}") from None
-    finally:
-        for end in (take_jobs, give_answers):
-            os.close(end)
-    assert process.stdout is not None
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     answers: queue.Queue[Message | None] = queue.Queue()
-    reader = os.fdopen(take_answers, "rb")
+    reader = cast(BinaryIO, process.stdout)
     threading.Thread(target=_listen, args=(reader, answers), name="answers of the worker", daemon=True).start()
-    return _Running(process, os.fdopen(give_jobs, "wb"), answers, _Collected(process.stdout), os.getpid())
+    return _Running(process, cast(BinaryIO, process.stdin), answers, _Collected(process.stderr))
+
+
+_ON_WINDOWS: Final = {
+    0xC0000005: "an access violation", 0xC0000094: "a division fault", 0xC00000FD: "a stack overflow",
+    0xC000001D: "an illegal instruction", 0xC0000409: "an abort",
+}  # fmt: skip
+"""Exit statuses by which Windows tells that a process was ended."""
 
 
 def ending(returncode: int) -> str:
     """In words how a process ended: `was ended by a segmentation fault (SIGSEGV)`."""
+    if fault := _ON_WINDOWS.get(returncode & 0xFFFFFFFF):
+        return f"was ended by {fault} (0x{returncode & 0xFFFFFFFF:X})"
     if returncode >= 0:
         return f"ended itself with exit status {returncode}"
     try:
@@ -227,7 +258,8 @@ def _listen(stream: BinaryIO, answers: queue.Queue[Message | None]) -> None:
     """Puts every answer into the queue, None at the end."""
     with stream:
         try:
-            while (message := receive(stream)) is not None:
+            begun = begins(stream)
+            while begun and (message := receive(stream)) is not None:
                 answers.put(message)
         except (OSError, ValueError):  # no messages of ours
             pass

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import os
 import signal
 from collections.abc import Callable, Generator
 from dataclasses import asdict
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 from workbench.errors import WorkbenchError
 from workbench.faults.channel import Message, receive, send
 from workbench.faults.trial import FAILED, OK, OVERRAN, TRIALS, Verdict
 
 _GRACE_SECONDS: Final = 5
-"""How much longer than allowed a job may take before the system ends the worker, should nobody else be left to."""
+"""How much longer than allowed a job may take before the worker ends itself, should nobody else be left to do it."""
 
 Say: TypeAlias = Callable[[str], None]
 Work: TypeAlias = Callable[[Message, Say], str]
 """What a kind of job does. `Say` is told what comes next; the text is what was written where it must not."""
 
 
-def serve(jobs: dict[str, Work], read_from: int, write_to: int) -> None:
-    """Answers jobs that come on one file descriptor on the other, until nobody is left to ask."""
+def serve(jobs: dict[str, Work], requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answers jobs that come on one pipe on the other, until nobody is left to ask."""
     TRIALS.inside = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _no_core_dumps()
-    with os.fdopen(read_from, "rb") as requests, os.fdopen(write_to, "wb") as answers:
+    with requests, answers:
         send(answers, Message({"ready": os.getpid()}))
         while (job := receive(requests)) is not None:
             with _alarm(job.body["seconds"] + _GRACE_SECONDS):
@@ -55,14 +56,10 @@ def _no_core_dumps() -> None:
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Generator[None]:
-    """Has the system end this process unless the block is left in time, also in the middle of native code.
+    """Has this process end unless the block is left in time, also in the middle of native code.
 
     Usually the process that asked does this, and sooner. It may have died, and an endless loop has no other end then.
     """
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    faulthandler.dump_traceback_later(seconds, exit=True)  # a thread of its own that needs no interpreter
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    faulthandler.cancel_dump_traceback_later()

@@ -15,18 +15,26 @@ import os
 import typing
 import zipfile
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from simulator.errors import FileFormatError, NoFile
+from simulator import unpacking
+from simulator.errors import FileFormatError, NoFile, SimulatorError
 from simulator.files import replace_file
 from simulator.machine import Machine
 from simulator.names import not_there
 from simulator.program import TileProgram
 from simulator.trace import Trace
-from workbench.errors import JourneyFileEdited, JourneyFileForeign, JourneyFileTruncated, JourneyFileVersion
-from workbench.ir import codec
+from workbench.errors import (
+    JourneyFileEdited,
+    JourneyFileForeign,
+    JourneyFileTooLarge,
+    JourneyFileTruncated,
+    JourneyFileVersion,
+)
+from workbench.ir import codec, graph_checks, scheduled_checks
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
@@ -90,6 +98,8 @@ def load(path: str | os.PathLike[str]) -> Archive:
         raise NoFile(f"wb.load opens what j.save(path) wrote, and {not_there(Path(path))}") from None
     except IsADirectoryError:
         raise JourneyFileForeign(str(path), "it is a folder") from None
+    except OSError as error:
+        raise JourneyFileForeign(str(path), f"it cannot be read: {error.strerror}") from None
     return unpack(data, str(path))
 
 
@@ -125,50 +135,77 @@ def unpack(data: bytes, path: str) -> Archive:
     """The archive in these bytes; `path` is for messages."""
     manifest, members = _read(data, path)
     try:
+        _check_room(len(data), members)
         programs = {
             name: TileProgram.load(io.BytesIO(content))
             for name, content in members.items()
             if name.startswith("programs/")
         }
-        return Archive(
+        found = Archive(
             asked=codec.decode(Asked, manifest["asked"], "asked"),
-            lowered=codec.decode(KernelGraph, json.loads(members[_LOWERED]), "lowered"),
-            rendered=codec.decode(tuple[KernelModule, ...], json.loads(members[_RENDERED]), "rendered"),
-            scheduled=_decode_scheduled(json.loads(members[_SCHEDULED]), programs),
+            lowered=codec.decode(KernelGraph, codec.parsed(members[_LOWERED]), "lowered"),
+            rendered=codec.decode(tuple[KernelModule, ...], codec.parsed(members[_RENDERED]), "rendered"),
+            scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
             trace=Trace.load(io.BytesIO(members[_TRACE])),
             sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
             seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),
         )
-    except (RecordFormatError, FileFormatError, ValueError, KeyError) as error:
+        graph_checks.check_lowered(found.lowered)
+        scheduled_checks.check_together(found.lowered, found.rendered, found.scheduled, found.trace)
+    except unpacking.TooLarge as error:
+        raise JourneyFileTooLarge(path, str(error)) from None
+    except (RecordFormatError, FileFormatError, SimulatorError, ValueError, KeyError) as error:
         raise JourneyFileEdited(path, f"its parts do not fit together: {error}") from None
+    return found
+
+
+def most_bytes(size: int) -> int:
+    """What the parts of a file may come to. A journey of a million instructions is 22 times its file."""
+    return (16 << 20) + 64 * size
+
+
+def _check_room(size: int, members: dict[str, bytes]) -> None:
+    """Raises for a file that would take far more memory than journeys of its size do."""
+    total = sum(len(data) for data in members.values())
+    total += sum(unpacking.unpacked_bytes(data) for name, data in members.items() if name.endswith(".npz"))
+    if total > most_bytes(size):
+        raise unpacking.TooLarge(f"unpacked it is {total:,} bytes; at most {most_bytes(size):,} are read")
 
 
 def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Manifest and members, with every checksum right."""
+    """Manifest and members, with every checksum right. No member is unpacked that the manifest does not name."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
-            names = file.namelist()
-            if _MANIFEST not in names:
-                raise JourneyFileForeign(path, f"it is a zip of {', '.join(names[:3]) or 'nothing'}")
-            content = {name: file.read(name) for name in names}
+            held = unpacking.members_of(file, most_bytes(len(data)))
+            if _MANIFEST not in held:
+                raise JourneyFileForeign(path, f"it is a zip of {', '.join([*held][:3]) or 'nothing'}")
+            manifest = _manifest(unpacking.member(file, held.pop(_MANIFEST)), path)
+            expected = codec.decode(dict[str, str], manifest["members"], "members")
+            _compare_names(expected, held, path)
+            content = {name: unpacking.member(file, info) for name, info in held.items()}
+    except unpacking.TooLarge as error:
+        raise JourneyFileTooLarge(path, str(error)) from None
+    except (unpacking.NotOurs, RecordFormatError, KeyError) as error:
+        raise JourneyFileEdited(path, str(error)) from None
     except zipfile.BadZipFile as error:
         if "CRC" in str(error):
             raise JourneyFileEdited(path, str(error)) from None
         if not data or (data.startswith(_ZIP_BEGINS) and _MANIFEST.encode() in data[:64]):
             raise JourneyFileTruncated(path, len(data)) from None
         raise JourneyFileForeign(path, "it is no zip file") from None
-    except (zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
+    except (zlib.error, NotImplementedError, EOFError, RuntimeError, OSError, ValueError) as error:
         raise JourneyFileEdited(path, str(error)) from None
-    manifest = _manifest(content.pop(_MANIFEST), path)
-    _compare(cast("dict[str, str]", manifest["members"]), content, path)
+    for name in sorted(content):
+        if _digest(content[name]) != expected[name]:
+            raise JourneyFileEdited(path, f"its part {name} does not have its checksum any more")
     return manifest, content
 
 
 def _manifest(data: bytes, path: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
-    except ValueError:
-        raise JourneyFileEdited(path, f"{_MANIFEST} is not JSON") from None
+        found = codec.parsed(data)
+    except RecordFormatError as error:
+        raise JourneyFileEdited(path, f"{_MANIFEST} is {error}") from None
     manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if manifest.get("format") != FORMAT:
         raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
@@ -181,14 +218,12 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
     return manifest
 
 
-def _compare(expected: dict[str, str], found: dict[str, bytes], path: str) -> None:
-    for name in sorted(expected.keys() | found.keys()):
+def _compare_names(expected: Collection[str], found: Collection[str], path: str) -> None:
+    for name in sorted({*expected, *found}):
         if name not in found:
             raise JourneyFileEdited(path, f"its part {name} is missing")
         if name not in expected:
             raise JourneyFileEdited(path, f"its part {name} was added later")
-        if _digest(found[name]) != expected[name]:
-            raise JourneyFileEdited(path, f"its part {name} does not have its checksum any more")
 
 
 def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
@@ -199,22 +234,30 @@ def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
     return out
 
 
-def _decode_scheduled(data: dict[str, Any], programs: dict[str, TileProgram]) -> ScheduledProgram:
-    hints = _fields(ScheduledKernel)
+def _decode_scheduled(data: object, programs: dict[str, TileProgram]) -> ScheduledProgram:
+    held = _values(ScheduledProgram, data, "scheduled", besides="kernels")
+    rows = cast("dict[str, object]", data)["kernels"]
+    if not isinstance(rows, list):
+        raise RecordFormatError(f"scheduled.kernels: expected a list, found {type(rows).__name__}")
     kernels: list[ScheduledKernel] = []
-    for number, row in enumerate(cast("list[dict[str, Any]]", data["kernels"])):
-        values = {
-            name: codec.decode(kind, row[name], f"kernels[{number}].{name}")
-            for name, kind in hints.items()
-            if name != "program"
-        }
+    for number, row in enumerate(cast("list[object]", rows)):
+        values = _values(ScheduledKernel, row, f"kernels[{number}]", besides="program")
         kernels.append(ScheduledKernel(**values, program=programs[_program_name(number)]))
-    rest = {
-        name: codec.decode(kind, data[name], name)
-        for name, kind in _fields(ScheduledProgram).items()
-        if name != "kernels"
+    if len(kernels) != len(programs):
+        raise RecordFormatError(f"there are {len(programs)} programs, for {len(kernels)} kernels")
+    return ScheduledProgram(kernels=tuple(kernels), **held)
+
+
+def _values(kind: type, data: object, where: str, *, besides: str) -> dict[str, Any]:
+    """The fields of a record, but for one that is kept elsewhere."""
+    if not isinstance(data, dict):
+        raise RecordFormatError(f"{where}: expected an object, found {type(data).__name__}")
+    found = cast("dict[str, Any]", data)
+    return {
+        name: codec.decode(hint, found[name], f"{where}.{name}")
+        for name, hint in _fields(kind).items()
+        if name != besides
     }
-    return ScheduledProgram(kernels=tuple(kernels), **rest)
 
 
 def _fields(kind: type) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import types
 import typing
 from typing import Any, TypeVar, cast
 
+from simulator import unpacking
+
 T = TypeVar("T")
 
 
@@ -88,14 +90,31 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
         return tuple(decode(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, items, strict=True)))
     if origin is dict:
         inner = typing.get_args(kind)[1]
-        return {key: decode(inner, item, f"{where}.{key}") for key, item in _object(data, "an", where).items()}
+        pairs = _object(data, "an", where).items()
+        return {_plain(key, where): decode(inner, item, f"{where}.{key}") for key, item in pairs}
     if kind is float and isinstance(data, dict):
         return _odd_float(cast("dict[str, Any]", data), where)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        return float(_plain(data, where))
     if isinstance(kind, type) and type(data) is kind:
-        return data
+        return _plain(data, where)
     raise RecordFormatError(f"{where}: expected {getattr(kind, '__name__', kind)}, found {data!r}")
+
+
+_LARGEST = 2**62
+"""Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
+
+
+def _plain(data: Any, where: str) -> Any:
+    """A number of a size that everything can reckon with, or a text that can be written."""
+    if isinstance(data, int) and abs(data) > _LARGEST:
+        raise RecordFormatError(f"{where}: a number of {data.bit_length()} bits")
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError:
+            raise RecordFormatError(f"{where}: a text with half a character in it") from None
+    return data
 
 
 def _object(data: object, what: str, where: str) -> dict[str, Any]:
@@ -162,12 +181,19 @@ def dumps(record: object, *, format: str, version: int) -> str:
     return json.dumps(body, indent=1, allow_nan=False, sort_keys=True)
 
 
+def parsed(text: str | bytes) -> Any:
+    """What a JSON text says, nested no more deeply than records are."""
+    try:
+        data = json.loads(text)
+        unpacking.check_nesting(data)
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(f"not JSON of ours: {error}") from None
+    return data
+
+
 def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
     """The record that `dumps` wrote; refuses another format or version."""
-    try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise RecordFormatError(f"not JSON: {error}") from None
+    body = parsed(text)
     if not isinstance(body, dict) or set(cast("dict[str, Any]", body)) != {"format", "version", "record"}:
         raise RecordFormatError(f"not a {format} file: expected the keys format, version and record")
     found = cast("dict[str, Any]", body)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.ir import codec
+from simulator import unpacking
+from workbench.ir import codec, graph_checks
 
 FORMAT, VERSION = "aten-workbench/aten-graph", 2
 
@@ -82,7 +84,11 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An argument that is no tensor: `kind` is none, bool, int, float, str, dtype, device, layout or memory_format."""
+    """An argument that is no tensor.
+
+    `kind` is none, bool, int, float, complex (as text), str, dtype, device, layout, memory_format or json, which is a
+    dict of plain ones.
+    """
 
     kind: str
     value: bool | int | float | str | None
@@ -92,39 +98,49 @@ class Literal:
 class Sequence:
     """An argument that is a list, of tensors or of anything else."""
 
-    items: tuple[Ref | Literal | Sequence, ...]
-
-
-Arg: TypeAlias = Ref | Literal | Sequence
+    items: tuple[Ref | Literal | Sequence | AtenGraph, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One ATen call. `args` are positional in schema order, `kwargs` the keyword-only ones given."""
+    """One ATen call. `args` are positional in schema order, `kwargs` the keyword-only ones given.
+
+    An op that changes arguments in place is recorded as one that makes them: what they hold afterwards comes after the
+    op's own results, in the order of the schema, and nothing is changed.
+    """
 
     name: str
     op: str
-    args: tuple[Ref | Literal | Sequence, ...]
-    kwargs: dict[str, Ref | Literal | Sequence]
+    args: tuple[Ref | Literal | Sequence | AtenGraph, ...]
+    kwargs: dict[str, Ref | Literal | Sequence | AtenGraph]
     results: tuple[str, ...]
-    """Names of the values it makes: `(name,)` for one result, `name.0`, `name.1`, ... for several."""
+    """Names of the tensors it makes: `(name,)` for one result; for several `name.0`, `name.1`, ... by their places."""
     origin: Origin
 
     @property
     def operands(self) -> tuple[str, ...]:
         """The values it reads, in order, each once."""
-        found: dict[str, None] = {}
+        return tuple(dict.fromkeys(arg.value for arg in self._given() if isinstance(arg, Ref)))
 
-        def walk(arg: Arg) -> None:
-            if isinstance(arg, Ref):
-                found[arg.value] = None
-            elif isinstance(arg, Sequence):
-                for item in arg.items:
-                    walk(item)
+    @property
+    def literals(self) -> tuple[Literal, ...]:
+        """What it is given that is no tensor and no graph, in order."""
+        return tuple(arg for arg in self._given() if isinstance(arg, Literal))
 
-        for arg in (*self.args, *self.kwargs.values()):
-            walk(arg)
-        return tuple(found)
+    @property
+    def bodies(self) -> tuple[AtenGraph, ...]:
+        """The graphs it is given to run: branches, or what a loop repeats. They read what they are called with only."""
+        return tuple(arg for arg in self._given() if isinstance(arg, AtenGraph))
+
+    def _given(self) -> Iterator[Ref | Literal | AtenGraph]:
+        """Its arguments, those in lists one by one."""
+        left = [*self.args, *self.kwargs.values()][::-1]
+        while left:
+            arg = left.pop()
+            if isinstance(arg, Sequence):
+                left += arg.items[::-1]
+            else:
+                yield arg
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +155,12 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The containers around the results: `kind` is leaf, constant, tuple, list or dict.
+    """The containers around the results: `kind` is leaf, constant, tuple, list, dict or object.
 
     A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
     A tuple of a class of its own, such as `torch.topk` returns, has the class's name, and those of its fields as keys.
+    An object is any other container with a class: keys lead to its parts (`.logits`, `['a']`), and its constant is a
+    text of what else there is to it.
     """
 
     kind: str
@@ -171,6 +189,10 @@ class Alias:
     """How it lies in the base's memory, counted from the base's first element; None for the very tensor."""
 
 
+MOST_NUMBERS = 1 << 20
+"""Of a tensor whose integers are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """The integers that an input held when it was traced: addresses may follow from them, so they are kept."""
@@ -185,7 +207,8 @@ class Numbers:
 
     @property
     def array(self) -> npt.NDArray[np.int64]:
-        return np.frombuffer(zlib.decompress(base64.b64decode(self.packed)), "<i8").astype(np.int64)
+        found = unpacking.inflated(base64.b64decode(self.packed, validate=True), 8 * MOST_NUMBERS)
+        return np.frombuffer(found, "<i8").astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +243,10 @@ class AtenGraph:
 
     @staticmethod
     def from_json(text: str) -> AtenGraph:
-        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)
+        """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
+        graph = codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)
+        graph_checks.check_graph(graph)
+        return graph
+
+
+Arg: TypeAlias = Ref | Literal | Sequence | AtenGraph

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator.program import TileProgram
-from workbench.ir import codec
+from workbench.ir import codec, graph_checks
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 
 FORMAT, VERSION = "aten-workbench/kernel-graph", 3
@@ -113,7 +113,10 @@ class KernelGraph:
 
     @staticmethod
     def from_json(text: str) -> KernelGraph:
-        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
+        """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
+        graph = codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
+        graph_checks.check_lowered(graph)
+        return graph
 
 
 @dataclass(frozen=True, slots=True)

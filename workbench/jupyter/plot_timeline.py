@@ -10,7 +10,7 @@ that each takes to begin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 from matplotlib import pyplot
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from workbench.errors import BadOption
 from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
@@ -37,7 +38,7 @@ _SPANS_PER_PIXEL = 1 / 4
 def timeline(view: Gantt, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
     """Draws the timeline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:
-        figure = pyplot.figure(figsize=(width, height_of(view)), layout="constrained")
+        figure = pyplot.figure(figsize=(_inches(width), height_of(view)), layout="constrained")
         ax = figure.add_subplot()
     draw(view, ax, style_named(style))
     return ax
@@ -45,7 +46,7 @@ def timeline(view: Gantt, ax: Axes | None = None, *, style: str = "light", width
 
 def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -> Figure:
     """The timeline as a figure of its own, which pyplot does not know: for files."""
-    figure = Figure(figsize=(width, height_of(view)), layout="constrained")
+    figure = Figure(figsize=(_inches(width), height_of(view)), layout="constrained")
     draw(view, figure.add_subplot(), style_named(style))
     return figure
 
@@ -53,7 +54,7 @@ def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -
 def timelines(names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure:
     """Several timelines below each other; each axis spans the time of the longest, so lengths can be compared."""
     heights = [height_of(view) for view in each]
-    figure = pyplot.figure(figsize=(width, sum(heights)), layout="constrained")
+    figure = pyplot.figure(figsize=(_inches(width), sum(heights)), layout="constrained")
     figure.set_facecolor(style_named(style).ground)
     longest = max((view.makespan / view.clock_mhz for view in each), default=0.0)
     parts = figure.subfigures(len(each), 1, height_ratios=heights, squeeze=False)[:, 0]
@@ -62,6 +63,16 @@ def timelines(names: Sequence[str], each: Sequence[Gantt], *, style: str, width:
         draw(view, axes, style_named(style), scale=longest * view.clock_mhz)
         axes.set_title(name, loc="left", fontsize=10, color=style_named(style).ink)
     return figure
+
+
+def _inches(width: float) -> float:
+    if not 0 < width <= _WIDEST:
+        raise BadOption(f"width={width!r}: expected inches, more than 0 and up to {_WIDEST}")
+    return width
+
+
+_WIDEST: Final = 600
+"""Of a picture that matplotlib draws: 65,536 dots at 100 an inch are its limit."""
 
 
 def height_of(view: Gantt) -> float:

@@ -20,7 +20,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 from simulator.names import did_you_mean, sentences
 from workbench import errors
 from workbench.cells import cell_name
-from workbench.ir import Literal, Ref, TensorType
+from workbench.ir import Arg, AtenGraph, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
 from workbench.mlir.importer import element_type, tensor_type
@@ -88,7 +88,7 @@ class NodeBuilder:
         kind = like if isinstance(like, ir.Type) else self.element if like is None else like.type
         if isinstance(kind, ir.FloatType):
             return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(value))).result
-        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, int(value))).result
+        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, wrapped(value, _width(kind)))).result
 
     def elementwise(
         self, fn: Callable[..., Value], *operands: Value, compute: str = "own", type: ir.RankedTensorType | None = None
@@ -132,6 +132,14 @@ class NodeBuilder:
         """Whether an operand holds `u8` or `bool`, which MLIR does not tell."""
         pairs = zip(self.operands, self.dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
+
+
+def wrapped(value: bool | int | float, width: int) -> int:
+    """A whole number as so many bits hold it: PyTorch casts one that is too large without a word."""
+    whole = int(value)
+    if -(1 << width - 1) <= whole < 1 << width:
+        return whole
+    return bool(value) if width == 1 else (whole + (1 << width - 1)) % (1 << width) - (1 << width - 1)
 
 
 def one_number(made: object) -> Value:
@@ -216,7 +224,7 @@ class Build:
     owner: str
     """Where the builder is written, `file:line`."""
     builder: Callable[..., object]
-    arguments: Mapping[str, Ref | Literal | Items]
+    arguments: Mapping[str, Arg]
     """By schema name."""
     tensors: frozenset[str]
     """Names of the arguments that the schema calls tensors: a number given for one becomes a tensor."""
@@ -255,7 +263,8 @@ class Build:
         operands: list[Value] = []
         dtypes: list[str] = []
 
-        def opened(name: str, arg: Ref | Literal | Items) -> Argument:
+        def opened(name: str, arg: Arg) -> Argument:
+            assert not isinstance(arg, AtenGraph), "an op that is given graphs to run has no builder"
             if isinstance(arg, Items):
                 return tuple(opened(name, item) for item in arg.items)
             if isinstance(arg, Ref):

@@ -26,7 +26,7 @@ _SMALL = 4
 def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
     """The payload that one core works on, where its dims are split over so many."""
     dims = {dim: -(-extent // cores.get(dim, 1)) for dim, extent in payload.dims.items()}
-    return replace(payload, dims=dims) if dims != payload.dims else payload
+    return replace(payload, dims=dims, of=payload) if dims != payload.dims else payload
 
 
 def used(payload: Payload, cores: Mapping[str, int]) -> int:

@@ -271,8 +271,9 @@ class Evaluator:
     def scalar(self, op: ir.Operation) -> Step | None:
         """Index arithmetic; arithmetic on data, which the tile program does not follow, is None."""
         function = scalar_function(op)
-        known = all(constant_of(operand) is not None or operand in self.index_of for operand in op.operands)
-        if function is None or not known:
+        if function is None:
+            return None
+        if not all(constant_of(operand) is not None or operand in self.index_of for operand in op.operands):
             return None
         operands = [self.read(operand) for operand in op.operands]
         target = self.new_index(op.results[0])
@@ -357,9 +358,10 @@ def _nothing(state: State) -> None:
 
 
 def is_access_loop(op: ir.Operation) -> bool:
-    """Whether a loop is an innermost one that loads or stores single elements."""
+    """Whether a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
     inner = list(_inside(op))
-    return any(each.name in ("memref.load", "memref.store") for each in inner) and not any(
+    touches = len(op.results) > 0 or any(each.name in ("memref.load", "memref.store") for each in inner)
+    return touches and not any(
         each.name in ("scf.for", "affine.for", "scf.forall") or each.name.startswith("linalg.") for each in inner
     )
 

@@ -36,6 +36,7 @@ from simulator.vector import best_lanes
 from workbench.errors import not_yet
 from workbench.mlir import direct
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
+from workbench.mlir.carried import carried_chains
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD
 from workbench.mlir.evaluate import Box, Evaluator, State, Step, argument_box, row_major
@@ -210,6 +211,7 @@ class _Extractor(Evaluator):
         body = op.regions[0].blocks[0]
         variable = self.new_index(body.arguments[0])
         number = self._op_info(op, class_counts(list(body.operations)))
+        self.builder.ops[number] = replace(self.builder.ops[number], carried=carried_chains(op))
         line, origins = self.lines[op], self._origins(op)
         self._inside_loop = True
         steps = self.block(body)
@@ -222,7 +224,7 @@ class _Extractor(Evaluator):
             state.indices[variable], state.mask, state.touched = values, np.ones(len(values), bool), []
             for step in steps:
                 step(state)
-            self._emit_direct(state.touched, number, line, state, origins)
+            self._emit_direct(state.touched, number, line, state, origins, len(values))
             state.mask = True
 
         return run
@@ -243,12 +245,20 @@ class _Extractor(Evaluator):
         return origins_of(op) or (self.anchor,)
 
     def _emit_direct(
-        self, touches: list[direct.Touch], number: int, line: int, state: State, origins: tuple[int, ...]
+        self,
+        touches: list[direct.Touch],
+        number: int,
+        line: int,
+        state: State,
+        origins: tuple[int, ...],
+        rounds: int = 1,
     ) -> None:
+        """A loop of accesses; one that hands values on makes all its rounds, whatever they touch."""
         operands = direct.operands(touches, self.kernel, line)
-        if operands:
+        carries = bool(self.builder.ops[number].carried)
+        if operands or carries:
             self._flush(operands)
-            extent = (direct.points(operands),)
+            extent = (rounds if carries else direct.points(operands),)
             self._add(
                 Instruction(Opcode.DIRECT, number, tuple(state.counters), operands, extent, origins=origins), state.core
             )

@@ -2,7 +2,8 @@
 
 Each argument lies between two zones of known bytes, and behind each zone is a page that cannot be touched. A write
 into a zone is found afterwards and told in bytes; what reaches further ends the worker. A second call has the
-arguments end right at such a page, so that reading past an end is found as well.
+arguments end right at such a page, so that reading past an end is found as well. Where a system has no such pages
+(`faults.fences`), the zones remain.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from typing import Final
 import torch
 
 from workbench.faults.channel import Block, Message
+from workbench.faults.fences import fence
 from workbench.faults.trial import Trial
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.mlir.machine_code import target
+from workbench.processor import processor, processor_named
 
 _PAGE: Final = mmap.PAGESIZE
 _ZONE: Final = 16 * _PAGE
 """Bytes watched on either side of an argument: a row or two of most tensors."""
 
-_NO_ACCESS: Final = 0
 _PATTERNS: Final = (0xA5, 0x5A)
 """Every bit of one differs from the other's: a byte written over one of them shows in that call or in the other."""
 
@@ -47,6 +49,7 @@ def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Ar
 
     def material() -> Message:
         body = {"form": form, "text": text, "kernel": kernel, "names": given.names, "inputs": given.inputs}
+        body["processor"] = processor().name
         return Message(body, [_content(tensor) for tensor in given.tensors[: given.inputs]])
 
     return Trial("run", key, material, kernel, nodes)
@@ -57,7 +60,7 @@ def try_run(job: Message, say: Callable[[str], None]) -> str:
     body = job.body
     say("compile")
     compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
-    native = compiler(body["text"], body["kernel"])
+    native = compiler(body["text"], body["kernel"], processor_named(body["processor"]))
     outputs = [None] * (len(native.layouts) - body["inputs"])
     return run_watched(native, body["names"], [*job.blocks, *outputs], say)
 
@@ -92,8 +95,9 @@ class _Fenced:
         ctypes.memset(self._base + _PAGE, pattern, watched)
         if content is not None:
             self._map[self._start : self._end] = content
-        for page in (0, self._last):
-            _forbid(self._base + page)
+        if fenced := fence():
+            for page in (0, self._last):
+                fenced[1](self._base + page, _PAGE)
 
     @property
     def address(self) -> int:
@@ -115,12 +119,6 @@ class _Fenced:
 def _first_other(content: bytes, pattern: int) -> int:
     """Place of the first byte that is no longer of the pattern; the length when all are."""
     return len(content) - len(content.lstrip(bytes([pattern])))
-
-
-def _forbid(page: int) -> None:
-    """Makes touching a page a segmentation fault."""
-    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(_PAGE), _NO_ACCESS):
-        raise OSError(ctypes.get_errno(), "mprotect")
 
 
 def _content(tensor: torch.Tensor) -> Block:

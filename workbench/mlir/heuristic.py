@@ -2,8 +2,8 @@
 
 The choice has reasons a person can follow: tiles are as large as the scratchpad allows, as a rule with two slots
 for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are
-filled first. A contraction weighs a few hundred tilings by what bounds them: DRAM bytes, array cycles, vector
-cycles. The choice is a guess about speed and never about legality: the schedule checks what it really takes.
+filled first. A contraction weighs a few hundred tilings by what bounds them (`workbench.mlir.pricing`), any other
+kernel a few. The choice is a guess about speed and never about legality: the schedule checks what it really takes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulator import core_kinds
+from simulator.chiplets import between_cycles
 from simulator.machine import Machine
-from simulator.program import MAX_RANK
+from simulator.program import MAX_RANK, OpClass
 from simulator.systolic import SINGLE_PASS_BYTES, shares
 from workbench.ir import Mapping
 from workbench.mlir.cores import said, share, splits, used
 from workbench.mlir.payload import Access, Payload, PayloadOp
+from workbench.mlir.pricing import NEVER, Price, Slowdown, traffic
 
 STEPS = 16
-"""Tiles aimed at: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
+"""Tiles at most: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
 
 SLOTS = 2
 """Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
@@ -46,20 +48,25 @@ class Demand:
         final = self.payload.last.accesses[-1].value
         tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
         contraction = self.payload.contraction is not None
-        total, seen = 0, set[tuple[str, int]]()
-        for op in self.payload.ops:
-            if op.role == "fill":
-                continue
-            # Ops that share an inner loop share a load; a reduction walked in tiles has a loop for each op.
-            loop = op.id if self._own_loop(op, tile) else -1
-            for access in op.accesses:
-                if (access.value, loop) in seen:
-                    continue
-                seen.add((access.value, loop))
-                moved = access.value not in made or access.value == final or contraction
-                slots = self.buffers if moved and tiled else 1
-                total += slots * self.machine.pad_to_lanes(access.bytes(tile))
+        total = 0
+        for access in self.touched(tile):
+            moved = access.value not in made or access.value == final or contraction
+            slots = self.buffers if moved and tiled else 1
+            total += slots * self.machine.pad_to_lanes(access.bytes(tile))
         return total
+
+    def touched(self, tile: dict[str, int]) -> list[Access]:
+        """Each tensor once for every loop that reads or writes it.
+
+        Ops that share an inner loop share a load; a reduction walked in tiles has a loop for each op.
+        """
+        found: dict[tuple[str, int], Access] = {}
+        for op in self.payload.ops:
+            if op.role != "fill":
+                loop = op.id if self._own_loop(op, tile) else -1
+                for access in op.accesses:
+                    found.setdefault((access.value, loop), access)
+        return [*found.values()]
 
     def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
         return self.payload.contraction is None and any(
@@ -96,11 +103,9 @@ def outermost(payload: Payload) -> list[str]:
 def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str, int] | None = None) -> Mapping:
     """The default mapping of a payload on a machine, spread over its cores as said, or as seems best.
 
-    More cores are better than fewer unless they are slower: they may load the same bytes more often.
+    More cores are better than fewer unless they are slower: all share one bus, and may load the same bytes more often.
     """
     ways = splits(payload, len(machine.shares)) if cores is None else [cores]
-    if payload.contraction is None:
-        ways = ways[:1]  # all of them move the same bytes
     priced = [_on_cores(payload, machine, buffers, way, cores is not None) for way in ways]
     fastest = min(cycles for cycles, _ in priced)
     chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
@@ -110,17 +115,17 @@ def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str
 def _on_cores(
     payload: Payload, machine: Machine, buffers: int, cores: dict[str, int], asked: bool
 ) -> tuple[float, Mapping]:
-    """The mapping if dims are split over so many cores, and the cycles of a contraction that is mapped so."""
+    """The mapping if dims are split over so many cores, and its cycles."""
     mine = share(payload, cores)
     demand = Demand(machine, mine, buffers)
     dealt = Counter(machine.shares[number % len(machine.shares)] for number in range(used(payload, cores)))
-    if payload.contraction is not None:
-        cost, mapping = _contraction_mapping(mine, machine, demand, len(dealt))
-        speed = core_kinds.speeds(machine)
-        cycles = max(count * cost.shared_cycles(float(speed[core])) for core, count in dealt.items())
-    else:
-        tile, reason = _vector_tile(mine, machine, demand)
-        cycles, mapping = 0.0, Mapping(tile, _reduced_last(mine), buffers, {}, reason)
+    mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
+    price, mapping = mapped(mine, machine, demand, len(dealt))
+    speed = core_kinds.speeds(machine)
+    waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
+    cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
+    if len(dealt) > 1:
+        cycles += machine.interconnect_latency_cycles + between_cycles(machine)  # they meet
     if machine.cores == 1:
         return cycles, mapping
     where = said(payload, cores, len(machine.shares), asked=asked)
@@ -145,32 +150,43 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
     return replace(mapping, tile=tile, reason=mapping.reason + f"; {longest} halved to fit")
 
 
-def _vector_tile(payload: Payload, machine: Machine, demand: Demand) -> tuple[dict[str, int], str]:
-    """Grows a tile from the innermost dim outwards, to a sixteenth of the work or what fits.
+def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
+    """What a core does of a kernel without a product: a sixteenth of the work a step.
+
+    Where the load of so little does not hide the memory's latency, fewer steps are weighed against it.
+    """
+    slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    points = math.prod(payload.dims.values())
+    large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
+    counts = [STEPS] if large else [2**power for power in range(STEPS.bit_length())]
+    tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
+    priced = [(_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
+    fastest = min(price.cycles() for price, _ in priced)
+    price, tile = next(each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE))
+    whole = rows_fit(payload, machine, demand.buffers)
+    reason = "rows stay whole; " if whole and payload.reduced else ""
+    if payload.reduced and not whole:
+        reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
+    reason += f"{price.steps} steps of up to {math.prod(tile.values())} points"
+    return price, Mapping(tile, order, demand.buffers, {}, reason)
+
+
+def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int) -> dict[str, int]:
+    """Grows a tile from the innermost dim outwards, to its part of the work or what fits.
 
     Reduced dims are whole when a row fits; otherwise they are walked in tiles, once per reduction.
     """
     whole = rows_fit(payload, machine, demand.buffers)
     tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
-    goal = _elements_per_step(payload, machine)
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(size))
     for dim in _growth_order(payload, machine, whole):
         extent = payload.dims[dim]
         room = max(1, goal // max(1, math.prod(tile.values()) // tile[dim]))
         whole_vectors = _round_to(room, _packed(dim, tile, payload, machine), extent)
         tile[dim] = _largest(extent, min(extent, whole_vectors), tile, dim, demand)
-    reason = "rows stay whole; " if whole and payload.reduced else ""
-    if payload.reduced and not whole:
-        reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
-    steps = math.prod(math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items())
-    return tile, reason + f"{steps} steps of up to {math.prod(tile.values())} points"
-
-
-def _elements_per_step(payload: Payload, machine: Machine) -> int:
-    """Points a tile should hold: a sixteenth of all, but no fewer than a load that hides the memory's latency."""
-    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
-    latency_bytes = machine.dram_latency_cycles * machine.dram_bytes_per_cycle
-    points = math.prod(payload.dims.values())
-    return max(points // STEPS, math.ceil(latency_bytes / size), machine.vector_elements(size))
+    return tile
 
 
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
@@ -205,32 +221,13 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
     return min(size, extent)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """Cycles a contraction's tiling is bound by."""
-
-    memory: float
-    arrays: float
-    vector: float
-    edges: float
-    """First load and last store, which nothing hides."""
-
-    @property
-    def cycles(self) -> float:
-        return max(self.memory, self.arrays, self.vector) + self.edges
-
-    def shared_cycles(self, speed: float) -> float:
-        """Of a core so fast, with its edges behind what others do: the memory's time holds all of them already."""
-        return max(self.memory, max(self.arrays, self.vector) / speed + self.edges)
-
-
-def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[_Cost, Mapping]:
+def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """What a core does of a contraction that runs on so many, and what it is bound by."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_cost(payload, machine, tile, order, cores, slowdown), tile, order)
+            (_price(demand, tile, order, cores, slowdown), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -239,17 +236,14 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
             break
     else:
         tile = dict.fromkeys(payload.dims, 1)
-        return _Cost(math.inf, 0.0, 0.0, 0.0), Mapping(
-            tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is"
-        )
-    fastest = min(cost.cycles for cost, _, _ in priced)
+        return NEVER, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
+    fastest = min(cost.cycles() for cost, _, _ in priced)
     bound, tile, order = max(
-        (each for each in priced if each[0].cycles <= fastest * (1 + TOLERANCE)),
-        key=lambda each: (math.prod(each[1].values()), -each[0].cycles),
+        (each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE)),
+        key=lambda each: (math.prod(each[1].values()), -each[0].cycles()),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
-    about = bound.cycles if machine.cores == 1 else bound.shared_cycles(1.0)
-    reason = f"best of the tilings that fit, bound by {limit[0]} (about {about:.0f} cycles)"
+    reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles():.0f} cycles)"
     return bound, Mapping(tile, order, demand.buffers, {}, reason)
 
 
@@ -291,76 +285,75 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     step = machine.systolic_columns if kind == "n" else machine.systolic_rows
     if least:
         return {min(extent, -(-step // 2**power)) for power in range(step.bit_length() + 1)}
-    return {extent, *(step * 2**power for power in range(extent.bit_length()) if step * 2**power < extent)}
+    if extent <= 4 * step:  # of few tiles, halves may overlap better than they fill the array
+        step = -(-step // 2)
+    counts = {-(-extent // (step * 2**power)) for power in range(extent.bit_length())}
+    even = {-(-extent // (step * count)) * step for count in counts}  # as many tiles, with no short one left over
+    return {extent, *(size for size in even if size < extent)}
 
 
-def _cost(
-    payload: Payload,
-    machine: Machine,
-    tile: dict[str, int],
-    order: Sequence[str],
-    cores: int,
-    slowdown: Callable[[int, int], float],
-) -> _Cost:
+def _price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown) -> Price:
+    payload, machine, slots = demand.payload, demand.machine, demand.buffers
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    moved, first = 0.0, 0.0
-    made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
-    final = payload.last.accesses[-1].value
-    for op in payload.ops:
-        for access in op.accesses:
-            if op.role == "fill" or (access.value in made and access.value != final):
-                continue
-            size, dims = _moved_bytes(access, tile, payload, slowdown), access.dims
-            loops = [dim for dim in order if steps[dim] > 1]
-            while loops and loops[-1] not in dims:
-                loops.pop()  # hoisted out of the loops it does not depend on
-            moved += size * math.prod(steps[dim] for dim in loops)
-            first += size
-    per_cycle = float(machine.bus_bytes_per_cycle) / cores
-    return _Cost(
-        moved / per_cycle,
-        _array_cycles(payload, machine, tile, steps),
-        _vector_cycles(payload, machine),
-        first / per_cycle,
-    )
+    every, tiles = math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
+    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
+    vector, first = _vector_cycles(payload, machine)
+    latency = float(machine.dram_latency_cycles)
+    if payload.contraction is None:
+        step, busy = vector / every + first, vector + first * every
+        return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, slots, latency)
+    arrays, product, fill = _array_cycles(payload, machine, tile, steps, slots)
+    work = product + fill + vector / tiles + first
+    chain = work + (every // tiles - 1) * product
+    return Price(moved, arrays, vector, work, chain, product, tiles, every, slots, latency)
 
 
-def _moved_bytes(
-    access: Access, tile: dict[str, int], payload: Payload, slowdown: Callable[[int, int], float]
-) -> float:
-    """Bytes of a tile; if its runs are too short and too far apart to hide opened rows, what would move in its time."""
-    nearest = sorted(
-        zip(access.axes, access.extents(tile), access.extents(payload.dims), strict=True),
-        key=lambda axis: max((payload.in_memory.index(dim) for dim, _ in axis[0]), default=-1),
-        reverse=True,
-    )
-    run = apart = access.element_bytes
-    for _, extent, whole in nearest:
-        run, apart = run * extent, apart * whole
-        if extent < whole:
-            break
-    return access.bytes(tile) * slowdown(run, apart)
+def _array_cycles(
+    payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int], slots: int
+) -> tuple[float, float, float]:
+    """Of all steps, of one, and what its sums take to leave.
+
+    Each product of tiles streams through as many passes as its weights take.
+    """
+    groups = {letter: [dim for dim, each in payload.kinds.items() if each == letter] for letter in "bmnkw"}
+    products = _products(payload, machine)
+    places = math.prod(tile[dim] for dim in groups["w"])
+    total, step = 0, 0
+    for pieces in itertools.product(*(_pieces(groups[letter], tile, payload.dims) for letter in "bmnk")):
+        count = math.prod(often for often, _ in pieces)
+        cycles = places * _product_cycles(machine, products, *(size for _, size in pieces))
+        total, step = total + count * cycles, max(step, cycles)
+    batch, rows, columns, depth = (math.prod(tile[dim] for dim in groups[letter]) for letter in "bmnk")
+    fill = min(depth, machine.systolic_rows) + min(columns, machine.systolic_columns)
+    free = max(1, machine.systolic_arrays // len(shares(batch, rows, columns, machine)[1]))
+    chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
+    chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
+    # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
+    ahead = chain / max(chain - machine.queue_depth, 1) if chain > machine.queue_depth else chains
+    rounds = math.prod(steps[dim] for dim in groups["w"])
+    return total * rounds / min(free, chains, slots, max(ahead, 1.0)) + fill, step, fill
 
 
-def _array_cycles(payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int]) -> float:
-    """Each pass of a tile that stays in the array streams what passes it, or moves for as long as the array is high."""
+def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
+    """How many tiles of what size some dims together are cut into: whole ones, and of one dim what is left."""
+    if len(dims) != 1:
+        return [(math.prod(-(-extents[dim] // tile[dim]) for dim in dims), math.prod(tile[dim] for dim in dims))]
+    extent, size = extents[dims[0]], tile[dims[0]]
+    return [(often, piece) for often, piece in ((extent // size, size), (1, extent % size)) if often and piece]
 
-    def kind(letters: str) -> list[str]:
-        return [dim for dim, each in payload.kinds.items() if each in letters]
 
-    batch, rows, columns, depth = (math.prod(tile[dim] for dim in kind(letter)) for letter in "bmnk")
+def _product_cycles(machine: Machine, products: int, batch: int, rows: int, columns: int, depth: int) -> int:
+    """Of the array with the largest share of a product of tiles: what systolic.py says of its stream."""
     group, parts = shares(batch, rows, columns, machine)
     batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
-    products, sums_stay = _products(payload, machine), machine.dataflow == "output_stationary"
+    sums_stay = machine.dataflow == "output_stationary"
     high, streamed = (rows, depth * products) if sums_stay else (depth, rows)
-    passes = math.ceil(columns / machine.systolic_columns) * math.ceil(high / machine.systolic_rows)
-    passes *= batch * math.prod(tile[dim] for dim in kind("w")) * (1 if sums_stay else products)
-    chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
-    fill = machine.systolic_rows + machine.systolic_columns
-    one_set = machine.systolic_preload_depth == 1
-    each = machine.systolic_rows + streamed + fill if one_set else max(streamed, machine.systolic_rows)
-    free = max(1, machine.systolic_arrays // len(parts))  # other chains take the arrays that this one leaves
-    return (math.prod(steps.values()) * passes * each + chains * fill) / min(free, chains)
+    times = batch * math.ceil(columns / machine.systolic_columns) * (1 if sums_stay else products)
+    passes, one_set = math.ceil(high / machine.systolic_rows), machine.systolic_preload_depth == 1
+    height = min(high, machine.systolic_rows)
+    fill = height + min(columns, machine.systolic_columns)
+    each = height + streamed + fill if one_set else max(streamed, height)
+    return times * passes * (each + (0 if sums_stay else machine.weight_switch_cycles))
 
 
 def _products(payload: Payload, machine: Machine) -> int:
@@ -370,9 +363,20 @@ def _products(payload: Payload, machine: Machine) -> int:
     return machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1
 
 
-def _vector_cycles(payload: Payload, machine: Machine) -> float:
-    """A rough count: one vector operation per op of the kernel and vector of its points."""
-    points = sum(
-        math.prod(payload.dims[dim] for dim in op.loops) for op in payload.ops if op.role in ("elementwise", "fill")
-    )
-    return points / machine.vector_elements(4)
+def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
+    """Of all vector passes, a vector after the other; and what the first one of each step takes besides.
+
+    See `simulator.vector`. What a reduction takes across lanes is left out.
+    """
+    passes, chain = 0.0, 0.0
+    for op in payload.ops:
+        if op.role == "contraction":
+            continue
+        widest = max((access.element_bytes for access in op.accesses), default=4)
+        vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
+        special = op.operations[OpClass.SPECIAL]
+        simple = sum(op.operations) - special
+        slots = max(simple / machine.vector_alus, special * machine.special_interval_cycles, 1.0)
+        passes += vectors * slots
+        chain += simple * machine.alu_latency_cycles + special * machine.special_latency_cycles
+    return passes, chain

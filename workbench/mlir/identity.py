@@ -43,8 +43,14 @@ def module_key(module: KernelModule) -> str:
 
 
 def machine_key(machine: Machine) -> str:
-    """The same for machines of the same figures."""
-    return _digest(asdict(machine))
+    """The same for machines of the same figures, whatever they and their files are called.
+
+    The memory goes by what its file says now: a file of the same name may be edited, and another may say the same.
+    """
+    figures = {name: figure for name, figure in machine.figures().items() if name not in ("name", "dram_timing")}
+    banks = asdict(machine.banked_memory()) if machine.memory == "banked" else {}
+    told = {name: figure for name, figure in banks.items() if name not in ("name", "assumed", "sources")}
+    return _digest([figures, told])
 
 
 def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None) -> str:

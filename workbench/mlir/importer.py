@@ -26,6 +26,7 @@ from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.ir import TensorType
+from workbench.mlir.accurate import raise_to_floats
 from workbench.mlir.bindings import Value, copy, function_of, integers, maker, shape_of
 from workbench.mlir.context import new_context, run_passes
 from workbench.mlir.extremes import choose_extremes
@@ -122,6 +123,7 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
             raise ImportFailed(name, said() or str(error)) from None
     with imported.context:
         round_constants(imported)
+        raise_to_floats(imported)
         choose_extremes(imported)
         run_passes(imported, "func.func(cse)")  # what nothing reads any more
     return imported
@@ -130,8 +132,13 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
 @contextlib.contextmanager
 def _native_stderr() -> Generator[Callable[[], str]]:
     """Catches what native code writes to stderr, where torch-mlir explains a failed import."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+    try:
+        kept = os.dup(2)
+    except OSError:  # a program without a console, where it writes to nowhere
+        yield str
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
     with tempfile.TemporaryFile() as sink:
         os.dup2(sink.fileno(), 2)
 

@@ -136,21 +136,33 @@ _FREE = {"linalg.yield", "linalg.index", "arith.constant"}
 
 def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
     """Operations on data by `OpClass` in a body; one that only passes values on counts as a move."""
-    counts = [0] * len(OpClass)
-    for inner in body:
-        full = inner.operation.name
-        dialect, _, name = full.partition(".")
-        if full in _FREE or dialect not in ("arith", "math") or _only_indices(inner.operation):
-            continue
-        if (dialect == "math" and name not in _SIMPLE_MATH) or name in _SLOW:
-            counts[OpClass.SPECIAL] += 1
-        elif name in _CONVERSIONS:
-            counts[OpClass.CONVERT] += 1
-        else:
-            counts[OpClass.ALU] += 1
+    counts = _counted(body)
     if not any(counts):
         counts[OpClass.MOVE] = 1
     return tuple(counts)
+
+
+def _counted(body: Iterable[ir.OpView]) -> list[int]:
+    """Operations by class; where a branch is taken, as many of each as the branch with more of them has."""
+    counts = [0] * len(OpClass)
+    for inner in body:
+        kind = op_class(inner.operation)
+        if kind is not None:
+            counts[kind] += 1
+        branches = [_counted(block.operations) for region in inner.operation.regions for block in region.blocks]
+        for each in OpClass:
+            counts[each] += max((branch[each] for branch in branches), default=0)
+    return counts
+
+
+def op_class(op: ir.Operation) -> OpClass | None:
+    """The class of an operation on data; None for what costs nothing or is none."""
+    dialect, _, name = op.name.partition(".")
+    if op.name in _FREE or dialect not in ("arith", "math") or _only_indices(op):
+        return None
+    if (dialect == "math" and name not in _SIMPLE_MATH) or name in _SLOW:
+        return OpClass.SPECIAL
+    return OpClass.CONVERT if name in _CONVERSIONS else OpClass.ALU
 
 
 def widest_number(body: Iterable[ir.OpView]) -> int:

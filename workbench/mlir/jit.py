@@ -23,13 +23,15 @@ import torch
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
-from workbench.errors import NativeArgumentError, PassError, Problem
+from workbench.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.mlir.accurate import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.contractions import speed_up_reductions
-from workbench.mlir.machine_code import Linked, link, object_of
-from workbench.mlir.rounding import compare_widened, narrow_in_steps
+from workbench.mlir.machine_code import Linked, link, missing_symbols, object_of, restrict
+from workbench.mlir.narrow import legalise
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.mlir.verify import memory_space, verify_scheduled
+from workbench.processor import Processor, processor
 
 _SYMBOL: Final = "workbench_kernel"
 """Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
@@ -160,38 +162,50 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
     return NativeKernel(name, linked, layouts) if linked else None
 
 
-def compile_scheduled(text: str, name: str) -> NativeKernel:
-    """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another."""
+def compile_scheduled(text: str, name: str, target: Processor | None = None) -> NativeKernel:
+    """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another.
+
+    `target` is what it may use, by default `processor()`.
+    """
     module = verify_scheduled(text, name, new_context(torch_dialect=True))
     _one_memory_space(module)
-    return _compile(module, name)
+    return _compile(module, name, target or processor())
 
 
-def compile_rendered(text: str, name: str) -> NativeKernel:
+def compile_rendered(text: str, name: str, target: Processor | None = None) -> NativeKernel:
     """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
     module = parse(text, new_context(torch_dialect=True), name)
     _refuse_aborts(module, name)
     if holds_tosa(module):
         run_passes(module, TO_LINALG)
     run_passes(module, _BUFFERIZE)
-    return _compile(module, name)
+    return _compile(module, name, target or processor())
 
 
-def _compile(module: ir.Module, name: str) -> NativeKernel:
+def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     function = _function(module, name)
     layouts = _layouts(function)
-    narrow_in_steps(module)
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
     speed_up_reductions(module)
+    call_library(module)
     run_passes(module, _LOWER)
-    compare_widened(module)
+    legalise(module, name, target)
+    restrict(module, target)
+    return NativeKernel(name, _linked(module, name, target), layouts)
+
+
+def _linked(module: ir.Module, name: str, target: Processor) -> Linked:
+    """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
     try:
         engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:
         raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
-    return NativeKernel(name, Linked(engine.raw_lookup(_SYMBOL), engine), layouts)
+    address = engine.raw_lookup(_SYMBOL)
+    if not address:  # the engine tells a failed look-up on stderr, and raises nothing
+        raise MissingFunctions(name, missing_symbols(object_of(engine)), str(target))
+    return Linked(address, engine)
 
 
 def _function(module: ir.Module, name: str) -> ir.Operation:

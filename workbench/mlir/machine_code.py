@@ -12,19 +12,22 @@ needs are looked up before.
 
 from __future__ import annotations
 
-import platform
 import struct
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
+from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
+
+from workbench.mlir.context import operations
+from workbench.processor import Processor, processor
 
 _SECTION_HEADER, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
+_ELF_64 = b"\x7fELF\x02"
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,26 @@ class Linked:
     engine: object
 
 
-def can_link() -> bool:
-    """Whether objects can be taken from one process to another here."""
-    return sys.platform == "linux" and platform.machine() == "x86_64"
-
-
-@cache
 def target() -> str:
-    """What machine code is made for: an object of another target must not be run."""
-    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    """What machine code is made for now: an object of another target must not be run."""
+    return processor().target
+
+
+def restrict(module: ir.Module, allowed: Processor) -> None:
+    """Has the engine make machine code for a lesser processor, in place; the module is in the LLVM dialect.
+
+    The engine makes code for the processor it finds, and takes no other. What a function says of itself counts more,
+    as long as it stays a function: put into the one that the engine adds to call it, it would become native again.
+    """
+    if not allowed.restricted:
+        return
+    with module.context:
+        features = ", ".join(f'"+{feature}"' for feature in sorted(allowed.features))
+        for op in operations(module.operation):
+            if op.name == "llvm.func" and op.regions[0].blocks:
+                op.attributes["no_inline"] = ir.UnitAttr.get()
+                op.attributes["target_cpu"] = ir.StringAttr.get(allowed.name)
+                op.attributes["target_features"] = ir.Attribute.parse(f"#llvm.target_features<[{features}]>")
 
 
 def object_of(engine: ExecutionEngine) -> bytes:
@@ -56,9 +70,9 @@ def object_of(engine: ExecutionEngine) -> bytes:
 
 def link(code: bytes, function: str) -> Linked | None:
     """Function `function` of an object file; None when the process lacks a symbol it calls."""
-    engine = _empty_engine()
-    if any(llvm.address_of_symbol(name) is None for name in needed_symbols(code)):
+    if missing_symbols(code):
         return None
+    engine = _empty_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     address = engine.get_function_address(function)
@@ -70,6 +84,20 @@ def _empty_engine() -> llvm.ExecutionEngine:
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def missing_symbols(code: bytes) -> list[str]:
+    """Names that an object uses and neither it nor this process has; none where it is of another form than ELF's."""
+    if not code.startswith(_ELF_64):
+        return []
+    _know_this_process()
+    return [name for name in needed_symbols(code) if llvm.address_of_symbol(name) is None]
+
+
+@cache
+def _know_this_process() -> None:
+    """Has LLVM look symbols up in this process: with its first engine it begins to."""
+    _empty_engine()
 
 
 def needed_symbols(code: bytes) -> list[str]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, unpack
-from workbench.mlir.machine_code import can_link, target
+from workbench.mlir.machine_code import target
 from workbench.store import Store, user_folder
+from workbench.system import can_link
 from workbench.versions import made_by
 
 

@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.context import operations
+from workbench.mlir.instructions import class_counts
 from workbench.mlir.loops import (
     axis_loops,
     axis_terms,
@@ -44,6 +45,8 @@ class Access:
     is_output: bool
     value: str
     """Which tensor it is: equal for operands that are the same value."""
+    nearest: tuple[int, ...]
+    """Its axes, that along which neighbours lie closest in DRAM first."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -68,6 +71,8 @@ class PayloadOp:
     loops: tuple[str, ...]
     reduced: tuple[str, ...]
     accesses: tuple[Access, ...]
+    operations: tuple[int, ...]
+    """On each point, by `OpClass`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,13 @@ class Payload:
     """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
     in_memory: tuple[str, ...]
     """All dims, those along which neighbours lie closest in DRAM last."""
+    of: Payload | None = None
+    """What this is a core's share of."""
+
+    @property
+    def in_dram(self) -> dict[str, int]:
+        """How far its tensors reach in DRAM."""
+        return self.dims if self.of is None else self.of.dims
 
     @property
     def last(self) -> PayloadOp:
@@ -276,12 +288,23 @@ def _describe(
             element_bytes(ir.ShapedType(value.type)),
             position >= inputs,
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
+            _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
         )
         for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
         if isinstance(value.type, ir.ShapedType)
     )
     reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
-    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses)
+    operations = class_counts(op.regions[0].blocks[0].operations)
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses, operations)
+
+
+def _nearest(value: Value) -> tuple[int, ...]:
+    """Axes in the order of their strides in DRAM; of what is not there, as if it were contiguous."""
+    memref = _memref_of(value)
+    if memref is None:
+        return tuple(range(len(shape_of(value))))[::-1]
+    strides, _ = memref.get_strides_and_offset()
+    return tuple(sorted(range(len(strides))[::-1], key=lambda axis: abs(strides[axis])))
 
 
 def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:

@@ -21,21 +21,25 @@ from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, Schedu
 from workbench.mlir.guarded import Arguments, run_trial
 from workbench.mlir.identity import nameless
 from workbench.mlir.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.mlir.machine_code import target
 from workbench.mlir.native_store import NativeStore
-from workbench.torch_types import to_dtype
+from workbench.torch_memory import plain
+from workbench.torch_types import to_dtype, uninitialised
+from workbench.turns import turn
 
 
 @dataclass
 class KernelCache:
     """Native kernels by their text: the same text compiles once, whatever its function is called.
 
-    Whoever runs programs owns one. What `store` holds is not compiled at all.
+    Threads compile one after the other, and call what is compiled side by side. Whoever runs programs owns one.
+    What `store` holds is not compiled at all.
     """
 
     store: NativeStore | None = None
     compiled: int = 0
     """How many kernels this cache compiled."""
-    _kernels: dict[tuple[str, str], NativeKernel] = field(default_factory=dict[tuple[str, str], NativeKernel])
+    _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
     def scheduled(self, text: str, name: str) -> NativeKernel:
         return self._get("scheduled", compile_scheduled, text, name)
@@ -44,10 +48,12 @@ class KernelCache:
         return self._get("rendered", compile_rendered, text, name)
 
     def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
-        key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest()
+        key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
         if key not in self._kernels:
-            kept = self.store.get(form, text, name) if self.store else None
-            self._kernels[key] = kept or self._compile(form, compiler, text, name)
+            with turn():
+                if key not in self._kernels:
+                    kept = self.store.get(form, text, name) if self.store else None
+                    self._kernels[key] = kept or self._compile(form, compiler, text, name)
         return self._kernels[key]
 
     def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
@@ -202,8 +208,9 @@ class NativeProgram:
                 f"input {item.path} is {found}; it was traced as {list(kind.shape)} {to_dtype(kind.dtype)} on cpu. "
                 f"Trace again with inputs like the ones to run"
             )
+        given = plain(given)
         if _same_layout(given, kind):
-            return given.detach()
+            return given
         if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
             raise NativeInputError(
                 f"input {item.path} was traced expanded, with strides {list(kind.strides)}; now its strides are "
@@ -270,7 +277,7 @@ def allocate(kind: TensorType) -> torch.Tensor:
     """A tensor of a recorded type, not yet filled, with a storage that also holds what lies before its offset."""
     steps = zip(kind.shape, kind.strides, strict=True)
     span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
-    flat = torch.empty(kind.offset + span, dtype=to_dtype(kind.dtype))
+    flat = uninitialised(kind.offset + span, to_dtype(kind.dtype))
     return flat.as_strided(kind.shape, kind.strides, kind.offset)
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import cast
 
-from workbench.errors import MlirSyntaxError, Problem, ScheduleScriptError
+from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.context import parse
 from workbench.mlir.passes import script_module
@@ -34,7 +35,10 @@ def check_script(kernel: str, script: str) -> None:
 def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:
     """Raises when a script is for a kernel that is not there, or for one that a template wrote."""
     handwritten = {module.kernel: module.handwritten for module in rendered}
-    for name, script in given.items():
+    for name, script in cast("Mapping[object, object]", given).items():
+        if not isinstance(name, str) or not isinstance(script, str):
+            told = f"schedule={{{name!r}: {script!r:.60}}}: expected {{kernel_name: text of a transform script}}"
+            raise BadOption(told)
         if name not in handwritten:
             close = difflib.get_close_matches(name, list(handwritten), n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""

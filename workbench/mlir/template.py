@@ -261,7 +261,11 @@ class Template:
         """The template's text, read from its file when it is one."""
         if not self.source.endswith(".mlir.j2"):
             return self.source
-        return (Path(inspect.getfile(type(self))).parent / self.source).read_text("utf-8")
+        return (Path(_file_of(self._class_that_sets("source"))).parent / self.source).read_text("utf-8")
+
+    def _class_that_sets(self, attribute: str) -> type:
+        """The class whose body has the attribute: this one, or the one it inherits it from."""
+        return next((cls for cls in type(self).__mro__ if attribute in vars(cls)), type(self))
 
     def marked_source(self) -> str:
         """The text with a comment at the end of each line that says which line of the template it is."""
@@ -280,20 +284,26 @@ class Template:
         return "".join(out)
 
     def _place(self) -> Place:
-        owner = type(self)
-        if owner.__module__ == "__main__":
+        name = type(self).__name__
+        owner = self._class_that_sets("source") if self.source else type(self)
+        if owner.__module__ == "__main__" and not self.source.endswith(".mlir.j2"):
             if (cell := cell_with(self.source)) is not None:
-                return Place(owner.__name__, cell_name(cell[0]), cell[1])
+                return Place(name, cell_name(cell[0]), cell[1])
             if (cell := cell_with(f"class {owner.__name__}")) is not None:
-                return Place(owner.__name__, cell_name(cell[0]), None)
-        try:
-            file = inspect.getsourcefile(owner) or ""
-        except (OSError, TypeError):
-            module = sys.modules.get(owner.__module__)
-            file = str(getattr(module, "__file__", owner.__module__))
+                return Place(name, cell_name(cell[0]), None)
+        file = _file_of(owner)
         if self.source.endswith(".mlir.j2"):
-            return Place(owner.__name__, str(Path(file).parent / self.source), 0)
-        return Place(owner.__name__, file, _text_start(file, self.source))
+            return Place(name, str(Path(file).parent / self.source), 0)
+        return Place(name, file, _text_start(file, self.source))
+
+
+def _file_of(cls: type) -> str:
+    """The file a class stands in. One of a notebook stands in none: what is beside it is in the working folder."""
+    try:
+        return inspect.getsourcefile(cls) or inspect.getfile(cls)
+    except (OSError, TypeError):
+        module = sys.modules.get(cls.__module__)
+        return str(getattr(module, "__file__", None) or cls.__module__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from torch_mlir.passmanager import PassManager
 
+from simulator.given import checks_what_it_is_given
 from workbench.errors import BadOption, BadRegistration
 from workbench.mlir.context import new_context
 
@@ -28,6 +29,7 @@ _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': '
 REGISTERED: dict[str, PassFunction] = {}
 
 
+@checks_what_it_is_given
 def mlir_pass(name: str) -> Callable[[P], P]:
     """Registers a Python function as the MLIR pass `name`, which pipelines may then name; again replaces it.
 

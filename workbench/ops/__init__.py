@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.ops import aliases as aliases
+    from workbench.ops import calls as calls
     from workbench.ops import compare as compare
     from workbench.ops import execute as execute
     from workbench.ops import filled as filled
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from workbench.ops import placement as placement
     from workbench.ops import places as places
     from workbench.ops import proven as proven
+    from workbench.ops import reachable as reachable
     from workbench.ops import reference as reference
     from workbench.ops import registry as registry
     from workbench.ops import residence as residence
@@ -42,8 +45,8 @@ _REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop
 _LISTING = frozenset({"table", "who"})
 _submodule = submodules(
     __name__,
-    *("compare", "execute", "filled", "host", "listing", "memory", "names", "new_op", "parts"),
-    *("placement", "places", "proven", "reference", "registry", "residence", "trees"),
+    *("aliases", "calls", "compare", "execute", "filled", "host", "listing", "memory", "names", "new_op", "parts"),
+    *("placement", "places", "proven", "reachable", "reference", "registry", "residence", "trees"),
 )
 
 

@@ -17,6 +17,7 @@ from torch.export.graph_signature import OutputKind
 from workbench.errors import InputMismatch, SharedElements
 from workbench.ir import Alias, AtenGraph, TensorType
 from workbench.ops.literals import to_type
+from workbench.torch_types import seen_as, to_dtype
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Result:
     type: TensorType
     whole: bool
     """Whether all of the memory is the result's."""
+    plain: bool
+    """Whether its numbers are what the memory holds, and not their negatives or conjugates."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """What lies at the beginning of a memory: a node's tensor, its value in the graph, and its offset."""
+    """What lies at the beginning of a memory: a node's tensor, its value in the graph, and its offset in bytes."""
 
     node: str
     value: str
@@ -43,6 +46,11 @@ class Owner:
 def memory_of(value: torch.Tensor) -> int:
     """The same number for tensors of one storage."""
     return cast(int, cast(Any, value.untyped_storage())._cdata)
+
+
+def offset_bytes(value: torch.Tensor) -> int:
+    """Where a tensor begins in its memory: views of another element type count in other units."""
+    return int(value.storage_offset()) * value.element_size()
 
 
 def results(exported: ExportedProgram) -> list[Result]:
@@ -56,7 +64,8 @@ def _result(node: torch.fx.Node) -> Result:
     first = itself(node)
     value = cast("torch.Tensor", first.meta["val"])
     whole = value.numel() * value.element_size() == value.untyped_storage().nbytes()
-    return Result(first.name, memory_of(value), to_type(value), whole)
+    plain = not (value.is_conj() or value.is_neg())
+    return Result(first.name, memory_of(value), to_type(value), whole, plain)
 
 
 def itself(node: torch.fx.Node) -> torch.fx.Node:
@@ -107,15 +116,16 @@ def aliases(
     owners = {
         leaf.memory: Owner(leaf.node, value, 0)
         for leaf, value in reversed(list(zip(leaves, outputs, strict=True)))
-        if isinstance(leaf, Result) and leaf.whole and types[value] == leaf.type
+        if isinstance(leaf, Result) and leaf.whole and leaf.plain and types[value] == leaf.type
     } | dict(inputs)
     made: list[Alias] = []
     for place, (leaf, value) in enumerate(zip(leaves, outputs, strict=True)):
         if isinstance(leaf, str):
             made.append(Alias(place, leaf, None))
-        elif (owner := owners.get(leaf.memory)) and (owner.value != value or leaf.memory in inputs):
+        elif leaf.plain and (owner := owners.get(leaf.memory)) and (owner.value != value or leaf.memory in inputs):
             kind = leaf.type
-            seen = TensorType(kind.shape, kind.dtype, kind.strides, kind.offset - owner.offset)
+            before = owner.offset // to_dtype(kind.dtype).itemsize
+            seen = TensorType(kind.shape, kind.dtype, kind.strides, kind.offset - before)
             made.append(Alias(place, owner.value, None if leaf.node == owner.node else seen))
     return tuple(made)
 
@@ -125,8 +135,7 @@ def owners_among(exported: ExportedProgram, values: Mapping[str, str]) -> dict[i
     given = [node for node in exported.graph.find_nodes(op="placeholder") if node.name in values]
     tensors = {node: node.meta["val"] for node in given if isinstance(node.meta["val"], torch.Tensor)}
     return {
-        memory_of(tensor): Owner(node.name, values[node.name], int(tensor.storage_offset()))
-        for node, tensor in tensors.items()
+        memory_of(tensor): Owner(node.name, values[node.name], offset_bytes(tensor)) for node, tensor in tensors.items()
     }
 
 
@@ -150,7 +159,8 @@ def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence
 
 
 def _view(base: torch.Tensor, kind: TensorType) -> torch.Tensor:
-    return base.as_strided(kind.shape, kind.strides, base.storage_offset() + kind.offset)
+    base, dtype = base if torch.is_grad_enabled() else base.detach(), to_dtype(kind.dtype)
+    return seen_as(base, kind.shape, kind.strides, offset_bytes(base) // dtype.itemsize + kind.offset, dtype)
 
 
 def _as_recorded(tensor: torch.Tensor, kind: TensorType) -> bool:
@@ -178,6 +188,24 @@ def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> No
                     f"was captured with tensors apart and would not see the change in both: give one of them as a "
                     f"copy, `.clone()`, or trace a function that makes both views of one tensor itself."
                 )
+
+
+def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
+    """Refuses a call that changes in place what cannot be, before anything is computed."""
+    changed = {mutation.target for mutation in graph.mutations}
+    for slot, value in zip(graph.inputs, values, strict=True):
+        if slot.value not in changed:
+            continue
+        steps = zip(value.shape, value.stride(), strict=True)
+        if any(extent > 1 and not stride for extent, stride in steps):
+            why = "is expanded: several of its elements are one place in memory. Give it a clone()"
+            raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
+        if value._is_zerotensor():
+            why = "is a zero tensor, which has no memory to change. Give it a clone()"
+            raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
+        if value.is_inference() and not torch.is_inference_mode_enabled():
+            why = "was made in inference mode and cannot be changed outside of it. Give it a clone()"
+            raise InputMismatch(f"{graph.name} changes {slot.path} in place, which {why}")
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:

@@ -48,7 +48,9 @@ VIEW = _names(
     aten.squeeze.dim aten.squeeze.dims aten.detach.default aten.alias.default aten.split.Tensor
     aten.split_with_sizes.default aten.chunk.default aten.unbind.int aten.narrow.default aten.movedim.int
     aten.flatten.using_ints aten.unflatten.int aten.diagonal.default aten.numpy_T.default
-    aten.mT.default aten.swapaxes.default aten.unfold.default aten.view_as.default aten.expand_as.default
+    aten.mT.default aten.swapaxes.default aten.swapdims.default aten.movedim.intlist
+    aten.moveaxis.int aten.moveaxis.intlist aten.linalg_diagonal.default aten.data.default
+    aten.unfold.default aten.view_as.default aten.expand_as.default
     aten.as_strided.default
     """
 )

@@ -80,6 +80,8 @@ def _torchs_own_errors(name: str) -> Generator[None]:
                 f"{name} changes a tensor in place that it closes over, which export cannot record: take "
                 f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
             ).instead_of(error) from None
+        if "Cannot copy out of meta tensor" in str(error):  # what a graph makes has no numbers while it is captured
+            raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
         if op := _without_fake(error):
             raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
         raise
@@ -137,10 +139,7 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
 
 
 def replaced(name: str, what: str) -> errors.HiddenState:
-    return errors.HiddenState(
-        f"{name} puts new tensors into what it holds ({what}) while it runs; a graph records results, and changes of "
-        f"tensors in place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
-    )
+    return errors.HiddenState(name, f"what it holds ({what})")
 
 
 def _context(error: Exception) -> str:

@@ -7,17 +7,21 @@ before gave to Python, and makes what Python gives to the next. It has no kernel
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
+from unittest import mock
 
 import torch
 import torch._dynamo as dynamo
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from workbench.ir import BREAK, Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ops.breaks import in_words, quiet
 from workbench.ops.calls import Target
+from workbench.ops.functional import unwrapped
 from workbench.ops.literals import to_type
 from workbench.ops.places import Place, place_of
 from workbench.ops.record import Namer, Slot
@@ -51,20 +55,32 @@ class BrokenUp:
         )
         before, self._runner = self._runner, runner
         try:
-            with torch.no_grad(), many, quiet():
+            with torch.no_grad(), many, quiet(), _breaks_in_loops():
                 return self._compiled(self._target, args, kwargs)
         finally:
             self._runner = before
 
     def _keep(self, gm: torch.fx.GraphModule, _: object) -> Callable[..., Sequence[torch.Tensor]]:
         number = len(self.graphs)
-        self.graphs.append(gm)
+        self.graphs.append(unwrapped(gm))
 
         def run(*given: object) -> Sequence[torch.Tensor]:
             assert self._runner is not None, "graphs run while the callable is called"
             return self._runner(number, gm, given)
 
         return run
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _breaks_in_loops() -> AbstractContextManager[object]:
+    """Dynamo leaves a whole function to Python if a graph ends in a loop of it, to be spared a graph for each turn.
+
+    Here such graphs are wanted: a loop over the experts of a mixture is one with a break in each turn.
+    """
+    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", _never)
 
 
 @dataclass(frozen=True)
@@ -208,18 +224,23 @@ def merge(
     user: Sequence[Slot],
     slot_of: Callable[[torch.Tensor, str], Slot],
     found: Sequence[tuple[str, torch.Tensor]],
+    all_held: Iterable[torch.Tensor],
     tree: Tree,
     input_tree: Tree,
     first_break: str,
+    last: bool,
     called: Place,
 ) -> Merged:
     """One record of the calls. `found` are the tensors that were returned, `first_break` is why there is not one graph.
 
-    `graphs` has each graph as it is by itself. `called` is where the user asked for it.
+    `graphs` has each graph as it is by itself. `called` is where the user asked for it. `last` says that the reason is
+    for what Python does after the last graph. Without any call, all that is given and held goes to Python.
     """
     inside = {id(result) for call in calls for result in call.results} | {id(slot.tensor) for slot in user}
     held = {id(each): each for call in calls for each in call.tensors if id(each) not in inside}
     held |= {id(each): each for _, each in found if id(each) not in inside}
+    if not calls:
+        held |= {id(each): each for each in all_held}
     slots = [slot for slot in (slot_of(each, "") for each in held.values()) if slot.kind != "constant"]
     kinds = ("parameter", "buffer", "closure")
     ordered = [*user, *sorted(slots, key=lambda slot: (kinds.index(slot.kind), slot.path))]
@@ -228,11 +249,11 @@ def merge(
         work.give(slot)
     parts: dict[int, AtenGraph] = {}
     breaks: list[str] = []
-    ended = calls[-1].broken_off()[0]
-    if not any(call.broken_off()[0] for call in calls):  # Python alone stands before the first graph
-        breaks.append(first_break)
+    ended = calls[-1].broken_off()[0] if calls else ""
+    if calls and not last and not any(call.broken_off()[0] for call in calls):
+        breaks.append(first_break)  # Python alone stands before the first graph
         work.cross([], calls[0].tensors, called)
-    before: list[str] = []
+    before: list[str] = [] if calls else list(work.fixed.values())
     for place, call in enumerate(calls):
         if place:
             reason, origin = calls[place - 1].broken_off()
@@ -241,9 +262,12 @@ def merge(
         made = work.add(call, *graphs[call.number])
         parts.setdefault(call.number, made)
         before = list(made.outputs)
-    if ended or any(id(each) not in work.where for _, each in found):
-        reason, origin = calls[-1].broken_off()
-        breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
+    if ended or last or not calls or any(id(each) not in work.where for _, each in found):
+        reason, origin = calls[-1].broken_off() if calls else ("", called)
+        if last or not calls:
+            breaks.append(first_break)
+        else:
+            breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
         new = [each for _, each in found if id(each) not in work.where]
         work.cross(before, new, origin)
     graph = AtenGraph(

@@ -10,44 +10,68 @@ from typing import Any, cast
 import torch
 import torch._dynamo as dynamo
 from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
 
 from workbench import errors
+from workbench.ops.aliases import memory_of
 from workbench.ops.blame import user_errors
 from workbench.ops.calls import Target
 from workbench.ops.capturing import Capturing, no_tensor_work, record_of, refuse_replaced
-from workbench.ops.functional import functional
+from workbench.ops.exporting import export
+from workbench.ops.functional import functional, in_atens_words, unwrapped
 from workbench.ops.places import place_text
 from workbench.ops.record import Recorded
+from workbench.ops.tensors import refuse_unreadable
+from workbench.torch_memory import is_lazy, plain
 
 
 def by_dynamo(trace: Capturing) -> Recorded:
     graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
 
     def keep(gm: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
+        unwrapped(gm)
         fakes = cast("list[torch.fx.Node]", gm.graph.output_node().args[0])
 
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
             """Stands in for the graph: results without data, which show where each ends up in what is returned."""
             _refuse_numbers(trace.name, gm)
             _refuse_gradients(trace.name, gm)
-            results = [_stand_in(node.meta["example_value"]) for node in fakes]
+            for node in fakes:
+                refuse_unreadable(node.meta["example_value"], f"{node.name}, a result", trace.name)
+            results = [_given_back(node, gm, given) for node in fakes]
             graphs.append((gm, given, results))
             return results
 
         return run
 
-    # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
-    fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
-    static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
-    with static, user_errors(trace.name):
-        compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
-        returned = compiled(trace.target, trace.inputs, trace.kwargs)
+    def traced(call: Target) -> object:
+        # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
+        function = cast("types.FunctionType", call)
+        fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
+        with static, user_errors(trace.name):
+            compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
+            return compiled(trace.target, trace.inputs, trace.kwargs)
+
+    returned = traced(_call)
+    if graphs and _views_outside(trace, returned):
+        graphs.clear()
+        returned = traced(_call_and_alias)
+        if found := _views_outside(trace, returned):
+            raise errors.CaptureFailed(
+                f"{trace.name} returns a view of an input at result{', result'.join(found)}, in a container that only "
+                f"Python knows. Return it in a tuple, list or dict, or give capture='export'"
+            )
     refuse_replaced(trace)
     if not graphs:
         raise no_tensor_work(trace.name)
     gm, given, results = graphs[0]
+    trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
+    for tensor in given:
+        trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
     with user_errors(trace.name):
-        exported = torch.export.export(gm, given, strict=False)
+        as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
+        exported = export(in_atens_words(gm), as_in_memory)
         program = functional(trace.name, exported)
     tree, found = trace.flatten(returned)
     by_id = {id(result): number for number, result in enumerate(results)}
@@ -62,6 +86,29 @@ def by_dynamo(trace: Capturing) -> Recorded:
 
 def _call(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     return target(*args, **kwargs)
+
+
+def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Keeps in the graph what Dynamo would leave to Python, such as `z.real` of an input that is returned."""
+    return pytree.tree_map_only(torch.Tensor, torch.ops.aten.alias.default, target(*args, **kwargs))
+
+
+def _views_outside(trace: Capturing, returned: object) -> list[str]:
+    """Where results are views of tensors from outside that no graph made: their data would be that of the trace."""
+    given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
+    given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
+    found = [(path, tensor) for path, tensor in trace.flatten(returned)[1] if not tensor.is_meta]
+    return [
+        path for path, tensor in found if memory_of(tensor) in given and trace.slot_of(tensor, "").kind == "constant"
+    ]
+
+
+def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The tensor that was given, where a result is that very tensor, changed in place; a stand-in for all others."""
+    for placeholder, tensor in zip(gm.graph.find_nodes(op="placeholder"), given, strict=True):
+        if placeholder.meta.get("example_value") is node.meta["example_value"]:
+            return tensor
+    return _stand_in(node.meta["example_value"])
 
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor:

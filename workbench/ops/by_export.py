@@ -6,32 +6,33 @@ import contextlib
 import inspect
 import itertools
 import traceback
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, cast
+from collections.abc import Generator, Iterator
+from typing import cast
 
 import torch
 import torch.fx.traceback as fx_traceback
 from torch import nn
 from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ir import Tree
 from workbench.ops.blame import replaced, user_errors
 from workbench.ops.calls import Target
-from workbench.ops.capturing import Capturing, Flat, record_of, refuse_replaced, tensor_for
-from workbench.ops.functional import functional
+from workbench.ops.capturing import Capturing, record_of, refuse_replaced, tensor_for
+from workbench.ops.exporting import export
+from workbench.ops.functional import functional, substitute
 from workbench.ops.places import place_text
 from workbench.ops.reachable import Reachable
 from workbench.ops.record import Recorded, result_names
+from workbench.torch_memory import is_lazy
 
 
 def by_export(trace: Capturing) -> Recorded:
-    root = _Root(trace.name, trace.target, trace.held, trace.flatten)
+    root = _Root(trace)
     with user_errors(trace.name), _without_gradients(trace.held):
         with _Places(root):
-            exported = torch.export.export(root, cast("tuple[Any, ...]", trace.inputs), trace.kwargs, strict=False)
+            exported = export(root, tuple(slot.tensor for slot in trace.user))
         program = functional(trace.name, exported)
     refuse_replaced(trace)
     users = iter(trace.user)
@@ -40,6 +41,11 @@ def by_export(trace: Capturing) -> Recorded:
         for spec in program.graph_signature.input_specs
         if isinstance(spec.arg, TensorArgument)
     }
+    for tensor in given.values():
+        if is_lazy(tensor):
+            path = trace.slot_of(tensor, "a constant").path
+            why = "is a negative or conjugate view, which export does not see through: take capture='dynamo'"
+            raise errors.UnreadableTensor(trace.name, path, why)
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
     leaves = range(len(result_names(program)))
@@ -54,26 +60,30 @@ class _Root(nn.Module):
     given: frozenset[int] = frozenset()
     """The inputs by `id`, while it is called."""
 
-    def __init__(self, name: str, target: Target, held: Reachable, flatten: Callable[[object], Flat]) -> None:
+    def __init__(self, trace: Capturing) -> None:
         super().__init__()
-        self.name = name
-        object.__setattr__(self, "_target", target)
-        self._flatten = flatten
+        self.name = trace.name
+        object.__setattr__(self, "_trace", trace)
         inside: set[int] = set()
-        for index, (_, module) in enumerate(held.modules.values()):
+        for index, (_, module) in enumerate(trace.held.modules.values()):
             if id(module) not in inside:
                 self.add_module(f"held{index}", module)
                 inside |= {id(part) for part in module.modules()}
 
-    def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
-        """Export loses a buffer that is replaced below the root, so this looks for itself."""
-        before = dict(self.named_buffers())
-        self.given = frozenset(map(id, pytree.tree_leaves((args, kwargs))))
-        returned = cast("Target", self._target)(*args, **kwargs)
+    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Calls the target with the tensors in their containers, which export need not know.
+
+        Export loses a buffer that is replaced below the root, so this looks for itself.
+        """
+        trace, before = cast("Capturing", self._trace), dict(self.named_buffers())
+        self.given = frozenset(map(id, tensors))
+        args, kwargs = trace.arguments(tensors)
+        returned = trace.target(*args, **kwargs)
+        trace.refuse_changed_containers(args, kwargs, tensors)
         changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
         if changed:
             raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
-        self.tree, found = self._flatten(returned)
+        self.tree, found = trace.flatten(returned)
         return [tensor for _, tensor in found]
 
 
@@ -90,13 +100,15 @@ class _Places(TorchFunctionMode):
     def __torch_function__(
         self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
+        if torch.compiler.is_dynamo_compiling():  # what an op is given to run, which is looked at for itself
+            return func(*args, **(kwargs or {}))
         shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
         with fx_traceback.preserve_node_meta():
             before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
             stack = traceback.format_list(list(_frames()))
             fx_traceback.set_stack_trace(stack)
             try:
-                made = func(*args, **(kwargs or {}))
+                made = substitute(func)(*args, **(kwargs or {}))
             finally:
                 fx_traceback.set_stack_trace([before] if before else [])
         if any(tensor.shape != shape and id(tensor) in self._root.given for tensor, shape in shapes):

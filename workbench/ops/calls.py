@@ -17,6 +17,13 @@ from workbench.ops import trees
 Target = Callable[..., object]
 
 
+def refuse_uncallable(target: object) -> None:
+    if not callable(target):
+        raise errors.InputMismatch(
+            f"expected a function or an nn.Module to capture, got {type(target).__name__}: {target!r:.80}"
+        )
+
+
 def flatten_inputs(
     inputs: Sequence[object], kwargs: Mapping[str, object], name: str
 ) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
@@ -25,8 +32,7 @@ def flatten_inputs(
     except trees.NotATree as error:
         path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
         raise errors.UnsupportedContainer(
-            f"{path} of {name} is {error.why}; inputs are tensors, numbers, strings and None, in tuples, named "
-            f"tuples, lists and dicts with string keys"
+            f"{path} of {name} is {error.why}; inputs are {CONTAINERS}. {_how_to_register(error.value)}"
         ) from None
 
 
@@ -36,9 +42,25 @@ def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, 
     except trees.NotATree as error:
         where = f" at result{error.path}" if error.path else ""
         raise errors.UnsupportedContainer(
-            f"{name} returns {error.why}{where}; results are tensors, numbers, strings and None, in tuples, named "
-            f"tuples, lists and dicts with string keys. Return what is in it, e.g. as a dict."
+            f"{name} returns {error.why}{where}; results are {CONTAINERS}. Return what is in it, e.g. as a dict. "
+            f"{_how_to_register(error.value)}"
         ) from None
+
+
+CONTAINERS = (
+    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses and whatever is registered "
+    "with PyTorch as a container"
+)
+
+
+def _how_to_register(value: object) -> str:
+    """How an object of this class becomes a container that PyTorch, and so the workbench, knows."""
+    cls = type(value).__name__
+    return (
+        f"An object that holds tensors is taken once its class is registered, with how it is taken apart and made "
+        f"again: torch.utils._pytree.register_pytree_node({cls}, lambda it: ([it.a, it.b], None), lambda parts, _: "
+        f"{cls}(*parts)); for a dataclass torch.utils._pytree.register_dataclass({cls})"
+    )
 
 
 def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
@@ -82,11 +104,14 @@ def describe(tree: Tree) -> str:
     """The containers as one would write them, tensors as dots."""
     if tree.kind == "leaf":
         return "·"
-    if tree.constant is not None:
+    if tree.kind == "constant" and tree.constant is not None:
         return repr(tree.constant.value)
     items = [describe(item) for item in tree.items]
     if tree.kind == "dict":
         return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
     if tree.kind == "list":
         return f"[{', '.join(items)}]"
+    if tree.kind == "object":
+        parts = (f"{key.strip('.')}={item}" for key, item in zip(tree.keys, items, strict=True))
+        return f"{tree.cls.rpartition('.')[2]}({', '.join(parts)})"
     return f"{tree.cls.rpartition('.')[2]}({', '.join(items)}{',' if len(items) == 1 and not tree.cls else ''})"

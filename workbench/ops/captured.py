@@ -11,10 +11,11 @@ import torch
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops import trees
-from workbench.ops.aliases import refuse_shared_memory, returned
+from workbench.ops.aliases import refuse_shared_memory, refuse_unwritable, returned
 from workbench.ops.calls import call_form, flatten_inputs
 from workbench.ops.literals import to_type
 from workbench.ops.parts import Parts
+from workbench.torch_memory import unreadable
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class CapturedProgram:
         if tree != self.graph.input_tree:
             raise self._another_call(tree, inputs, kwargs or {})
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
+            if why := unreadable(tensor):
+                raise errors.UnreadableTensor(self.graph.name, slot.path, why)
             expected = self.graph.types[slot.value]
             given = to_type(tensor)
             if (given.shape, given.dtype) != (expected.shape, expected.dtype):
@@ -49,6 +52,9 @@ class CapturedProgram:
                     f"Shapes and element types are part of the graph: trace again with the new ones."
                 )
         values = [*(tensor for _, tensor in leaves), *self.live()]
+        for slot, value in zip(self.graph.inputs[len(leaves) :], values[len(leaves) :], strict=True):
+            if why := unreadable(value):
+                raise errors.UnreadableTensor(self.graph.name, slot.path, why)
         if self.graph.mutations:
             refuse_shared_memory(self.graph, values)
         return values
@@ -76,6 +82,14 @@ class CapturedProgram:
     def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
         """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
         return self.rebuild(returned(self.graph, values, outputs))
+
+    def run(
+        self, values: Sequence[torch.Tensor], computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+    ) -> object:
+        """What the function returns, computed without gradients, which a view of an input does not have either."""
+        refuse_unwritable(self.graph, values)
+        with torch.no_grad():
+            return self.returned(values, computed(values))
 
     def outputs(
         self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -23,6 +23,8 @@ from workbench.ops.places import Place, called_from
 from workbench.ops.reachable import Held, Reachable, reachable
 from workbench.ops.record import Recorded, Slot, record
 from workbench.ops.registry import Registrations
+from workbench.ops.tensors import refuse_unreadable
+from workbench.torch_memory import unreadable
 
 Flat = tuple[Tree, list[tuple[str, torch.Tensor]]]
 """Containers, and the tensors in them with their paths."""
@@ -42,8 +44,8 @@ class Capturing:
     registrations: Registrations
     called: Place
     """Where the user asked for it."""
-    classes: dict[str, type]
-    """The tuple classes of inputs and, as soon as they are known, results."""
+    classes: dict[str, trees.Maker]
+    """What makes the containers of inputs and, as soon as they are known, results."""
 
     @staticmethod
     def begin(
@@ -63,13 +65,20 @@ class Capturing:
         tree, leaves = flatten_inputs(inputs, kwargs, name)
         paths = input_paths(target, inputs, kwargs, name)
         tensors = [tensor for _, tensor in leaves]
+        for path, tensor in leaves:
+            if why := unreadable(tensor):
+                raise errors.UnreadableTensor(name, user_path(path, paths), why)
         held, called = reachable(target), called_from()
         own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
         aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
         user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
         classes = trees.classes_in((inputs, kwargs))
-        args, kwds = cast("tuple[Any, Any]", trees.rebuild(tree, [alias for _, alias in aliases], classes))
+        args, kwds = _arguments(tree, own, classes)
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, classes)
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Arguments like those of the call, with these tensors in them."""
+        return _arguments(self.input_tree, tensors, self.classes)
 
     def program(self, recorded: Recorded) -> CapturedProgram:
         """The record with what ties it to the callable."""
@@ -78,8 +87,18 @@ class Capturing:
 
     def flatten(self, returned: object) -> Flat:
         """The containers and the tensors of what the callable returned."""
+        flat = flatten_outputs(returned, self.name)
         self.classes.update(trees.classes_in(returned))
-        return flatten_outputs(returned, self.name)
+        return flat
+
+    def refuse_changed_containers(
+        self, inputs: Sequence[object], kwargs: Mapping[str, object], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        """Lists, dicts and objects that are given may be written into; a graph knows only of the tensors in them."""
+        tree, found = flatten_inputs(inputs, kwargs, self.name)
+        same = len(found) == len(tensors) and all(now is then for (_, now), then in zip(found, tensors, strict=True))
+        if tree != self.input_tree or not same:
+            raise errors.HiddenState(self.name, "what it is given")
 
     def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
         """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
@@ -87,6 +106,7 @@ class Capturing:
             if slot.tensor is tensor:
                 return slot
         found = self._held(tensor)
+        refuse_unreadable(tensor, found.path if found else fallback or "a result", self.name)
         return Slot(found.kind, found.path, found.tensor) if found else Slot("constant", fallback, tensor)
 
     def reader(self, slot: Slot) -> Callable[[], torch.Tensor]:
@@ -103,6 +123,12 @@ class Capturing:
     def modules(self) -> dict[str, str]:
         """Module path by `id`, the key that Dynamo's module stacks have."""
         return {str(key): path for key, (path, _) in self.held.modules.items()}
+
+
+def _arguments(
+    tree: Tree, tensors: Sequence[torch.Tensor], classes: trees.Classes
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    return cast("tuple[tuple[object, ...], dict[str, object]]", trees.rebuild(tree, list(tensors), classes))
 
 
 def tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 from workbench.ir import Node, Ref, TensorType
+from workbench.ops.automatic import class_of
 from workbench.ops.formulas import FORMULAS
 from workbench.ops.formulas.builder import Builder
 from workbench.ops.formulas.promotion import in_one_type
 from workbench.ops.literals import from_arg, to_arg
+from workbench.ops.schema import schema_of
 from workbench.torch_types import to_dtype
 
 
@@ -23,7 +25,9 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     args = [from_arg(arg, Ref) for arg in node.args]
     kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
     formula = FORMULAS.get(node.op)
-    made = formula(builder, *args, **kwargs) if formula else None
+    made = in_a_row(builder, node, args, kwargs)
+    if made is None and formula is not None:
+        made = formula(builder, *args, **kwargs)
     if made is None:
         made = in_one_type(builder, node.op, args, kwargs, to_dtype(types[node.results[0]].dtype))
     if made is None:
@@ -36,6 +40,22 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     for value in names:
         del types[value]
     return tuple(renamed(child, names) for child in builder.nodes)
+
+
+def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:
+    """What runs along a dim of single numbers, which have none, as the same along a dim of one; None for all else."""
+    made = [b.type(Ref(value)) for value in node.results]
+    first = b.type(Ref(node.operands[0])) if node.operands else None
+    if first is None or any(kind.shape for kind in (first, *made)) or class_of(node.op) in ("view", "assembly"):
+        return None
+    if not any(each.name in ("dim", "dims") for each in schema_of(node.op).arguments):
+        return None
+    names = [each.name for each in schema_of(node.op).arguments]
+    rows = [
+        b("aten.unsqueeze.default", arg, 0) if isinstance(arg, Ref) and not b.rank(arg) and name != "value" else arg
+        for name, arg in zip(names, args, strict=False)
+    ]
+    return tuple(b("aten.view.default", each, []) for each in b.several(node.op, *rows, **kwargs))
 
 
 def _own(builder: Builder, ref: Ref, dtype: str, given: Mapping[str, str]) -> Ref:

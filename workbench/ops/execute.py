@@ -10,7 +10,7 @@ import torch
 
 from workbench.errors import ExecutorFailed, ExecutorResult, WorkbenchError
 from workbench.ir import AtenGraph, Node
-from workbench.ops.literals import call
+from workbench.ops.calling import call
 from workbench.ops.registry import Registration, Registrations
 from workbench.ops.schema import inputs_and_attributes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,10 +11,12 @@ from functools import partial
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from workbench.ir import BREAK, HOST, HostStep, Kernel, KernelGraph, Node, TensorType
+from workbench.errors import HostResult
+from workbench.ir import BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
+from workbench.ir import Sequence as Items
+from workbench.ops.calling import call
 from workbench.ops.execute import run_nodes
 from workbench.ops.formulas.builder import meta_tensor
-from workbench.ops.literals import call
 from workbench.ops.registry import Registrations
 from workbench.torch_types import to_dtype
 
@@ -31,7 +34,23 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
     given = dict(zip(kernel.inputs, tensors, strict=False))
     made = run_nodes([node], given, registrations)
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
+        _refuse_unlike(node, made[value], out)
         out.copy_(made[value])
+
+
+def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
+    """Copying would turn a result into what the record takes it for."""
+    alike = (made.shape, made.dtype) == (out.shape, out.dtype)
+    if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
+        return
+    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (made, out)]
+    if made.is_quantized and alike:
+        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
+    raise HostResult(
+        f"{node.origin.op} at {node.origin.place} made {kinds[0]} on the host, and was captured as {kinds[1]}: without "
+        f"data PyTorch says another type of it than with data. Keep this call out of what is traced, or convert its "
+        f"operands so that the two agree"
+    )
 
 
 def steps(lowered: KernelGraph) -> tuple[HostStep, ...]:
@@ -54,11 +73,33 @@ def flops(node: Node, types: Mapping[str, TensorType]) -> int:
     for each element of its largest tensor."""
     if node.op == BREAK:  # what Python computes there is nobody's to say
         return 0
+    if node.bodies:
+        return _flops_of_graphs(node, types)
     overrides = {"device": "meta"} if "device" in node.kwargs else {}
     with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
         call(node, lambda value: meta_tensor(types[value]), **overrides)
     counted = counter.get_total_flops()
     return counted or max(types[value].numel for value in (*node.operands, *node.results))
+
+
+def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
+    """Of the graphs that a node is given to run: the larger branch, each turn of a loop that is counted, one turn of
+    a loop that data ends; for attention its two products, and what is done to each score."""
+    once = [sum(flops(each, body.types) for each in body.nodes) for body in node.bodies]
+    kind = node.op.split(".")[1]
+    if kind == "cond":
+        return max(once)
+    if kind == "flex_attention":
+        query, key, value = (types[name].shape for name in node.operands[:3])
+        scores = math.prod(query[:-1]) * key[-2]
+        return scores * (2 * (query[-1] + value[-1]) + sum(once))
+    looped = node.args[_COUNTED[kind]] if kind in _COUNTED else None
+    over = [each for each in looped.items if isinstance(each, Ref)] if isinstance(looped, Items) else []
+    return sum(once) * (types[over[0].value].shape[0] if over else 1)
+
+
+_COUNTED = {"scan": 2, "map_impl": 1}
+"""Loops over the leading axis of one of their arguments, and which that is."""
 
 
 def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:

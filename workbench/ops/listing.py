@@ -68,7 +68,8 @@ def handler(overload: str, registrations: Registrations, prefer: str | None = No
     if kind == "assembly":
         return Who(overload, "view", "its parts are made in place, or copied there")
     if overload in FORMULAS:
-        return Who(overload, "automatic", "written out by its formula in workbench/ops/formulas")
+        rest = f", where that is for the call; else torch-mlir imports it ({kind})" if kind else ""
+        return Who(overload, "automatic", f"written out by its formula in workbench/ops/formulas{rest}")
     if kind is not None:
         return Who(overload, "automatic", f"torch-mlir imports it ({kind})")
     return Who(overload, "host", "nothing here makes it: PyTorch computes it on the host, over the host link")

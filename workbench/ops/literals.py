@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
 
-from workbench.ir import Arg, Literal, Node, Ref, Sequence, TensorType
+from workbench.errors import CaptureFailed
+from workbench.ir import Arg, AtenGraph, Literal, Ref, Sequence, TensorType
 from workbench.torch_types import dtype_name, to_dtype
 
 _TORCH_ENUMS = {"layout": torch.layout, "memory_format": torch.memory_format}
@@ -26,6 +28,8 @@ def to_literal(value: object) -> Literal | None:
     for kind, cls in (("bool", bool), ("int", int), ("float", float), ("str", str)):
         if isinstance(value, cls):
             return Literal(kind, cls(value))
+    if isinstance(value, complex):
+        return Literal("complex", repr(value))
     if isinstance(value, torch.dtype):
         return Literal("dtype", dtype_name(value))
     if isinstance(value, torch.device):
@@ -36,12 +40,21 @@ def to_literal(value: object) -> Literal | None:
     return None
 
 
+def options_literal(options: Mapping[str, object]) -> Literal:
+    """A dict of plain values, which an op that runs graphs may take."""
+    return Literal("json", json.dumps(dict(options), sort_keys=True))
+
+
 def from_literal(literal: Literal) -> object:
     """The Python or torch object a literal stands for."""
     if literal.kind == "dtype":
         return to_dtype(str(literal.value))
+    if literal.kind == "complex":
+        return complex(str(literal.value))
     if literal.kind == "device":
         return torch.device(str(literal.value))
+    if literal.kind == "json":
+        return json.loads(str(literal.value))
     if literal.kind in _TORCH_ENUMS:
         return getattr(torch, str(literal.value))
     return literal.value
@@ -49,20 +62,22 @@ def from_literal(literal: Literal) -> object:
 
 def to_arg(value: object) -> Arg:
     """A Python argument, made of references, numbers and lists of them, as a record's argument."""
-    if isinstance(value, (Ref, Literal, Sequence)):
+    if isinstance(value, (Ref, Literal, Sequence, AtenGraph)):
         return value
     if isinstance(value, (list, tuple)):
         return Sequence(tuple(to_arg(item) for item in cast("list[object]", value)))
     literal = to_literal(value)
     if literal is None:
-        raise TypeError(f"{type(value).__name__} cannot be an argument of a recorded node")
+        raise CaptureFailed(f"{value!r:.80}, a {type(value).__name__}, cannot be recorded as an argument of an op")
     return literal
 
 
 def from_arg(arg: Arg, lookup: Callable[[str], object]) -> object:
-    """The Python argument a recorded one stands for, references replaced by `lookup`."""
+    """The Python argument a recorded one stands for, references replaced by `lookup`. A graph stays one."""
     if isinstance(arg, Ref):
         return lookup(arg.value)
+    if isinstance(arg, AtenGraph):
+        return arg
     if isinstance(arg, Sequence):
         return [from_arg(item, lookup) for item in arg.items]
     return from_literal(arg)
@@ -72,12 +87,3 @@ def to_overload(op: str) -> Callable[..., Any]:
     """The torch overload of a recorded name such as `aten.softmax.int`."""
     namespace, name, overload = op.split(".")
     return cast("Callable[..., Any]", getattr(getattr(getattr(torch.ops, namespace), name), overload))
-
-
-def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tuple[torch.Tensor, ...]:
-    """Runs one recorded node; its results, one for each of `node.results`."""
-    args = [from_arg(arg, lookup) for arg in node.args]
-    kwargs = {name: from_arg(arg, lookup) for name, arg in node.kwargs.items()}
-    found = cast("object", to_overload(node.op)(*args, **{**kwargs, **overrides}))
-    several = isinstance(found, (tuple, list))
-    return tuple(cast("tuple[torch.Tensor, ...]", found)) if several else (cast("torch.Tensor", found),)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from workbench.ops.aliases import memory_of
+from workbench.torch_memory import copied, plain
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -17,30 +20,27 @@ def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     made: list[torch.Tensor] = []
     for tensor in tensors:
         if tensor.is_meta or not tensor.untyped_storage().nbytes():
-            made.append(tensor.detach().clone())
+            made.append(plain(tensor).clone())
             continue
         key = tensor.untyped_storage().data_ptr()
         if key not in storages:
             storages[key] = tensor.untyped_storage().clone()
         empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        made.append(empty.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride()))
+        same = empty.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
+        same = cast(Any, torch)._neg_view(same) if tensor.is_neg() else same
+        made.append(same.conj() if tensor.is_conj() else same)
     return made
 
 
 def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors under other names, and as copies where they share memory with each other or with what is `held`."""
-    memories = Counter(memory_of(each) for each in [*tensors, *held] if each.layout is torch.strided)
-    return [
-        _copy(each) if each.layout is torch.strided and memories[memory_of(each)] > 1 else each.detach()
-        for each in tensors
-    ]
+    """The tensors under other names, and as copies where they share memory with each other or with what is `held`.
 
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Only what lies between the first element and the last is copied: it may be a small part of a large memory."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if tensor.numel() else 0
-    return tensor.detach().as_strided((span,), (1,)).clone().as_strided(tensor.shape, tensor.stride(), 0)
+    Copies as well where they are not what their memory says, so that no capture sees a lazy negation, and where
+    inference mode made them, which export cannot change in place.
+    """
+    strided = (each for each in held if each.layout is torch.strided)
+    memories = Counter(map(memory_of, [*tensors, *strided]))
+    return [copied(each) if memories[memory_of(each)] > 1 or each.is_inference() else plain(each) for each in tensors]
 
 
 @contextlib.contextmanager
@@ -54,10 +54,42 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
             for tensor, version, lay, old in kept:
                 if lies(tensor) != lies(lay):
                     tensor.set_(lay.untyped_storage(), lay.storage_offset(), lay.shape, lay.stride())
-                if tensor._version != version:
+                if tensor._version != version or not torch.equal(tensor, old):  # PyTorch's batch norm hides its changes
                     tensor.copy_(old)
+
+
+@contextlib.contextmanager
+def holding_as_before(containers: Iterable[object]) -> Generator[None]:
+    """Lists, dicts and the attributes of objects hold afterwards what they held before, whatever was put into them."""
+    stores = [store for container in containers for store in _stores(container)]
+    kept = [(store, list(store) if isinstance(store, list) else dict(store)) for store in stores]
+    try:
+        yield
+    finally:
+        for store, old in kept:
+            if isinstance(store, list):
+                store[:] = old
+            elif isinstance(old, dict) and not _same(store, old):
+                store.clear()
+                store.update(old)
+
+
+def _stores(container: object) -> list[list[object] | dict[object, object]]:
+    """The lists and dicts that a container is, or has its attributes in: a module has several."""
+    if isinstance(container, (list, dict)):
+        return [cast("list[object] | dict[object, object]", container)]
+    attributes = cast("dict[object, object]", container.__dict__)
+    own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
+    return [attributes, *cast("list[dict[object, object]]", own)]
+
+
+def _same(one: dict[object, object], other: dict[object, object]) -> bool:
+    """Whether they have the same keys for the very same objects."""
+    return list(one) == list(other) and all(one[key] is other[key] for key in one)
 
 
 def lies(tensor: torch.Tensor) -> tuple[object, ...]:
     """Shape, strides and place in memory, which `t_`, `resize_` or `set_` change."""
+    if tensor.layout is not torch.strided:
+        return (tensor.shape,)
     return memory_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()

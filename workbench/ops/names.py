@@ -9,6 +9,11 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 
 from workbench import errors
+from workbench.ir import BREAK, AtenGraph, RecordFormatError
+from workbench.torch_types import DTYPES
+
+_OURS = ("workbench", "higher_order")
+"""Namespaces of ops that are no overloads of PyTorch's."""
 
 
 def overloads(given: object) -> tuple[str, ...]:
@@ -24,6 +29,22 @@ def overloads(given: object) -> tuple[str, ...]:
         listed = ", ".join(f"{namespace}.{op}.{each}" for each in known)
         raise _unknown(given, f"{namespace}.{op} has no overload {overload!r}", f"its overloads are {listed}")
     return (f"{namespace}.{op}.{overload}",)
+
+
+def check_known(graph: AtenGraph) -> None:
+    """Raises where a graph, which may come from a file, names an op or an element type that PyTorch does not have."""
+    for node in graph.nodes:
+        namespace, *rest = _parts(node.op)
+        if node.op != BREAK and namespace not in _OURS:
+            if not rest[-1]:
+                raise _unknown(node.op, f"node {node.name} calls no single overload", "write namespace.op.overload")
+            overloads(node.op)
+    for value, kind in graph.types.items():
+        if kind.dtype not in DTYPES and not isinstance(getattr(torch, kind.dtype, None), torch.dtype):
+            raise RecordFormatError(
+                f"the captured graph makes no sense: value {value!r} is of type {kind.dtype!r}, which PyTorch does not "
+                f"have; element types are {', '.join(DTYPES)} and the names of torch.dtypes"
+            )
 
 
 def _takes_tensors(overload: object) -> bool:

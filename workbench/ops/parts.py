@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import torch
-from torch.utils import _pytree as pytree
 
 from workbench.ir import AtenGraph, KernelGraph, TensorType
+from workbench.ops import trees
 from workbench.ops.aliases import returned
 from workbench.ops.broken import BrokenUp
 from workbench.ops.literals import to_type
@@ -65,10 +64,17 @@ def part_of(lowered: KernelGraph, graph: AtenGraph) -> KernelGraph:
     return KernelGraph(graph, nodes, kernels, views, types, ())
 
 
-def leaves(result: object, changed: Sequence[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor, TensorType]]:
-    """All that can be compared of a call: what it returned, numbers included, and what it may have changed."""
+Leaf = tuple[str, torch.Tensor, TensorType]
+
+
+def leaves(result: object, changed: Sequence[tuple[str, torch.Tensor]]) -> list[Leaf]:
+    """All that can be compared of a call: what it returned, numbers included, and what it may have changed.
+
+    `result` is a pair of what it returned and of its arguments, into which it may have put something.
+    """
     rows: list[tuple[str, torch.Tensor]] = []
-    for place, leaf in enumerate(pytree.tree_leaves(cast(Any, result))):
+    for path, leaf in trees.leaves(result):
         if isinstance(leaf, (torch.Tensor, bool, int, float)):
-            rows.append((f"result[{place}]", leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)))
+            told = f"result{path[3:]}" if path.startswith("[0]") else f"inputs{path[6:]}"
+            rows.append((told, leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)))
     return [(name, tensor.detach().clone(), to_type(tensor)) for name, tensor in [*rows, *changed]]

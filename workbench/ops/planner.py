@@ -9,6 +9,7 @@ and smaller ones fit into the gaps that larger ones leave.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,10 +19,7 @@ ALIGNMENT = 4096
 """Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
 a page is a multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
 
-ELEMENT_BYTES = {
-    "c128": 16, "c64": 8, "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1,
-    "bool": 1,
-}  # fmt: skip
+_BITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,13 @@ def storage_bytes(kind: TensorType) -> int:
     if kind.numel == 0:
         return 0
     last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-    return (last + 1) * ELEMENT_BYTES[kind.dtype]
+    return (last + 1) * element_bytes(kind.dtype)
+
+
+def element_bytes(dtype: str) -> int:
+    """Bytes of an element, by the bits that its type's name has: `f32`, `float8_e5m2`; 4 bits take a whole byte."""
+    bits = _BITS.search(dtype)
+    return max(int(bits.group()) // 8, 1) if bits else 1
 
 
 def _bases(lowered: KernelGraph) -> dict[str, str]:

@@ -2,6 +2,9 @@
 
 `proven.json` is what `scripts/sweep_proven.py` found, and is shipped. A node that is in it, on the automatic route or
 made by something shipped, is worked on in this process at once. Whatever is not in it costs a trial, never an error.
+
+The list holds for the processors it names, by level: what they run was compiled for each of these levels in the sweep.
+On any other processor everything is tried.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ from typing import Final
 
 from workbench.ir import HOST, Kernel, KernelGraph, LoweredNode, Node, ScheduledProgram, TensorType
 from workbench.ops.registry import Registrations
+from workbench.processor import processor
 
 FILE: Final = Path(__file__).with_suffix(".json")
+
+VERSION: Final = 2
 
 _SHIPPED: Final = ("templates", "workbench")
 """Packages whose builders and templates the sweep covers."""
@@ -28,7 +34,7 @@ def signature(node: Node, types: Mapping[str, TensorType]) -> str:
 
 def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
     """Whether the sweep found no harm in this overload between these element types."""
-    return signature(node, types) in known().get(node.op, frozenset())
+    return processor().level in processors() and signature(node, types) in known().get(node.op, frozenset())
 
 
 def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tuple[str, ...]]:
@@ -67,7 +73,20 @@ def _trusted(item: LoweredNode, types: Mapping[str, TensorType], registrations: 
     return proven(item.node, types)
 
 
-@cache
-def known() -> dict[str, frozenset[str]]:
+def known() -> Mapping[str, frozenset[str]]:
     """The shipped list: the signatures that are proven of each overload."""
-    return {op: frozenset(found) for op, found in json.loads(FILE.read_text(encoding="utf-8")).items()}
+    return _read()[1]
+
+
+def processors() -> frozenset[str]:
+    """The levels of processors for which the shipped list holds."""
+    return _read()[0]
+
+
+@cache
+def _read() -> tuple[frozenset[str], Mapping[str, frozenset[str]]]:
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    if content.get("version") != VERSION:
+        raise ValueError(f"{FILE} is of version {content.get('version')!r}; expected {VERSION}")
+    signatures = {op: frozenset(found) for op, found in content["signatures"].items()}
+    return frozenset(content["processors"]), signatures

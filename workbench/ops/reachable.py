@@ -34,6 +34,8 @@ class Reachable:
 
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
     modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
+    containers: list[object] = field(default_factory=list[object])
+    """Lists, dicts and objects with attributes, modules among them: what can be given other tensors to hold."""
 
 
 def reachable(target: object) -> Reachable:
@@ -52,10 +54,17 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
     if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes)):
         return
     seen.add(id(value))
+    if _stores(value):
+        found.containers.append(value)
     if isinstance(value, nn.Module):
         _visit_module(value, path, read, found, seen)
     for name, part, step in _parts(value):
         _visit(part, path + name if path else name.removeprefix("."), _after(read, step), found, seen)
+
+
+def _stores(value: object) -> bool:
+    """Whether tensors can be put into it."""
+    return isinstance(value, (list, dict, nn.Module)) or (hasattr(value, "__dict__") and not callable(value))
 
 
 def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:

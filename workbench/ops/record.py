@@ -5,20 +5,38 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
 
 from workbench import errors
-from workbench.ir import Arg, AtenGraph, Input, Mutation, Node, Numbers, Origin, Ref, Sequence, TensorType, Tree
-from workbench.ops.aliases import aliases, memory_of, owners_among, results
+from workbench.ir import (
+    Arg,
+    AtenGraph,
+    Input,
+    Literal,
+    Mutation,
+    Node,
+    Numbers,
+    Origin,
+    Ref,
+    Sequence,
+    TensorType,
+    Tree,
+)
+from workbench.ops.aliases import aliases, memory_of, offset_bytes, owners_among, results
+from workbench.ops.calling import HIGHER_ORDER
 from workbench.ops.convert import convert
-from workbench.ops.literals import to_arg, to_type
+from workbench.ops.literals import options_literal, to_arg, to_type
 from workbench.ops.places import Place, place_of, place_text
 from workbench.ops.registry import Registrations
+from workbench.ops.schema import arguments
+from workbench.torch_memory import span
 
 
 @dataclass(frozen=True)
@@ -93,7 +111,7 @@ def record(
     namer = Namer()
     names = {id(slot.tensor): namer(slot.path) for slot in ordered}
     values = {place: names[id(slot.tensor)] for place, slot in slots.items() if id(slot.tensor) in names}
-    offsets = {_storage(node): int(_fake(node).storage_offset()) for node in given}
+    offsets = {_storage(node): offset_bytes(_fake(node)) for node in given}
     types = {
         names[id(slot.tensor)]: to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset())) for slot in ordered
     }
@@ -102,11 +120,12 @@ def record(
         if node.op != "call_function" or node.name not in live:
             continue
         if node.target is operator.getitem:
-            values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
+            if isinstance(node.meta["val"], (torch.Tensor, list, tuple)):  # and not a number, or None
+                values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
             _refuse_symbols(name, node)
             made = _node(node, namer, values, modules, called)
-            types.update(_types(made, node.meta["val"], offsets))
+            types.update(_quantised(made, _types(made, node.meta["val"], offsets)))
             conversion = registrations.find(made.op, "conversion")
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
 
@@ -139,27 +158,20 @@ INDICES: Final = 1 << 20
 
 
 def _may_index(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in (torch.int64, torch.int32) and tensor.device.type == "cpu" and 0 < _span(tensor) <= INDICES
-
-
-def _span(tensor: torch.Tensor) -> int:
-    """Elements of memory from a tensor's first to its last."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum((extent - 1) * stride for extent, stride in steps) if tensor.numel() else 0
+    return tensor.dtype in (torch.int64, torch.int32) and tensor.device.type == "cpu" and 0 < span(tensor) <= INDICES
 
 
 def _numbers(name: str, tensor: torch.Tensor) -> Numbers:
-    flat = tensor.detach().as_strided((_span(tensor),), (1,))
+    flat = tensor.detach().as_strided((span(tensor),), (1,)).resolve_neg()
     return Numbers.of(name, flat.to(torch.int64).numpy())
 
 
 def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
     """Shapes and numbers that only the data decides have no place in a record."""
-    made = cast("object", node.meta["val"])
-    parts = cast("tuple[object, ...]", made) if isinstance(made, (tuple, list)) else (made,)
-    for part in parts:
-        if not isinstance(part, torch.Tensor) or any(isinstance(n, torch.SymInt) for n in part.shape):
-            what = "a shape" if isinstance(part, torch.Tensor) else "a number"
+    for part in pytree.tree_leaves(node.meta["val"]):
+        symbol = isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        if symbol or (isinstance(part, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in part.shape)):
+            what = "a number" if symbol else "a shape"
             place = place_text(node.meta.get("stack_trace"))
             raise errors.GraphBreak(name, f"{node.target} makes {what} that depends on the data", place)
 
@@ -188,8 +200,10 @@ def result_names(program: ExportedProgram) -> list[str]:
 
 
 def _live(program: ExportedProgram, results: list[str]) -> set[str]:
-    """Names of the nodes that results and mutations need."""
-    wanted = set(results) | {spec.arg.name for spec in program.graph_signature.output_specs if _mutates(spec.kind)}
+    """Names of the nodes that results and mutations need, with what is changed: it may be written and never read."""
+    mutating = [spec for spec in program.graph_signature.output_specs if _mutates(spec.kind)]
+    places = _mutable(program)
+    wanted = {*results, *(spec.arg.name for spec in mutating), *(places[str(spec.target)] for spec in mutating)}
     for node in reversed(list(program.graph.nodes)):
         if node.name in wanted and node.op != "output":
             wanted |= {needed.name for needed in node.all_input_nodes}
@@ -201,17 +215,21 @@ def _mutates(kind: OutputKind) -> bool:
 
 
 def _mutations(program: ExportedProgram, values: Mapping[str, str]) -> tuple[Mutation, ...]:
-    signature = program.graph_signature
-    places = {
-        (spec.target if spec.kind is not InputKind.USER_INPUT else spec.arg.name): spec.arg.name
-        for spec in signature.input_specs
-    }
+    places = _mutable(program)
     found = [
         Mutation(values[places[str(spec.target)]], values[spec.arg.name])
-        for spec in signature.output_specs
+        for spec in program.graph_signature.output_specs
         if _mutates(spec.kind)
     ]
     return tuple(sorted(found, key=lambda mutation: mutation.target))
+
+
+def _mutable(program: ExportedProgram) -> dict[str, str]:
+    """Placeholders by what a mutation calls them."""
+    specs = program.graph_signature.input_specs
+    return {
+        str(spec.target if spec.kind is not InputKind.USER_INPUT else spec.arg.name): spec.arg.name for spec in specs
+    }
 
 
 def _fake(node: torch.fx.Node) -> torch.Tensor:
@@ -223,41 +241,100 @@ def _storage(node: torch.fx.Node) -> int:
 
 
 def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, TensorType]:
-    fakes = cast("tuple[torch.Tensor, ...]", value if isinstance(value, (tuple, list)) else (value,))
     return {
-        result: to_type(fake, base_offset=int(offsets.get(memory_of(fake), 0)))
-        for result, fake in zip(node.results, fakes, strict=True)
+        result: to_type(fake, base_offset=int(offsets.get(memory_of(fake), 0)) // fake.element_size())
+        for result, (_, fake) in zip(node.results, _tensors(value), strict=True)
     }
 
 
+def _quantised(node: Node, types: dict[str, TensorType]) -> dict[str, TensorType]:
+    """The types with a quantised one named: without data PyTorch takes it for the float that it was."""
+    if not node.op.startswith("aten.quantize_per_"):
+        return types
+    kind = arguments(node)["dtype"]
+    assert isinstance(kind, Literal)
+    return {value: replace(each, dtype=str(kind.value)) for value, each in types.items()}
+
+
+def _tensors(made: object, name: str = "") -> list[tuple[str, torch.Tensor]]:
+    """The tensors among results, each with its place behind `name`: an op may leave some out, and give lists."""
+    if isinstance(made, torch.Tensor):
+        return [(name, made)]
+    parts = cast("list[object]", made) if isinstance(made, (tuple, list)) else []
+    return [found for place, part in enumerate(parts) for found in _tensors(part, f"{name}.{place}")]
+
+
 def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str], called: Place) -> Node:
-    """The recorded node, its arguments sorted into positional and keyword-only ones by the overload's schema."""
-    overload = cast(Any, node.target)
-    schema = overload._schema
-    op = f"{overload.namespace}.{schema.name.split('::')[1]}.{overload._overloadname}"
+    """The recorded node.
+
+    A call that was made functional, so that it gives what it would change, is a node of the op that is called so.
+    """
+    overload, given, keywords = cast(Any, node.target), list(node.args), dict(node.kwargs)
+    if overload is torch.ops.higher_order.auto_functionalized:
+        overload, given = cast(Any, given[0]), []
+    if isinstance(node.target, HigherOrderOperator) and overload is node.target:
+        op = f"{HIGHER_ORDER}.{overload.name()}.default"
+    else:
+        op = f"{overload.namespace}.{overload._schema.name.split('::')[1]}.{overload._overloadname}"
     name = values[node.name] = namer(op.split(".")[1])
-    args = [_arg(value, values) for value in node.args]
-    kwargs: dict[str, Arg] = {}
-    for index, argument in enumerate(schema.arguments):
-        if argument.name in node.kwargs and argument.kwarg_only:
-            kwargs[argument.name] = _arg(node.kwargs[argument.name], values)
-        elif argument.name in node.kwargs:
-            args += [to_arg(skipped.default_value) for skipped in schema.arguments[len(args) : index]]
-            args.append(_arg(node.kwargs[argument.name], values))
-    made = cast("object", node.meta["val"])
-    count = len(cast("tuple[object, ...]", made)) if isinstance(made, (tuple, list)) else 0
-    results = tuple(f"{name}.{i}" for i in range(count)) if count else (name,)
     found = place_of(node.meta.get("stack_trace"))
     file, line = found if found[0] else called
-    return Node(name, op, tuple(args), kwargs, results, Origin(name, op, file, line, _module(node, modules)))
+    origin = Origin(name, op, file, line, _module(node, modules))
+    made = [_arg(value, values, origin) for value in given]
+    named = {key: _arg(value, values, origin) for key, value in keywords.items()}
+    args, kwargs = _by_schema(overload._schema, made, named) if op.split(".")[0] != HIGHER_ORDER else (made, named)
+    results = tuple(place for place, _ in _tensors(node.meta["val"], name))
+    return Node(name, op, tuple(args), kwargs, results, origin)
 
 
-def _arg(value: object, values: Mapping[str, str]) -> Arg:
+def _by_schema(schema: Any, args: list[Arg], named: Mapping[str, Arg]) -> tuple[list[Arg], dict[str, Arg]]:
+    """The arguments sorted into positional and keyword-only ones."""
+    kwargs: dict[str, Arg] = {}
+    for index, argument in enumerate(schema.arguments):
+        if argument.name in named and argument.kwarg_only:
+            kwargs[argument.name] = named[argument.name]
+        elif argument.name in named:
+            args += [to_arg(skipped.default_value) for skipped in schema.arguments[len(args) : index]]
+            args.append(named[argument.name])
+    return args, kwargs
+
+
+def _arg(value: object, values: Mapping[str, str], caller: Origin) -> Arg:
     if isinstance(value, torch.fx.Node):
-        return Ref(values[value.name])
+        if value.op == "get_attr":
+            return _body(value, caller)
+        return Ref(values[value.name]) if value.name in values else to_arg(value.meta["val"])
     if isinstance(value, (list, tuple)):
-        return Sequence(tuple(_arg(item, values) for item in cast("list[object]", value)))
-    return to_arg(value)
+        return Sequence(tuple(_arg(item, values, caller) for item in cast("list[object]", value)))
+    return options_literal(cast("dict[str, object]", value)) if isinstance(value, dict) else to_arg(value)
+
+
+def _body(attribute: torch.fx.Node, caller: Origin) -> AtenGraph:
+    """A graph that an op is given to run, as a record of its own; what has no place of its own has the caller's."""
+    name, owner = str(attribute.target), cast("torch.fx.GraphModule", attribute.graph.owning_module)
+    graph = cast("torch.fx.GraphModule", owner.get_submodule(name)).graph
+    namer = Namer()
+    values = {node.name: namer(node.name) for node in graph.find_nodes(op="placeholder")}
+    types = {values[node.name]: to_type(_fake(node)) for node in graph.find_nodes(op="placeholder")}
+    inputs, nodes = tuple(Input(value, "user", value) for value in types), list[Node]()
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is operator.getitem:
+            values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
+        elif node.op == "call_function":
+            _refuse_symbols(name, node)
+            nodes.append(_node(node, namer, values, {}, (caller.file, caller.line)))
+            types |= _types(nodes[-1], node.meta["val"], {})
+    given = _arg(graph.output_node().args[0], values, caller)
+    outputs = [arg.value for arg in (given.items if isinstance(given, Sequence) else (given,)) if isinstance(arg, Ref)]
+    called = Tree("tuple", items=(Tree("tuple", items=(Tree("leaf"),) * len(inputs)), Tree("dict")))
+    return AtenGraph(name, inputs, tuple(nodes), tuple(outputs), _tree(given), types, input_tree=called)
+
+
+def _tree(given: Arg) -> Tree:
+    """The containers of what a body returns."""
+    if isinstance(given, Sequence):
+        return Tree("tuple", items=tuple(_tree(item) for item in given.items))
+    return Tree("constant", constant=given) if isinstance(given, Literal) else Tree("leaf")
 
 
 def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from simulator.names import did_you_mean
 from workbench import errors, ops
 from workbench.cells import cell_name, cell_with
 from workbench.ir import Node, TensorType
+from workbench.turns import own_lock
 
 V = TypeVar("V", bound=Callable[..., object])
 
@@ -181,21 +182,26 @@ class Registry:
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, str, str], Registration] = {}
         self._fill: Callable[[Registry], None] | None = None
+        self._lock = own_lock()
+        """Nobody sees what is shipped half registered, nor a scope half undone."""
 
     def fill_from(self, fill: Callable[[Registry], None]) -> None:
         """`fill` registers what is shipped, once, before the registry is first used."""
         self._fill = fill
 
     def _filled(self) -> dict[tuple[str, str, str], Registration]:
-        if self._fill is not None:
-            fill, self._fill = self._fill, None
-            fill(self)
-            self._by_key = {key: replace(item, shipped=True) for key, item in self._by_key.items()}
-        return self._by_key
+        with self._lock:
+            if self._fill is not None:
+                shipped = Registry()
+                self._fill(shipped)
+                self._by_key = {key: replace(item, shipped=True) for key, item in shipped._by_key.items()}
+                self._fill = None
+            return self._by_key
 
     def now(self) -> Registrations:
         """The registrations as they are now; later changes do not reach them."""
-        return Registrations(dict(self._filled()))
+        with self._lock:
+            return Registrations(dict(self._filled()))
 
     def template(self, *overloads: object, kind: str = "opaque", takes: Takes | None = None) -> Callable[[V], V]:
         """Decorates a template class: it renders the kernel of these overloads itself."""
@@ -244,6 +250,11 @@ class Registry:
             raise errors.BadRegistration(
                 f"the {new.route} of {new.overload} is {new.value!r}; expected a function or a class"
             )
+        for name, given in (("kind", new.kind), ("dialect", new.dialect)):
+            if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+                raise errors.BadRegistration(
+                    f"{name}={given!r} of the {new.route} of {new.overload} at {new.owner.place}: expected text"
+                )
         if new.kind and new.kind not in KINDS:
             raise errors.BadRegistration(
                 f"kind={new.kind!r} of the {new.route} of {new.overload} at {new.owner.place} is unknown; "
@@ -255,6 +266,10 @@ class Registry:
                 f"{did_you_mean(new.dialect, DIALECTS)}; expected the one that most of it is made with, of "
                 f"{', '.join(DIALECTS)}"
             )
+        with self._lock:
+            self._add(new)
+
+    def _add(self, new: Registration) -> None:
         old = self._filled().get(new.key)
         if old is not None and not new.owner.replaces(old.owner):
             raise errors.RegistrationClash(
@@ -268,21 +283,23 @@ class Registry:
     def drop(self, overload: object, route: str | None = None) -> None:
         """Takes away all registrations of an overload, or those on one route."""
         wanted = set(ops.names.overloads(overload))
-        gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
-        if not gone:
-            raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
-        for key in gone:
-            del self._by_key[key]
+        with self._lock:
+            gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
+            if not gone:
+                raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
+            for key in gone:
+                del self._by_key[key]
 
     @contextlib.contextmanager
     def scope(self) -> Generator[None]:
         """Undoes, at its end, whatever was registered, replaced or dropped inside."""
-        before = dict(self._filled())
+        before = dict(self.now().by_key)
         try:
             yield
         finally:
-            self._by_key.clear()
-            self._by_key.update(before)
+            with self._lock:
+                self._by_key.clear()
+                self._by_key.update(before)
 
 
 DEFAULT: Final = Registry()

@@ -26,14 +26,16 @@ from workbench.ops.blame import user_errors
 from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.by_dynamo import by_dynamo
 from workbench.ops.by_export import by_export
-from workbench.ops.calls import Target, flatten_inputs
+from workbench.ops.calls import Target, flatten_inputs, refuse_uncallable
 from workbench.ops.captured import CapturedProgram
 from workbench.ops.capturing import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
-from workbench.ops.functional import functional
-from workbench.ops.memory import lies, put_back
+from workbench.ops.exporting import export
+from workbench.ops.functional import functional, in_atens_words, unwrapped
+from workbench.ops.memory import holding_as_before, lies, put_back
 from workbench.ops.parts import Parts
 from workbench.ops.record import result_names
 from workbench.ops.registry import DEFAULT, Registrations
+from workbench.ops.tensors import refuse_unreadable
 
 
 def capture(
@@ -50,22 +52,18 @@ def capture(
     """
     if mode not in ("dynamo", "export"):
         raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
-    if not callable(fn_or_module):
-        raise errors.InputMismatch(
-            f"expected a function or an nn.Module to capture, got {type(fn_or_module).__name__}: {fn_or_module!r:.80}"
-        )
+    refuse_uncallable(fn_or_module)
     name = _name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()
     trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         try:
-            recorded = by_dynamo(trace) if mode == "dynamo" else by_export(trace)
-        except errors.GraphBreak as error:
-            if mode == "export":
-                raise
+            with holding_as_before(trace.held.containers):
+                recorded = by_dynamo(trace) if mode == "dynamo" else by_export(trace)
+        except (errors.GraphBreak, errors.HiddenState) as error:
             if any(slot.tensor.is_meta for slot in trace.user):
-                raise error.advising(error.NO_NUMBERS) from None
+                raise error.advising(error.NO_NUMBERS) if isinstance(error, errors.GraphBreak) else error from None
             trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
@@ -110,7 +108,7 @@ def capture_graph(
     trace = _named_by_placeholders(Capturing.begin("compiled", gm, inputs, {}, known), gm)
     with torch.no_grad(), warnings.catch_warnings(), user_errors(trace.name):
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        exported = torch.export.export(gm, trace.inputs, strict=False)
+        exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)
     users = iter(trace.user)
     given = {
@@ -137,12 +135,19 @@ def _as_written(placeholder: str) -> str:
     return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
-def _in_parts(trace: Capturing, why: errors.GraphBreak) -> CapturedProgram:
-    """Calls it once with data, since what lies between its graphs is Python that decides by them."""
+def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> CapturedProgram:
+    """Calls it once with data, since what lies between its graphs is Python that decides by them.
+
+    Where nothing of it becomes a graph, all of it is one step on the host.
+    """
     broken = BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
     outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
-    with put_back(held.tensor for held in trace.held.tensors.values()), user_errors(trace.name):
+    containers, tensors = (
+        holding_as_before(trace.held.containers),
+        [each.tensor for each in trace.held.tensors.values()],
+    )
+    with put_back(tensors), containers, user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
         returned, calls = observed(broken, trace.inputs, trace.kwargs)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
@@ -153,10 +158,14 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak) -> CapturedProgram:
             if call.number not in graphs:
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
-    if not calls:
-        raise why.advising(why.NOTHING_LEFT) from None
+    if any(held.read() is not held.tensor for held in trace.held.tensors.values()):
+        raise why  # a global or closed-over name that now means another tensor: nobody could put that back
     refuse_replaced(trace)
     tree, found = trace.flatten(returned)
+    if not calls and not found:
+        raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
+    for path, tensor in found:
+        refuse_unreadable(tensor, path or "a result", trace.name)
     merged = merge(
         trace.name,
         calls,
@@ -164,9 +173,11 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak) -> CapturedProgram:
         user=trace.user,
         slot_of=trace.slot_of,
         found=found,
+        all_held=tensors,
         tree=tree,
         input_tree=trace.input_tree,
         first_break=f"{why.place}: {why.reason}" if why.place else why.reason,
+        last=isinstance(why, errors.HiddenState),
         called=trace.called,
     )
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])

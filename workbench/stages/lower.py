@@ -33,18 +33,27 @@ from workbench.ir import (
 from workbench.ops.assembly import assembled
 from workbench.ops.automatic import DTYPES, class_of
 from workbench.ops.bounds import bounds_before, bounds_of, check_traced
+from workbench.ops.calling import HIGHER_ORDER
 from workbench.ops.choices import choice_of
 from workbench.ops.creations import at_their_readers
 from workbench.ops.decompose import expand, reading
 from workbench.ops.empty import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.ops.facts import facts_of
 from workbench.ops.formulas.builder import infer, meta_tensor
+from workbench.ops.formulas.layout import FORMULAS as FORMULAS_OF_LAYOUT
 from workbench.ops.fusion import Grouping, kind_of, node_class
 from workbench.ops.importing import import_trial
+from workbench.ops.names import check_known
 from workbench.ops.proven import proven
 from workbench.ops.registry import DEFAULT, Registrations
 from workbench.ops.reshapes import above_reshapes
 from workbench.ops.skeleton import stub
+
+REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
+"""Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""
+
+RUNS_GRAPHS = "it is given graphs to run, and runs on the host with all that is in them"
+"""Why an op such as `cond` or `while_loop` has no kernel."""
 
 NO_COPY = "nobody can tell the copy from the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
@@ -65,6 +74,7 @@ def lower(
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
+    check_known(graph)
     known = registrations if registrations is not None else DEFAULT.now()
     if prefer is not None and prefer not in known.dialects:
         listed = ", ".join(map(repr, known.dialects)) or "none"
@@ -120,6 +130,11 @@ class _Work:
             if node.op == BREAK:
                 self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
                 continue
+            if node.bodies:
+                missing.append(node)
+                self.items.append(LoweredNode(node, "host", "", RUNS_GRAPHS, node.name))
+                self._lay_out(node)
+                continue
             empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
             given = None if empty else self._registered(node, node, "")
             items = given or self._automatic(node, taken)
@@ -154,7 +169,7 @@ class _Work:
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
         """The node on the route somebody registered for it. A builder with several results is called for each."""
         found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
-        if found is None:
+        if found is None or (found.shipped and not self._computable(node)):
             return []
         if found.route == "template" or len(node.results) == 1:
             return [LoweredNode(node, found.route, "", rule, parent.name, found.dialect)]
@@ -175,7 +190,9 @@ class _Work:
         if node is not parent and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = without_empty(node, self.types) or expand(node, self.types, taken)
+        children = without_empty(node, self.types)
+        if children is None and (self._computable(node) or node.op in REARRANGED):
+            children = expand(node, self.types, taken)
         if children is not None:
             made = {value for child in children for value in child.results}
             if any(value in self.needed and value not in made for value in node.results):
@@ -280,7 +297,8 @@ class _Work:
         node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
         contiguous = meta_tensor(self.types[source]).contiguous()
         self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
-        return LoweredNode(node, "automatic", "", "copy before a view that strides cannot say", item.parent)
+        route = "automatic" if self._computable(node) else "host"
+        return LoweredNode(node, route, "", "copy before a view that strides cannot say", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
         """Nobody asked whoever wrote a kernel by hand what it does with a tensor that has no elements."""
@@ -399,6 +417,6 @@ def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, s
         lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
     lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
     lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
-    for op in sorted(counts):
+    for op in sorted(op for op in counts if not op.startswith(HIGHER_ORDER)):
         lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
     return errors.MissingRoutes("\n".join(lines))

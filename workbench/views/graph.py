@@ -124,6 +124,8 @@ def written(arg: Arg) -> str:
         return arg.value
     if isinstance(arg, Sequence):
         return f"[{', '.join(written(item) for item in arg.items)}]"
+    if isinstance(arg, AtenGraph):
+        return f"{arg.name}({', '.join(given.value for given in arg.inputs)})"
     return repr(arg.value) if arg.kind == "str" else str(arg.value)
 
 

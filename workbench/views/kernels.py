@@ -243,17 +243,16 @@ def _named_origins(located: str) -> dict[str, frozenset[int]]:
     matches = (_LOCATION_NAME.match(line) for line in located.splitlines())
     bodies: dict[str, str] = {match.group(1): match.group(2) for match in matches if match}
     ids: dict[str, frozenset[int]] = {}
-
-    def resolve(name: str) -> frozenset[int]:
-        if name not in ids:
-            ids[name] = frozenset()  # an alias cannot contain itself; this only ends a malformed text
-            body = bodies.get(name, "")
-            inner = (resolve(other) for other in _ALIAS.findall(body))
-            ids[name] = frozenset(map(int, _ORIGIN.findall(body))).union(*inner)
-        return ids[name]
-
     for name in bodies:
-        resolve(name)
+        waiting = [name]
+        while waiting:  # no recursion: a text from a file may name aliases in any depth, or in a circle
+            inner = _ALIAS.findall(bodies.get(waiting[-1], ""))
+            later = [other for other in inner if other not in ids and other not in waiting]
+            if later:
+                waiting.append(later[0])
+                continue
+            own = frozenset(map(int, _ORIGIN.findall(bodies.get(waiting[-1], ""))))
+            ids[waiting.pop()] = own.union(*(ids.get(other, frozenset[int]()) for other in inner))
     return ids
 
 

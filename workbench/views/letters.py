@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator import Trace
 from simulator.spans import Via
+from workbench.errors import BadOption
 from workbench.views.gantt import F64, NOTHING, OTHER, WAITING, Gantt, unused_text
 from workbench.views.placement import crossed_text
 from workbench.views.timeline import gantt_of, stats, sum_text, waterfall
@@ -37,6 +38,8 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     less, a wave that spans hold it and wait on their way for longer than they work, a dot that it is idle.
     """
     whole = max(view.makespan, 1)
+    if width < 1:
+        raise BadOption(f"width={width}: expected letters, 1 or more")
     width = min(width, whole)
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+from simulator.given import checks_what_it_is_given
 from workbench.errors import BadOption, BadRegistration
 
 View: TypeAlias = Callable[..., object]
@@ -16,6 +17,7 @@ STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
 _REGISTERED: dict[str, dict[str, View]] = {stage: {} for stage in STAGES}
 
 
+@checks_what_it_is_given
 def view(stage: str, name: str = "") -> Callable[[V], V]:
     """Registers a function of a stage's handle as the view `name`, by default the function's name; again replaces it.
 

@@ -12,8 +12,9 @@ from typing import SupportsIndex, cast
 
 import numpy as np
 
+from simulator.given import checks_what_it_is_given
 from simulator.program import Opcode
-from workbench.errors import AmbiguousSelection, UnknownSelection
+from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.views import markup
 from workbench.views.origins import InstructionAt, MlirLine, OriginIndex, Rows
@@ -57,8 +58,11 @@ class Selection(Shown):
         rows, trace = list(self.spans), self.index.trace
         return int((trace.end[rows] - trace.start[rows]).sum())
 
+    @checks_what_it_is_given
     def lines_of(self, kernel: str, stage: str = "scheduled") -> tuple[int, ...]:
         """The selected lines of one kernel's text; `stage` is scheduled or rendered."""
+        if stage not in ("scheduled", "rendered"):
+            raise BadOption(f"stage={stage!r} has no lines that are selected; expected 'scheduled' or 'rendered'")
         lines = self.mlir_lines if stage == "scheduled" else self.rendered_lines
         return tuple(line for name, line in lines if name == kernel)
 
@@ -121,7 +125,7 @@ def select(index: OriginIndex, what: object) -> Selection:
     place = _launch_and_instr(what)
     if place is not None:
         return _of_row(index, _row(index, *place))
-    if isinstance(what, SupportsIndex) and not isinstance(what, bool):
+    if isinstance(what, SupportsIndex) and not isinstance(what, bool | type):
         return _of_row(index, operator.index(what))
     pair = _kernel_and_line(what)
     if pair is not None:

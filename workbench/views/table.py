@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from simulator.given import checks_what_it_is_given
+from workbench.errors import BadOption
+
 Cell: TypeAlias = str | int | float | bool | tuple["Cell", ...] | None
 
 
@@ -21,9 +24,14 @@ class Table:
 
     def pick(self, *columns: str) -> Table:
         """The same rows with only these columns, in this order."""
+        for column in columns:
+            if column not in self.columns:
+                known = ", ".join(self.columns)
+                raise BadOption(f"pick({column!r}): there is no such column; the table has {known}")
         places = [self.columns.index(column) for column in columns]
         return Table(columns, tuple(tuple(row[place] for place in places) for row in self.rows))
 
+    @checks_what_it_is_given
     def text(self, *, indent: str = "", widest: int = 44) -> str:
         """Columns aligned for a terminal: numbers to the right, all else to the left, long cells cut."""
         cells = [[_cut(shown(cell), widest) for cell in row] for row in self.rows]

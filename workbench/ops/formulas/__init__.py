@@ -12,7 +12,7 @@ from typing import cast
 from workbench.ops.formulas.builder import Formula
 
 FAMILIES = (
-    "activations", "arithmetic", "attention", "creation", "einsum", "indexing", "layout", "losses", "moving",
+    "activations", "aliases", "arithmetic", "attention", "creation", "einsum", "indexing", "layout", "losses", "moving",
     "normalisation", "padding", "pointwise", "pools", "products", "recurrent", "reductions", "resampling", "scattering",
     "sorting", "statistics", "training", "transposed", "windows",
 )  # fmt: skip

@@ -30,6 +30,17 @@ def celu(b: Builder, x: Ref, alpha: float = 1.0) -> Ref:
     return bent(b, x, b("aten.mul.Tensor", b("aten.expm1.default", b("aten.mul.Tensor", x, 1 / alpha)), alpha))
 
 
+def elu(b: Builder, x: Ref, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Ref:
+    """The importer's own form is exp(x) - 1, which loses the digits of small numbers."""
+    x = compute(b, x)
+    low = b("aten.expm1.default", _times(b, x, input_scale))
+    return _times(b, bent(b, x, _times(b, low, alpha)), scale)
+
+
+def _times(b: Builder, x: Ref, factor: float) -> Ref:
+    return x if factor == 1 else b("aten.mul.Tensor", x, factor)
+
+
 def selu(b: Builder, x: Ref) -> Ref:
     x = compute(b, x)
     low = b("aten.mul.Tensor", b("aten.expm1.default", x), SELU_ALPHA)
@@ -62,6 +73,11 @@ def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
 def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
     inside = b("aten.le.Scalar", b("aten.abs.default", x), limit)
     return b("aten.where.ScalarSelf", inside, 0.0, x)
+
+
+def leaky_relu(b: Builder, x: Ref, slope: float = 0.01) -> Ref:
+    """The importer's own form is a sum of two halves, in which -0.0 becomes 0.0."""
+    return bent(b, x, b("aten.mul.Tensor", x, slope))
 
 
 def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
@@ -105,12 +121,14 @@ def _float(b: Builder, x: Ref) -> torch.dtype | None:
 FORMULAS: dict[str, Formula] = {
     "aten.relu6.default": relu6,
     "aten.celu.default": celu,
+    "aten.elu.default": elu,
     "aten.selu.default": selu,
     "aten.mish.default": mish,
     "aten.log_sigmoid.default": log_sigmoid,
     "aten.glu.default": glu,
     "aten.threshold.default": threshold,
     "aten.hardshrink.default": hardshrink,
+    "aten.leaky_relu.default": leaky_relu,
     "aten.prelu.default": prelu,
     "aten._prelu_kernel.default": prelu_kernel,
     "aten.rrelu.default": rrelu,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 
@@ -27,9 +26,20 @@ def isinf(b: Builder, x: Ref) -> Ref:
     return b("aten.eq.Scalar", b("aten.abs.default", x), math.inf) if is_float(b, x) else isnan(b, x)
 
 
+def equal(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+    """A number beside itself: the importer takes that for true, which a NaN is not."""
+    if not isinstance(y, Ref) or x.value != y.value:
+        return None
+    return b("aten.logical_not.default", isnan(b, x)) if is_float(b, x) else _all_true(b, x)
+
+
+def _all_true(b: Builder, x: Ref) -> Ref:
+    return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
+
+
 def isfinite(b: Builder, x: Ref) -> Ref:
     if not is_float(b, x):
-        return b("aten.eq.Tensor", x, x)
+        return _all_true(b, x)
     return b("aten.lt.Scalar", b("aten.abs.default", x), math.inf)
 
 
@@ -81,25 +91,22 @@ def lerp_scalar(b: Builder, x: Ref, y: Ref, weight: float) -> Ref:
     apart = b("aten.sub.Tensor", y, x)
     if abs(weight) < 0.5:
         return b("aten.add.Tensor", x, b("aten.mul.Tensor", apart, weight))
-    return b("aten.sub.Tensor", y, b("aten.mul.Tensor", apart, 1 - weight))
+    return b("aten.add.Tensor", y, b("aten.mul.Tensor", apart, weight - 1))
 
 
 def lerp(b: Builder, x: Ref, y: Ref, weight: Ref) -> Ref:
     x, y, weight = (compute(b, each) for each in (x, y, weight))
     apart = b("aten.sub.Tensor", y, x)
-    near = b("aten.add.Tensor", x, b("aten.mul.Tensor", apart, weight))
-    far = b("aten.sub.Tensor", y, b("aten.mul.Tensor", apart, b("aten.rsub.Scalar", weight, 1.0)))
+    near = b("aten.addcmul.default", x, weight, apart)
+    far = b("aten.addcmul.default", y, b("aten.sub.Tensor", weight, 1.0), apart)
     return b("aten.where.self", b("aten.lt.Scalar", b("aten.abs.default", weight), 0.5), near, far)
 
 
-def plus_scaled(op: str) -> Formula:
-    """addcmul and addcdiv: a product or quotient times a number, added."""
-
-    def made(b: Builder, x: Ref, left: Ref, right: Ref, *, value: Number = 1) -> Ref:
-        both = b(op, left, right)
-        return b("aten.add.Tensor", x, both if value == 1 else b("aten.mul.Tensor", both, value))
-
-    return made
+def plus_quotient(b: Builder, x: Ref, left: Ref, right: Ref, *, value: Number = 1) -> Ref:
+    """addcdiv: a quotient times a number, added."""
+    x, left, right = (compute(b, each) for each in (x, left, right))
+    both = b("aten.div.Tensor", left, right)
+    return b("aten.add.Tensor", x, both if value == 1 else b("aten.mul.Tensor", both, value))
 
 
 def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = None) -> Ref:
@@ -112,13 +119,22 @@ def clip(b: Builder, x: Ref, low: Number | None = None, high: Number | None = No
     return b("aten.clamp.default", x, low, high)
 
 
-def log_of_sum(exp: str, log: str, more: Callable[[Builder, Ref], Ref]) -> Formula:
-    """The larger one, and what the smaller one adds: exp never overflows."""
+def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number = 1) -> Ref | None:
+    """A truth value added to others is one of the two; the importer adds bits."""
+    if not isinstance(x, Ref) or b.type(x).dtype != "bool" or not isinstance(other, bool):
+        return None
+    return _all_true(b, x) if other and alpha else b("aten.clone.default", x)
+
+
+def log_of_sum(exp: str, base: float) -> Formula:
+    """The larger one, and what the smaller one adds: exp never overflows, and log1p sees the smallest of them."""
 
     def made(b: Builder, x: Ref, y: Ref) -> Ref:
         x, y = compute(b, x), compute(b, y)
         apart = b("aten.abs.default", b("aten.sub.Tensor", x, y))
-        rest = b(log, more(b, b(exp, b("aten.neg.default", apart))))
+        rest = b("aten.log1p.default", b(exp, b("aten.neg.default", apart)))
+        if base != math.e:
+            rest = b("aten.mul.Tensor", rest, 1 / math.log(base))
         total = b("aten.add.Tensor", b("aten.maximum.default", x, y), rest)
         same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
         return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
@@ -149,6 +165,9 @@ def renamed(op: str) -> Formula:
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.eq.Tensor": equal,
+    "aten.add.Scalar": plus_truth,
+    "aten.add.Tensor": plus_truth,
     "aten.isnan.default": isnan,
     "aten.isinf.default": isinf,
     "aten.isfinite.default": isfinite,
@@ -162,22 +181,14 @@ FORMULAS: dict[str, Formula] = {
     "aten.round.decimals": round_decimals,
     "aten.lerp.Scalar": lerp_scalar,
     "aten.lerp.Tensor": lerp,
-    "aten.addcmul.default": plus_scaled("aten.mul.Tensor"),
-    "aten.addcdiv.default": plus_scaled("aten.div.Tensor"),
+    "aten.addcdiv.default": plus_quotient,
     "aten.clamp.Tensor": clamp_tensor,
     "aten.clip.Tensor": clamp_tensor,
     "aten.clip.default": clip,
-    "aten.logaddexp.default": log_of_sum("aten.exp.default", "aten.log1p.default", lambda b, x: x),
-    "aten.logaddexp2.default": log_of_sum(
-        "aten.exp2.default", "aten.log2.default", lambda b, x: b("aten.add.Tensor", x, 1.0)
-    ),
+    "aten.logaddexp.default": log_of_sum("aten.exp.default", math.e),
+    "aten.logaddexp2.default": log_of_sum("aten.exp2.default", 2.0),
     "aten.xlogy.Tensor": xlogy,
     "aten.special_xlogy.default": xlogy,
     "aten.heaviside.default": heaviside,
     "aten.sgn.default": renamed("aten.sign.default"),
-    "aten.true_divide.Tensor": renamed("aten.div.Tensor"),
-    "aten.true_divide.Scalar": renamed("aten.div.Scalar"),
-    "aten.divide.Tensor": renamed("aten.div.Tensor"),
-    "aten.multiply.Tensor": renamed("aten.mul.Tensor"),
-    "aten.subtract.Tensor": renamed("aten.sub.Tensor"),
 }

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from workbench.ir import Node, Origin, Ref, TensorType
-from workbench.ops.literals import call, to_arg, to_type
+from workbench.ops.calling import call
+from workbench.ops.literals import to_arg, to_type
 from workbench.torch_types import to_dtype
 
 Formula = Callable[..., Any]

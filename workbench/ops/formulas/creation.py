@@ -73,9 +73,11 @@ def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
     return copied(b, x, value)
 
 
-def copied(b: Builder, x: Ref, source: Ref, _: bool = False) -> Ref:
+def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
     """`x` overwritten with a source that is converted and broadcast."""
     shape, dtype = list(b.type(x).shape), to_dtype(b.type(x).dtype)
+    if not isinstance(source, Ref):
+        return b("aten.full.default", shape, source, dtype=dtype)
     if to_dtype(b.type(source).dtype) != dtype:
         source = b("aten._to_copy.default", source, dtype=dtype)
     spread = b("aten.expand.default", source, shape) if list(b.type(source).shape) != shape else source

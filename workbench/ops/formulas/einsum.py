@@ -7,7 +7,7 @@ import math
 from workbench.ir import Ref
 from workbench.ops.formulas.builder import Builder, Formula
 from workbench.ops.formulas.layout import reshape
-from workbench.ops.formulas.products import addmm, linear, mv
+from workbench.ops.formulas.products import addmm, factors, linear, mv
 
 
 def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | None = None) -> Ref | None:
@@ -60,7 +60,7 @@ def addmv(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float =
 
 
 def addr(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    product = outer(b, x, y)
+    product, (beta, alpha) = outer(b, x, y), factors(b, c, beta, alpha)
     if alpha != 1:
         product = b("aten.mul.Tensor", product, alpha)
     if beta == 0:

@@ -62,7 +62,9 @@ def batch_norm(
     if weight is not None:
         factor = b("aten.mul.Tensor", factor, compute(b, weight))
     summand = b("aten.mul.Tensor", compute(b, mean), factor)
-    summand = b("aten.neg.default", summand) if bias is None else b("aten.sub.Tensor", compute(b, bias), summand)
+    # Without a bias 0 - 0, which has the sign of PyTorch's zero, and not -0.
+    without = ("aten.rsub.Scalar", summand, 0.0)
+    summand = b(*without) if bias is None else b("aten.sub.Tensor", compute(b, bias), summand)
     dims = b.rank(x) - 2
     scaled = b("aten.mul.Tensor", compute(b, x), per_channel(b, factor, dims))
     return b("aten.add.Tensor", scaled, per_channel(b, summand, dims)), None, None

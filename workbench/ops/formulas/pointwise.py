@@ -39,15 +39,20 @@ def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
     x = cast(b, x, kind)
     if not kind.is_floating_point:
         return _whole_power(b, x, int(exponent))
-    if exponent in (2, -2):
-        square = b("aten.mul.Tensor", x, x)
-        return square if exponent == 2 else reciprocal(b, square)
+    if exponent == 2:
+        return b("aten.mul.Tensor", x, x)
+    if exponent == -2:
+        x = compute(b, x)
+        return reciprocal(b, b("aten.mul.Tensor", x, x))
     if exponent == 3:
         x = compute(b, x)
         return b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
     if exponent == -1:
         return reciprocal(b, x)
     simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default"}
+    if exponent in simple and kind == torch.float16:  # PyTorch takes no root there: as a power, that of -inf is inf
+        number = b("aten.full.default", [], exponent, dtype=torch.float32, device="cpu")
+        return b("aten.pow.Tensor_Tensor", compute(b, x), number)
     if exponent in simple:
         return b(simple[exponent], x)
     return b("aten.pow.Tensor_Scalar", x, exponent) if kind != to_dtype(given) else None

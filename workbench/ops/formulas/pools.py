@@ -20,7 +20,12 @@ def _pool(op: str, dims: int) -> Formula:
     Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
     """
 
-    def made(b: Builder, x: Ref, *args: object, **kwargs: object) -> Ref | None:
+    def made(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
+        args: list[Sizes] = [each(value, dims) if isinstance(value, list) and value else value for value in given]
+        if args[1:] and not args[1]:
+            args[1] = args[0]  # windows beside each other
+        if args != list(given):
+            return b(op, x, *args, **kwargs)
         if b.rank(x) == dims + 1:
             return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
         if "avg" in op and to_dtype(b.type(x).dtype) in HALF:

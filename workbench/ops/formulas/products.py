@@ -44,6 +44,9 @@ def int_mm(b: Builder, x: Ref, y: Ref) -> Ref:
 
 def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
     """Rows times the transposed weight; more than one leading dim is flattened around the product."""
+    if b.rank(weight) == 1:
+        made = matmul(b, x, weight)
+        return made if bias is None else b("aten.add.Tensor", made, bias)
     lead, flat = list(b.type(x).shape[:-1]), x
     if b.rank(x) != 2:
         flat = b("aten.view.default", contiguous(b, x), [math.prod(lead), b.type(x).shape[-1]])
@@ -59,7 +62,13 @@ def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float =
     return _plus(b, c, product(b, x, y), beta, alpha)
 
 
+def factors(b: Builder, c: Ref, *numbers: float) -> list[float]:
+    """Factors of a product as its type holds them: PyTorch cuts the fraction off beside whole numbers."""
+    return list(numbers) if to_dtype(b.type(c).dtype).is_floating_point else list(map(int, numbers))
+
+
 def _plus(b: Builder, c: Ref, product: Ref, beta: float, alpha: float) -> Ref:
+    beta, alpha = factors(b, c, beta, alpha)
     if alpha != 1:
         product = b("aten.mul.Tensor", product, alpha)
     if beta == 0:
@@ -85,13 +94,13 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
     if len(y_shape) == 2:  # one matrix for the whole batch: its rows can all go through one product
         flat = b("aten.view.default", contiguous(b, x), [math.prod(x_shape[:-1]), x_shape[-1]])
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
-    batch = _broadcast(x_shape[:-2], y_shape[:-2])
+    batch = broadcast(x_shape[:-2], y_shape[:-2])
     left = _batched(b, x, batch)
     made = b("aten.bmm.default", left, _batched(b, y, batch))
     return made if len(batch) == 1 else b("aten.view.default", made, [*batch, x_shape[-2], y_shape[-1]])
 
 
-def _broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
+def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
     """Two shapes aligned at their ends, extents of one giving way."""
     rank = max(len(x), len(y))
     pairs = zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y, strict=True)

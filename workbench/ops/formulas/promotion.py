@@ -107,7 +107,12 @@ def _common(b: Builder, args: list[object]) -> torch.dtype:
 
 
 def _wrapped(arg: object, common: torch.dtype) -> object:
-    """A whole number as the type holds it, where it does not: PyTorch casts it without a word."""
+    """A whole number as the type holds it, where it does not: PyTorch casts it without a word.
+
+    A truth value beside other numbers is one of them, which the importer does not take it for.
+    """
+    if isinstance(arg, bool) and common != torch.bool:
+        return int(arg)
     if not isinstance(arg, int) or isinstance(arg, bool) or common.is_floating_point or common == torch.bool:
         return arg
     info = torch.iinfo(common)

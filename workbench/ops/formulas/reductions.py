@@ -32,10 +32,21 @@ def variance(
 ) -> Ref:
     """The mean square distance from the mean, in two passes over the data: exact where one pass would cancel."""
     x, dims = compute(b, x), b.dims(x, dim)
-    centred = b("aten.sub.Tensor", x, mean(b, x, dims, True))
-    squares = b("aten.sum.dim_IntList", b("aten.mul.Tensor", centred, centred), dims, keepdim)
+    squares = squares_about_mean(b, b("aten.sub.Tensor", x, mean(b, x, dims, True)), dims, keepdim)
     freedom = b.extent(x, dims) - (1.0 if correction is None else correction)
-    return b("aten.mul.Tensor", squares, 1.0 / freedom if freedom > 0 else math.nan if freedom == 0 else math.inf)
+    return b("aten.mul.Tensor", squares, 1.0 / freedom if freedom > 0 else math.inf)
+
+
+def squares_about_mean(b: Builder, centred: Ref, dims: list[int], keepdim: bool) -> Ref:
+    """The sum of squared distances from the mean, of numbers from which the mean was taken off as it was rounded.
+
+    What rounding left of it is their own mean, which counts in every square; numbers far from zero leave much.
+    """
+    squares = b("aten.sum.dim_IntList", b("aten.mul.Tensor", centred, centred), dims, keepdim)
+    left = b("aten.sum.dim_IntList", centred, dims, keepdim)
+    extent = b.extent(centred, dims)
+    excess = b("aten.mul.Tensor", b("aten.mul.Tensor", left, left), 1.0 / extent if extent else math.nan)
+    return b("aten.clamp_min.default", b("aten.sub.Tensor", squares, excess), 0.0)
 
 
 def variance_dim(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> Ref:

@@ -9,6 +9,7 @@ import torch
 from workbench.ir import Ref
 from workbench.ops.formulas.arithmetic import isinf, isnan
 from workbench.ops.formulas.builder import Builder, Formula, compute
+from workbench.ops.formulas.products import broadcast
 from workbench.ops.formulas.reductions import mean, variance
 from workbench.ops.literals import to_dtype
 
@@ -48,7 +49,8 @@ def pairwise_distance(b: Builder, x: Ref, y: Ref, p: float = 2, eps: float = 1e-
 
 
 def cosine_similarity(b: Builder, x: Ref, y: Ref, dim: int = 1, eps: float = 1e-8) -> Ref:
-    x, y = compute(b, x), compute(b, y)
+    shape = broadcast(b.type(x).shape, b.type(y).shape)
+    x, y = (b("aten.expand.default", compute(b, each), shape) for each in (x, y))  # `dim` is one of the common shape
     product = b("aten.mul.Tensor", x, y)
     lengths = (b("aten.clamp_min.default", vector_norm(b, each, 2, dim), eps) for each in (x, y))
     return b("aten.div.Tensor", b("aten.sum.dim_IntList", product, [dim]), b("aten.mul.Tensor", *lengths))

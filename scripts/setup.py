@@ -1,0 +1,96 @@
+"""The two commands without make, on any system: `python scripts/setup.py lab` and `python scripts/setup.py test`.
+
+Both make an environment and install into it what pyproject.toml and constraints.txt say, once for each state of these
+two files. The Makefile calls this as well. Nothing beyond the standard library is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KEYED_ON = ("pyproject.toml", "constraints.txt")
+OLDEST = (3, 11)
+SYSTEM = os.name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    if sys.version_info < OLDEST:
+        sys.exit("Python 3.11 or newer is needed: python3.12 scripts/setup.py ..., or make PYTHON=python3.12 ...")
+    given = parsed(arguments)
+    venv = (ROOT / given.venv).resolve()
+    install(venv)
+    if given.what == "install":
+        return 0
+    *first, last = commands(given, venv)
+    for command in first:
+        run(command)
+    if SYSTEM == "posix":  # so that whoever ends this program ends what it does
+        os.chdir(ROOT)
+        os.execv(last[0], last)
+    return subprocess.call(last, cwd=ROOT)
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="setup.py", description=(__doc__ or "").partition("\n")[0])
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--venv", default=".venv", help="folder of the environment (.venv)")
+    what = parser.add_subparsers(dest="what", required=True)
+    what.add_parser("install", parents=[shared], help="only make the environment")
+    lab = what.add_parser("lab", parents=[shared], help="open the course in JupyterLab")
+    lab.add_argument("--port", default="8888")
+    lab.add_argument("--ip", default="localhost")
+    test = what.add_parser("test", parents=[shared], help="run the tests, then every notebook")
+    test.add_argument("--workers", default="4", help="processes at most (4); no more than there are cores")
+    return parser.parse_args(arguments)
+
+
+def install(venv: Path) -> None:
+    """Makes the environment unless it was made from the same two files."""
+    stamp, wanted = venv / ".installed", key()
+    if not (stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted and program(venv, "python").exists()):
+        if not program(venv, "python").exists():
+            run([sys.executable, "-m", "venv", str(venv)])
+        sys.stdout.write(f"installing into {venv}; the first time this takes some minutes\n")
+        sys.stdout.flush()
+        pip = [str(program(venv, "python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--constraint", str(ROOT / "constraints.txt"), "--editable", f"{ROOT}[lab,test]"])
+    stamp.write_text(wanted, encoding="utf-8")  # also when nothing changed: make goes by its time
+
+
+def key() -> str:
+    """What the two files say, in a word."""
+    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in KEYED_ON)).hexdigest()
+
+
+def program(venv: Path, name: str) -> Path:
+    """Where an environment has its programs: Windows has a folder and an ending of its own for them."""
+    return venv / "Scripts" / f"{name}.exe" if SYSTEM == "nt" else venv / "bin" / name
+
+
+def commands(given: argparse.Namespace, venv: Path) -> list[list[str]]:
+    """What is run in the environment, one after the other."""
+    if given.what == "lab":
+        return [[str(program(venv, "workbench")), "lab", "--port", given.port, "--ip", given.ip]]
+    pytest = [str(program(venv, "python")), "-m", "pytest", "-n", "logical", "--maxprocesses", given.workers]
+    notebooks = ["-p", "no:cacheprovider", "-x", "--nbval-lax", "--nbval-cell-timeout=500", "notebooks"]
+    return [[*pytest, "--dist", "worksteal", "tests"], [*pytest, "--dist", "loadfile", *notebooks]]
+
+
+def run(command: Sequence[str]) -> None:
+    """Ends this program, too, where the command fails: it has said why."""
+    if status := subprocess.call(command, cwd=ROOT):
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,117 @@
+"""What a call is given, held against the annotations of what is called: a wrong kind of value is told by its name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, ParamSpec, TypeVar, cast
+
+from simulator.errors import BadArgument
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
+    "str": ("text", lambda value: isinstance(value, str)),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "None": ("None", lambda value: value is None),
+    "os.PathLike": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "Mapping": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Sequence": ("a list", lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes)),
+    "Callable": ("a function", callable),
+}
+"""By the beginning of an annotation: how to say what is expected, and whether a value is one."""
+
+_OF_OURS: Final = ("Captured", "Lowered", "Rendered", "Scheduled", "Journey", "Selection", "AtenGraph", "KernelGraph")
+
+_SAY_MORE: Final = frozenset(
+    {"fn_or_module", "machine", "mapping", "fusion", "resident", "placement", "passes", "simulate_seconds", "seconds"}
+    | {"rtol", "atol", "on_missing", "capture", "stage", "train", "route", "kind", "dialect", "prefer"}
+)
+"""Arguments whose own checks know more about what is expected."""
+
+
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
+    """`verb`, with an argument of another kind than its annotation says refused as `BadArgument`."""
+    check = checker(verb)
+
+    @functools.wraps(verb)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        check(args, kwargs)
+        return verb(*args, **kwargs)
+
+    return asked
+
+
+def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mapping[str, object]], None]:
+    """What raises `BadArgument` for an argument of `verb` that its annotation does not allow."""
+    signature = inspect.signature(verb)
+    single = [each for each in signature.parameters.values() if each.kind not in _VARIADIC]
+    wanted = {each.name: _alternatives(str(each.annotation)) for each in single}
+    wanted = {name: kinds for name, kinds in wanted.items() if kinds and name not in _SAY_MORE}
+    what = verb.__qualname__ if "." in verb.__qualname__ else f"wb.{verb.__name__}"
+
+    def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise BadArgument(
+                f"{what}{_shown(signature)} was called with arguments that it does not take: {error}"
+            ) from None
+        for name, kinds in wanted.items():
+            if name in given and not any(is_one(given[name]) for _, is_one in kinds):
+                expected = " or ".join(dict.fromkeys(told for told, _ in kinds))
+                raise BadArgument(f"{what}: {name}={_short(given[name])}; expected {expected}")
+            if name in given and isinstance(given[name], str) and "\0" in cast("str", given[name]):
+                raise BadArgument(
+                    f"{what}: {name}={_short(given[name])} has a NUL character; expected text without one"
+                )
+
+    return check
+
+
+def _alternatives(annotation: str) -> list[tuple[str, Callable[[object], bool]]]:
+    """The kinds of value that an annotation allows; none when not all of them are known here."""
+    found: list[tuple[str, Callable[[object], bool]]] = []
+    for part in _split(annotation):
+        name = part.partition("[")[0].strip()
+        if name in _KINDS:
+            found.append(_KINDS[name])
+        elif name in _OF_OURS:
+            found.append((f"{'an' if name[0] in 'AEIOU' else 'a'} {name}", functools.partial(_is_a, name)))
+        else:
+            return []
+    return found
+
+
+def _split(annotation: str) -> list[str]:
+    """The alternatives of a union, those inside of brackets left together."""
+    parts, depth = [""], 0
+    for letter in annotation:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _is_a(name: str, value: object) -> bool:
+    return any(cls.__name__ == name for cls in type(value).__mro__)
+
+
+def _shown(signature: inspect.Signature) -> str:
+    return f"({', '.join(name for name in signature.parameters if name != 'self')})"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'}, of type {type(value).__name__}"

@@ -1,0 +1,113 @@
+"""Zips and arrays from files that anybody may have made: read within bounds that are known before anything is unpacked.
+
+A zip says of each member how long it is unpacked. That is added up first, and no member is read any further than it
+says. A zip of ours holds each name once, stored or deflated, and nothing encrypted.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+MOST_BYTES = 1 << 30
+"""Of a file's arrays together: programs of two million instructions, the most that is compiled, take 0.7 of it."""
+
+MOST_NESTING = 100
+"""Of objects and lists in each other, in JSON. A record's own fields take a dozen."""
+
+_NPY_BEGINS = np.lib.format.MAGIC_PREFIX + bytes((1, 0))
+_KINDS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_ENCRYPTED = 1
+
+
+class TooLarge(ValueError):
+    """A file would take more memory than files of its kind do."""
+
+
+class NotOurs(ValueError):
+    """A zip or an array has a form in which nothing of ours is written."""
+
+
+def members_of(file: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """What a zip holds, by name; raises if it would come to more than `most_bytes`, or is no zip of ours."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in file.infolist():
+        if info.filename in found:
+            raise NotOurs(f"it holds {info.filename!r} twice")
+        if info.compress_type not in _KINDS or info.flag_bits & _ENCRYPTED:
+            raise NotOurs(f"{info.filename!r} is packed in a way that the workbench does not use")
+        found[info.filename] = info
+    total = sum(info.file_size for info in found.values())
+    if total > most_bytes:
+        raise TooLarge(f"unpacked it is {total:,} bytes; at most {most_bytes:,} are read")
+    return found
+
+
+def member(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A member's bytes, of which there are as many as the zip says."""
+    with file.open(info) as stream:
+        data = stream.read(info.file_size + 1)  # a length: without one, zipfile unpacks everything before it counts
+    if len(data) != info.file_size:
+        raise NotOurs(f"{info.filename!r} has {len(data)} bytes and not the {info.file_size} it should")
+    return data
+
+
+def arrays_of(source: BinaryIO, most_bytes: int = MOST_BYTES) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an npz. What numpy would make room for on a header's word is held against the bytes first."""
+    with zipfile.ZipFile(source) as file:
+        found = members_of(file, most_bytes)
+        return {name.removesuffix(".npy"): _array(name, member(file, info)) for name, info in found.items()}
+
+
+def unpacked_bytes(data: bytes) -> int:
+    """What the members of a zip say they come to."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return sum(info.file_size for info in file.infolist())
+
+
+def _array(name: str, data: bytes) -> npt.NDArray[Any]:
+    if not data.startswith(_NPY_BEGINS):
+        raise NotOurs(f"{name!r} is no array as the workbench writes them")
+    stream = io.BytesIO(data)
+    np.lib.format.read_magic(stream)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    content = data[stream.tell() :]
+    if dtype.hasobject or dtype.kind not in "biu":
+        raise NotOurs(f"{name!r} holds {dtype}, which no array of a file of ours does")
+    if any(extent < 0 for extent in shape) or math.prod(shape) * dtype.itemsize != len(content):
+        raise NotOurs(f"{name!r} has {len(content)} bytes, which is no array of {dtype} {shape}")
+    flat = np.frombuffer(content, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def check_nesting(data: object) -> None:
+    """Raises for what is nested more deeply than anything that is written; it calls nothing that would go as deep."""
+    level: list[object] = [data]
+    for _ in range(MOST_NESTING):
+        level = [item for each in level for item in _items(each)]
+        if not level:
+            return
+    raise NotOurs(f"its JSON is nested more than {MOST_NESTING} deep")
+
+
+def _items(data: object) -> list[object]:
+    if isinstance(data, dict):
+        return [*cast("dict[str, object]", data).values()]
+    return cast("list[object]", data) if isinstance(data, list) else []
+
+
+def inflated(data: bytes, most_bytes: int) -> bytes:
+    """What was deflated, if it comes to no more than `most_bytes`."""
+    unpacker = zlib.decompressobj()
+    found = unpacker.decompress(data, most_bytes + 1)
+    if len(found) > most_bytes:
+        raise TooLarge(f"unpacked it is more than {most_bytes:,} bytes")
+    if not unpacker.eof:
+        raise NotOurs("it ends in the middle")
+    return found

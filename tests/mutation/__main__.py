@@ -1,0 +1,172 @@
+"""`python -m tests.mutation [--count N] [--seed S] [--paths P ...]`: makes N lines wrong, one after the other.
+
+All that is drawn is written down in `results.md`, unless only some paths or groups were asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.equivalent import why_not
+from tests.mutation.mutate import Mutant, mutants
+from tests.mutation.reaching import ROOT
+from tests.mutation.running import ALL, BUDGET, Copy, Outcome
+
+WRITTEN = Path(__file__).with_name("results.md")
+COUNT = 120
+SEED = 23
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sources that belong together, what part of all mutants are made of them, and the tests that may notice."""
+
+    name: str
+    share: float
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    plain: bool = False
+    """Whether the simulator runs as plain Python."""
+
+    def paths(self) -> list[str]:
+        found = {path.relative_to(ROOT).as_posix() for each in self.sources for path in ROOT.glob(each)}
+        return sorted(found - set(self.left_out))
+
+
+MLIR = (
+    *(f"tests/mlir/test_{each}.py" for each in ("carried", "extract_fills", "extract_reshapes", "layout")),
+    *(f"tests/mlir/test_{each}.py" for each in ("replay", "replay_direct", "runs_and_rows", "verify")),
+    *(f"tests/stages/test_{each}.py" for each in ("arrays", "cores", "schedule", "small_machines")),
+    *(f"tests/test_{each}.py" for each in ("indexed", "residence", "scattered", "spine", "windows")),
+)
+GROUPS = (
+    Group(
+        "simulator",
+        0.35,
+        ("simulator/*.py",),
+        ("tests/simulator", "tests/test_calls.py"),
+        ("simulator/errors.py", "simulator/jit.py"),  # words, and what plain Python does without
+        plain=True,
+    ),
+    Group(
+        "reading off",
+        0.2,
+        tuple(
+            f"workbench/mlir/{each}.py"
+            for each in ("extract", "evaluate", "instructions", "direct", "carried", "sharing", "layout", "indexed")
+        ),
+        MLIR,
+    ),
+    Group("promotion", 0.1, ("workbench/mlir/promote.py", "workbench/mlir/padding.py"), MLIR),
+    Group("heuristic", 0.15, ("workbench/mlir/heuristic.py", "workbench/mlir/cores.py"), MLIR),
+    Group(
+        "comparison",
+        0.2,
+        ("workbench/ops/compare.py", "workbench/ops/allowance.py"),
+        ("tests/ops/test_compare.py", "tests/test_checking.py", "tests/wrong_results/test_sample.py"),
+    ),
+)
+
+
+def sample(group: Group, count: int, seed: int) -> list[Mutant]:
+    """So many lines of a group, drawn by a seed, and one mistake in each."""
+    drawn = random.Random(f"{group.name} {seed}")
+    by_line: dict[tuple[str, int], list[Mutant]] = {}
+    for path in group.paths():
+        for mutant in mutants(path, (ROOT / path).read_text()):
+            by_line.setdefault((path, mutant.line), []).append(mutant)
+    lines = sorted(drawn.sample(sorted(by_line), min(count, len(by_line))))
+    return [drawn.choice(by_line[line]) for line in lines]
+
+
+def of_group(group: Group, count: int, seed: int, paths: Sequence[str], folder: Path) -> list[Outcome]:
+    """What became of the mutants of a group, told one by one. In a kept folder none is run again."""
+    chosen = [each for each in sample(group, count, seed) if not paths or each.path in paths]
+    if not chosen:
+        return []
+    tree, outcomes = Copy(folder, group.plain), list[Outcome]()
+    reached = tree.measure(group.tests)
+    kept = folder / "outcomes.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    for mutant in chosen:
+        killed = hashlib.sha256(mutant.text.encode()).hexdigest()
+        budgets = [BUDGET] if why_not(mutant) else [BUDGET, ALL]
+        survived = killed + tree.digest(mutant, reached, budgets)
+        before = known.get(killed, known.get(survived))
+        outcome = Outcome(mutant, *before) if before else tree.run(mutant, reached, budgets)
+        known[killed if outcome.killed else survived] = [outcome.killed_by, outcome.tests, outcome.seconds]
+        kept.write_text(json.dumps(known))
+        outcomes.append(outcome)
+        fate = outcome.killed_by or why_not(mutant) or "SURVIVED"
+        print(f"{mutant}\n  {outcome.seconds:.0f} s, {outcome.tests} tests: {fate}", flush=True)
+    return outcomes
+
+
+def table(found: dict[str, list[Outcome]]) -> str:
+    lines = ["| sources | mutants | killed | of them by hanging | survived | of them equivalent | score |"]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|")
+    for name, outcomes in (found | {"all": _all(found)}).items():
+        killed = [each for each in outcomes if each.killed]
+        hanging = sum(each.killed_by == "hangs" for each in killed)
+        equivalent = sum(bool(why_not(each.mutant)) for each in outcomes if not each.killed)
+        score = f"{len(killed) / max(len(outcomes) - equivalent, 1):.1%}"
+        cells = [name, len(outcomes), len(killed), hanging, len(outcomes) - len(killed), equivalent, score]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _all(found: dict[str, list[Outcome]]) -> list[Outcome]:
+    return [each for outcomes in found.values() for each in outcomes]
+
+
+def survivors(found: dict[str, list[Outcome]]) -> str:
+    """Every mutant that no test noticed, with the reason why it need not be, if there is one."""
+    lines = list[str]()
+    for each in [each for each in _all(found) if not each.killed]:
+        lines.append(f"* `{each.mutant.path}:{each.mutant.line}`, {each.mutant.rule}")
+        lines += [f"  * `{each.mutant.before}`", f"  * `{each.mutant.after}`"]
+        lines.append(f"  * {why_not(each.mutant) or '**a hole**'}")
+    return "\n".join(lines or ["None."]) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=COUNT, help="lines to make wrong in all")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--paths", nargs="*", default=[], help="only those of the sample that lie in these files")
+    parser.add_argument("--groups", nargs="*", default=[each.name for each in GROUPS])
+    parser.add_argument("--folder", type=Path, help="kept, and with it what was measured")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        found: dict[str, list[Outcome]] = {}
+        for group in GROUPS:
+            if group.name in given.groups:
+                count = round(group.share * given.count)
+                found[group.name] = of_group(group, count, given.seed, given.paths, folder)
+    print(table(found))
+    print(survivors(found))
+    if not given.paths and len(found) == len(GROUPS):
+        WRITTEN.write_text(
+            "# Our own sources made wrong\n\nWritten by `make mutation`; what is done is said in "
+            f"`tests/mutation/__init__.py`. {given.count} lines were drawn with the seed {given.seed}. The score is "
+            "the part of the mutants that are not equivalent and were killed.\n\n"
+            + table(found)
+            + "\n## Survivors\n\n"
+            + survivors(found)
+        )
+    return int(any(not each.killed and not why_not(each.mutant) for each in _all(found)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""No gradient is lost in silence: a backward pass through the NPU is an error, whatever else a graph does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+from torch import nn
+
+import workbench as wb
+from workbench.errors import NotYet
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+W = torch.full((3,), 2.0, requires_grad=True)
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def mutates_another(x, total):
+    total += 1
+    return x * W
+
+
+def in_place_inside(x, _):
+    y = x * W
+    y.mul_(2)
+    return y
+
+
+def no_grad_between(x, _):
+    with torch.no_grad():
+        y = x + 1
+    return y * W
+
+
+def enabled_inside(x, _):
+    with torch.enable_grad():
+        return x * W
+
+
+def graph_break(x, _):
+    y = x * W
+    torch._dynamo.graph_break()
+    return y + 1
+
+
+def in_a_dict(x, _):
+    return {"y": [x * W, x.int()]}["y"][0]
+
+
+LOST: dict[str, Callable[..., torch.Tensor]] = {
+    "another is changed": mutates_another,
+    "changed on the way": in_place_inside,
+    "no_grad on the way": no_grad_between,
+    "a graph break": graph_break,
+    "beside integers": in_a_dict,
+    "a function with its own backward": lambda x, _: Double.apply(x * W),
+    "a view of a result": lambda x, _: (x * W).view(3, 1)[1:],
+    "detached and not": lambda x, _: (x * W).detach() + W,
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_result_that_would_have_gradients_raises_in_backward(name: str):
+    compiled = torch.compile(LOST[name], backend="npu")
+    for _ in range(2):
+        result = compiled(torch.ones(3), torch.zeros(3))
+        assert result.requires_grad
+        torch.testing.assert_close(result, LOST[name](torch.ones(3), torch.zeros(3)))
+        with pytest.raises(NotYet, match="backward pass"):
+            (result.sum() + (W * 3).sum()).backward()
+        with pytest.raises(NotYet, match="backward pass"):
+            torch.autograd.grad(compiled(torch.ones(3), torch.zeros(3)).sum(), W, allow_unused=True)
+    assert W.grad is None
+
+
+@pytest.mark.parametrize("inner", [nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))])
+def test_batch_norm_in_training_counts_and_refuses_its_gradients(inner: nn.Module):
+    result = torch.compile(inner, backend="npu")(torch.randn(5, 4))
+    bn = inner if isinstance(inner, nn.BatchNorm1d) else inner[1]
+    assert bn.num_batches_tracked == 1 and bn.running_mean.abs().sum() > 0 and not bn.running_mean.requires_grad
+    with pytest.raises(NotYet, match="backward pass"):
+        result.sum().backward()
+    assert bn.weight.grad is None
+
+
+def test_gradients_wanted_inside_of_no_grad():
+    with torch.no_grad():
+        result = torch.compile(enabled_inside, backend="npu")(torch.ones(3), None)
+    with pytest.raises(NotYet, match="backward pass"):
+        result.sum().backward()
+
+
+def into_the_input(x, total):
+    total.add_(x * W)
+    return total * 2
+
+
+def of_what_has_a_history(x, _):
+    y = x
+    y.mul_(3)
+    return y.sum().detach()
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (into_the_input, lambda: (torch.ones(3), torch.zeros(3))),
+        (into_the_input, lambda: (torch.ones(3), torch.zeros(3, 2)[:, 0])),
+        (of_what_has_a_history, lambda: (W * 1, None)),
+    ],
+)
+def test_a_change_in_place_that_gradients_go_through_is_refused_before_anything_is_changed(function, given):
+    x, total = given()
+    before = x.detach().clone()
+    with pytest.raises(NotYet, match=r"a change in place belongs here \(of l_"):
+        torch.compile(function, backend="npu")(x, total)
+    assert torch.equal(x, before) and (total is None or not total.any())
+
+
+def test_a_leaf_may_be_changed_where_gradients_are_off():
+    weight = torch.full((3,), 2.0, requires_grad=True)
+
+    def decay(x):
+        with torch.no_grad():
+            weight.mul_(0.5)
+        return x * weight
+
+    result = torch.compile(decay, backend="npu")(torch.ones(3))
+    assert weight.is_leaf and torch.equal(weight, torch.ones(3))
+    with pytest.raises(NotYet):
+        result.sum().backward()
+
+
+def test_what_has_no_gradients_in_pytorch_has_none_here():
+    def function(x):
+        y = x * W
+        with torch.no_grad():
+            inside = x * W
+        return y.detach(), inside, y.argmax(), y > 0, W.detach(), W, W.view(1, 3), x
+
+    got = torch.compile(function, backend="npu")(torch.ones(3))
+    expected = function(torch.ones(3))
+    assert [each.requires_grad for each in got] == [each.requires_grad for each in expected]
+    assert got[5] is W
+    (got[6] * 3).sum().backward()  # a view of what was given is PyTorch's own, and its gradient is right
+    assert torch.equal(W.grad, torch.full((3,), 3.0))
+    W.grad = None
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_inference_is_as_it_was(mode: Callable[[], contextlib.AbstractContextManager[None]]):
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    compiled = torch.compile(model, backend="npu")
+    with mode():
+        x = torch.randn(5, 4)
+        result = compiled(x)
+        assert not result.requires_grad and result.is_inference() == torch.is_inference_mode_enabled()
+        model[1].running_mean.zero_()
+        torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_function_with_and_without_gradients():
+    compiled = torch.compile(nn.Linear(3, 3), backend="npu")
+    with torch.no_grad():
+        assert not compiled(torch.ones(2, 3)).requires_grad
+    assert compiled(torch.ones(2, 3)).requires_grad
+    with torch.no_grad():
+        assert not compiled(torch.ones(2, 3)).requires_grad
+
+
+def test_tangents_of_forward_mode_are_refused():
+    compiled = torch.compile(lambda x: x * x, backend="npu")
+    with forward_ad.dual_level():
+        given = forward_ad.make_dual(torch.ones(3), torch.ones(3))
+        with pytest.raises(NotYet, match="Forward-mode"):
+            compiled(given)
+
+
+def test_run_computes_as_without_gradients():
+    model, x = nn.Linear(3, 3), torch.ones(2, 3, requires_grad=True)
+    assert not wb.trace(model, x).run(x).requires_grad
+    view, same, made = wb.trace(lambda x: (x.view(6), x, x * 2), x).run(x)
+    assert not view.requires_grad and same is x and not made.requires_grad
+    leaf = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        journey = wb.trace(lambda x: x.mul_(2), leaf)
+    journey.run(leaf)
+    assert leaf.is_leaf and torch.equal(leaf, torch.full((3,), 2.0))

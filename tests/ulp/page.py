@@ -1,0 +1,87 @@
+"""What a sweep found, as `docs/ulp.md`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.ulp.exceptions import EXCEPTIONS
+from tests.ulp.sweep import DTYPES, Found
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "ulp.md"
+_ROW = re.compile(r"^\| `([\w.]+)`(?: \[\d+\])? \| (.*) \|$", re.MULTILINE)
+_NOT_TAKEN = "-"
+
+_HEAD = """\
+# Errors of single operators
+
+Written by `make ulp` (`python -m tests.ulp`): every pointwise operator and reduction that has a kernel, on numbers of
+all sizes: denormals, powers of two and their neighbours, places near poles and zeros, infinities, NaN, both zeros,
+any pattern of bits; all 65,536 numbers of a 16-bit type where one tensor comes in. Reductions get rows of different
+data: plain, with a large mean, alternating, tiny, huge, constant, with infinities and NaN.
+
+Each cell is the largest error of the kernel, then PyTorch's own, in units in the last place of the type, against the
+same operator in float64; f64 itself against mpmath with 240 bits on fewer points, or, where an operator has no entry
+in `tests/ulp/exactly.py`, against PyTorch. The unit is that of the true result. Sums and means are measured in the
+unit of the sum of sizes, for what cancels has no digits to be right in, and normalised rows in that of the row's
+largest number over its spread. The kernel may be off by four times PyTorch's largest error and one unit, and must
+give the NaN, the infinity and the sign of zero of the true result or of PyTorch; elements that do not are counted as
+"of another kind". What is not so is **bold**, and its reason stands under "Exceptions". `python -m tests.ulp NAME`
+measures some operators again.
+"""
+
+Cells = Mapping[str, Sequence[str]]
+"""The cells of each overload's row."""
+
+
+def known() -> dict[str, list[str]]:
+    """The rows of the page as it is."""
+    text = PATH.read_text() if PATH.exists() else ""
+    return {name: cells.split(" | ") for name, cells in _ROW.findall(text)}
+
+
+def rows(names: Sequence[str], found: Sequence[Found]) -> dict[str, list[str]]:
+    """The rows of some overloads, from what was found of them."""
+    cells = {(each.overload, each.dtype): each for each in found}
+    return {name: [_cell(cells.get((name, dtype))) for dtype in DTYPES] for name in names}
+
+
+def page(cells: Cells) -> str:
+    """The whole page."""
+    names = sorted(cells)
+    excepted = [name for name in names if name in EXCEPTIONS]
+    lines = [_HEAD, _counted(cells), "", "| overload | " + " | ".join(DTYPES) + " |"]
+    lines.append("|---" * (1 + len(DTYPES)) + "|")
+    for name in names:
+        mark = f" [{excepted.index(name) + 1}]" if name in EXCEPTIONS else ""
+        lines.append(f"| `{name}`{mark} | " + " | ".join(cells[name]) + " |")
+    lines += ["", "## Exceptions", ""]
+    for place, name in enumerate(excepted, 1):
+        lines.append(f"{place}. `{name}`: {EXCEPTIONS[name].text()}")
+    return "\n".join(lines) + "\n"
+
+
+def _counted(cells: Cells) -> str:
+    measured = [cell for row in cells.values() for cell in row if cell != _NOT_TAKEN]
+    beyond = sum(cell.startswith("**") for cell in measured)
+    said = f"{len(measured)} combinations of an overload and a type: {len(measured) - beyond} are within the bound"
+    return f"{said}, {beyond} are not. A dash: PyTorch does not take the type."
+
+
+def _cell(found: Found | None) -> str:
+    if found is None:
+        return _NOT_TAKEN
+    more = f", {found.classes} of another kind" if found.classes else ""
+    said = f"{_number(found.ours)} / {_number(found.native)}{more}"
+    return said if found.within else f"**{said}**"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < 1000 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+
+
+def line(found: Found) -> str:
+    """One result for the terminal."""
+    said = "ok" if found.ok else "beyond"
+    return f"{said} {found.overload} {found.dtype}: {_cell(found)} {'' if found.ok else found.worst}"

@@ -1,0 +1,219 @@
+"""Does a captured or a lowered graph make sense? A record may come from anybody's file.
+
+Whatever reads a graph takes for granted what is checked here: values are made before they are read, everything that is
+named is there, types are types, and containers hold as many results as there are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Container, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from workbench.ir.codec import RecordFormatError
+
+if TYPE_CHECKING:
+    from workbench.ir.graph import AtenGraph, Literal, Node, Numbers, TensorType, Tree
+    from workbench.ir.kernels import KernelGraph
+
+MOST = 3
+"""Mistakes that are told."""
+
+LARGEST = 2**48
+"""Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""
+
+_OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
+_INPUTS = ("user", "parameter", "buffer", "closure", "constant")
+_TREES = ("leaf", "constant", "tuple", "list", "dict", "object")
+_KINDS: dict[str, tuple[type, ...]] = {
+    "none": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "complex": (str,),
+    "str": (str,),
+    "dtype": (str,),
+    "device": (str,),
+    "layout": (str,),
+    "memory_format": (str,),
+    "json": (str,),
+}
+_ROUTES = ("template", "builder", "automatic", "host", "view")
+
+
+def check_graph(graph: AtenGraph) -> None:
+    """Raises `RecordFormatError` for the first mistakes of a captured graph."""
+    _raise("the captured graph", _graph_mistakes(graph))
+
+
+def check_lowered(lowered: KernelGraph) -> None:
+    """Raises `RecordFormatError` for the first mistakes of a lowered graph, or of the captured one in it."""
+    check_graph(lowered.captured)
+    _raise("the lowered graph", _lowered_mistakes(lowered))
+
+
+def _raise(what: str, mistakes: Iterator[str]) -> None:
+    if found := [*islice(mistakes, MOST)]:
+        raise RecordFormatError(f"{what} makes no sense: {'; '.join(found)}")
+
+
+def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
+    inputs = [slot.value for slot in graph.inputs]
+    yield from (f"input {slot.value!r} is of kind {slot.kind!r}" for slot in graph.inputs if slot.kind not in _INPUTS)
+    known = set(inputs)
+    if len(known) < len(inputs):
+        yield "two inputs are one value"
+    yield from _in_order(graph.nodes, known)
+    yield from _typed(graph.types, known, (*inputs, *graph.outputs))
+    for what, names in (
+        ("result", graph.outputs),
+        ("what is stored in an input", [change.value for change in graph.mutations]),
+        ("base of a result", [alias.base for alias in graph.aliases]),
+    ):
+        yield from (f"{what}: there is no value {name!r}" for name in names if name not in known)
+    yield from (
+        f"{change.target!r} is changed, and no input" for change in graph.mutations if change.target not in inputs
+    )
+    for alias in graph.aliases:
+        if not 0 <= alias.output < len(graph.outputs):
+            yield f"there is no result {alias.output} that could be memory of {alias.base!r}"
+        yield from _type_mistakes(f"result {alias.output}", alias.type) if alias.type else ()
+    yield from _tree_mistakes("the results", graph.tree, len(graph.outputs))
+    yield from _tree_mistakes("the inputs", graph.input_tree, sum(slot.kind == "user" for slot in graph.inputs))
+    yield from numbers_mistakes(graph.numbers, known)  # also of what Python gives back at a break
+
+
+def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:
+    """Nodes whose operands are made before them; adds what they make to the values that are `known`."""
+    names: set[str] = set()
+    for node in nodes:
+        if node.name in names:
+            yield f"two nodes are called {node.name!r}"
+        names.add(node.name)
+        if not _OVERLOAD.fullmatch(node.op):
+            yield f"node {node.name!r} calls {node.op!r}, which is the name of no overload"
+        for operand in node.operands:
+            if operand not in known:
+                yield f"node {node.name!r} reads {operand!r}, which nothing before it makes"
+        for result in node.results:
+            if result in known:
+                yield f"node {node.name!r} makes {result!r}, which is there already"
+            known.add(result)
+        if node.origin.line is not None and node.origin.line < 0:
+            yield f"node {node.name!r} stands on line {node.origin.line}"
+        for literal in node.literals:
+            if not _is_literal(literal):
+                yield f"node {node.name!r} is given {literal.value!r} as {literal.kind!r}"
+        for body in node.bodies:
+            yield from (f"{body.name}, which {node.name!r} runs: {mistake}" for mistake in _graph_mistakes(body))
+
+
+def _is_literal(literal: Literal) -> bool:
+    if literal.kind == "complex":
+        return isinstance(literal.value, str) and _is_complex(literal.value)
+    return type(literal.value) in _KINDS.get(literal.kind, ())
+
+
+def _is_complex(text: str) -> bool:
+    try:
+        complex(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _typed(types: dict[str, TensorType], known: set[str], needed: tuple[str, ...]) -> Iterator[str]:
+    yield from (f"{value!r} has no type" for value in needed if value in known and value not in types)
+    yield from (f"there is a type of {value!r}, which is no value" for value in types if value not in known)
+    for value, kind in types.items():
+        yield from _type_mistakes(value, kind)
+
+
+def _type_mistakes(value: str, kind: TensorType) -> Iterator[str]:
+    if len(kind.shape) != len(kind.strides):
+        yield f"{value!r} has {len(kind.shape)} extents and {len(kind.strides)} strides"
+    elif min(kind.shape, default=0) < 0 or not kind.dtype.isidentifier():
+        yield f"{value!r} is {kind}, which no tensor is"
+    else:
+        reach = abs(kind.offset) + sum(n * abs(s) for n, s in zip(kind.shape, kind.strides, strict=True))
+        if math.prod(kind.shape) > LARGEST or reach > LARGEST:
+            yield f"{value!r} of {kind} spans more than {LARGEST:,} elements"
+
+
+def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
+    found = 0
+
+    def walk(part: Tree) -> Iterator[str]:
+        nonlocal found
+        found += part.kind == "leaf"
+        if part.kind not in _TREES or (part.items and part.kind in ("leaf", "constant")):
+            yield f"{what} lie in a {part.kind!r} of {len(part.items)}"
+        if part.kind == "constant" and not (part.constant and _is_literal(part.constant)):
+            yield f"{what} have the constant {part.constant}"
+        if (part.kind == "dict" or part.keys) and len(part.keys) != len(part.items):
+            yield f"{what} have {len(part.keys)} keys for {len(part.items)} things"
+        for item in part.items:
+            yield from walk(item)
+
+    yield from walk(tree)
+    if found != leaves:
+        yield f"{what} are {leaves} tensors, and their containers hold {found}"
+
+
+def numbers_mistakes(numbers: tuple[Numbers, ...], known: Container[str]) -> Iterator[str]:
+    """Of values that are not there, or that cannot be unpacked."""
+    for each in numbers:
+        if each.value not in known:
+            yield f"there are numbers of {each.value!r}, which is not there"
+            continue
+        try:
+            each.array  # noqa: B018
+        except (ValueError, zlib.error) as error:
+            yield f"the numbers of {each.value!r} cannot be unpacked: {error}"
+
+
+def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
+    captured = {node.name for node in lowered.captured.nodes}
+    known = {slot.value for slot in lowered.captured.inputs}
+    yield from _in_order(tuple(item.node for item in lowered.nodes), known)
+    kernels = {kernel.name for kernel in lowered.kernels}
+    nodes = {item.node.name: item for item in lowered.nodes}
+    if len(kernels) < len(lowered.kernels):
+        yield "two kernels have one name"
+    for item in lowered.nodes:
+        if item.parent not in captured:
+            yield f"node {item.node.name!r} was made of {item.parent!r}, which was not captured"
+        if item.route not in _ROUTES:
+            yield f"node {item.node.name!r} is on the route {item.route!r}"
+        if item.kernel and item.kernel not in kernels:
+            yield f"node {item.node.name!r} is in the kernel {item.kernel!r}, which is not there"
+    for kernel in lowered.kernels:
+        yield from (
+            f"kernel {kernel.name!r} has the node {name!r}, which is not there"
+            for name in kernel.nodes
+            if name not in nodes
+        )
+        values = (*kernel.inputs, *kernel.outputs, *(bound.value for bound in kernel.bounds))
+        yield from (
+            f"kernel {kernel.name!r} has {name!r}, which has no type" for name in values if name not in lowered.types
+        )
+        if not kernel.nodes:
+            yield f"kernel {kernel.name!r} has no nodes"
+    bases = {view.value for view in lowered.views}
+    for view in lowered.views:
+        if view.value not in lowered.types or view.base not in lowered.types or view.base in bases:
+            yield f"{view.value!r} is a view of {view.base!r}, which is not there or a view itself"
+    yield from (
+        f"{name!r} was looked at for fusion, and is not there"
+        for decision in lowered.fusions
+        for name in (decision.producer, decision.consumer)
+        if name not in nodes
+    )
+    yield from (
+        f"{value!r} has no type" for value in known if value in lowered.captured.types and value not in lowered.types
+    )
+    for value, kind in lowered.types.items():
+        yield from _type_mistakes(value, kind)
