@@ -6,7 +6,7 @@ Every program of `tests/programs.py` and three convolutions, on every shipped ma
 user's is, then again with lanes, arrays, their size, queues, the memory's bandwidth, the queues' width, the scratchpad
 or the cores doubled. A ratio is microseconds after by microseconds before: the clock stays, so cycles by cycles. The
 table has the worst of each program and machine; all ratios are in the file that `--write` names
-(`benchmarks/data/monotonic.csv` is the one that is committed, without the cores). The exit status is 1 if some ratio is
+(`benchmarks/data/monotonic.csv` is the one that is committed). The exit status is 1 if some ratio is
 above 1.05.
 """
 

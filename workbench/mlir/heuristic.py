@@ -24,6 +24,7 @@ from workbench.ir import Mapping
 from workbench.mlir.cores import said, share, splits, used
 from workbench.mlir.payload import Access, Payload, PayloadOp
 from workbench.mlir.pricing import NEVER, Price, Slowdown, traffic
+from workbench.mlir.vector_passes import tile_cycles
 
 STEPS = 16
 """Tiles at most: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
@@ -153,7 +154,9 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
 def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """What a core does of a kernel without a product: a sixteenth of the work a step.
 
-    Where the load of so little does not hide the memory's latency, fewer steps are weighed against it.
+    Where the load of so little does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they
+    are not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no
+    such gain (docs/accuracy.md), so what a tree across lanes takes is to be settled first.
     """
     slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
@@ -297,11 +300,12 @@ def _price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: in
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
     every, tiles = math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    vector, first = _vector_cycles(payload, machine)
     latency = float(machine.dram_latency_cycles)
     if payload.contraction is None:
-        step, busy = vector / every + first, vector + first * every
+        step = tile_cycles(payload, machine, tile)
+        busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
         return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, slots, latency)
+    vector, first = _vector_cycles(payload, machine)
     arrays, product, fill = _array_cycles(payload, machine, tile, steps, slots)
     work = product + fill + vector / tiles + first
     chain = work + (every // tiles - 1) * product
@@ -331,7 +335,7 @@ def _array_cycles(
     # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
     ahead = chain / max(chain - machine.queue_depth, 1) if chain > machine.queue_depth else chains
     rounds = math.prod(steps[dim] for dim in groups["w"])
-    return total * rounds / min(free, chains, slots, max(ahead, 1.0)) + fill, step, fill
+    return total * rounds / min(free, chains, slots, max(ahead, 1.0)), step, fill
 
 
 def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:

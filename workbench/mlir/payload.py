@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.context import operations
+from workbench.mlir.dialect import PAD_LOW
 from workbench.mlir.instructions import class_counts
 from workbench.mlir.loops import (
     axis_loops,
@@ -47,6 +48,8 @@ class Access:
     """Which tensor it is: equal for operands that are the same value."""
     nearest: tuple[int, ...]
     """Its axes, that along which neighbours lie closest in DRAM first."""
+    padded: bool = False
+    """It is made of what is loaded and a border around it, which a vector pass fills."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -289,6 +292,7 @@ def _describe(
             position >= inputs,
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
             _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
+            _is_padded(value),
         )
         for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
         if isinstance(value.type, ir.ShapedType)
@@ -305,6 +309,14 @@ def _nearest(value: Value) -> tuple[int, ...]:
         return tuple(range(len(shape_of(value))))[::-1]
     strides, _ = memref.get_strides_and_offset()
     return tuple(sorted(range(len(strides))[::-1], key=lambda axis: abs(strides[axis])))
+
+
+def _is_padded(value: Value) -> bool:
+    """Whether it is read through a view that reaches beyond its memref."""
+    op = maker(value)
+    while op is not None and op.name in ("bufferization.to_tensor", "memref.subview"):
+        op = maker(op.operands[0])
+    return op is not None and PAD_LOW in op.attributes
 
 
 def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:

@@ -27,7 +27,11 @@ class Traffic:
     first: float
     """The loads before the first step."""
     last: float
-    """The store after the last step."""
+    """The store after the last step, of a tile that may be short."""
+    store: float
+    """Of a whole tile."""
+    slower: float
+    """How much longer than on the bus the loads of a step take in their queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +61,19 @@ class Price:
         moved, latency = self.traffic, self.latency
         tile, chain, step = self.tile / speed, self.chain / speed, self.step / speed
         behind = max(min(moved.last, moved.stores - moved.last), 0.0)  # goes on behind the last tile's work
+        whole = chain + moved.store + latency
+        before_last = moved.store if self.tiles > 1 else moved.last
+        turns = self._turns(self.steps) - 1
+        turn = moved.loads / self.steps + moved.slower + latency + step
+        bus = max(self.memory - behind + max(tile, behind), moved.first + moved.stores + tile)
+        units = max(self.arrays / speed + tile - step, self.vector / speed)
+        operands = turns * turn + (self.steps - turns * self.slots - 1) * step + tile
+        results = (self._turns(self.tiles) - 1) * whole + chain
+        results_before = (self._turns(max(self.tiles - 1, 1)) - 1) * whole + chain
         return max(
-            self.memory - behind + max(tile, behind),
-            moved.first + moved.stores + tile,
-            moved.first + max(self.arrays, self.vector) / speed + moved.last,
-            moved.first + self._turns(self.tiles) * (chain + moved.last + latency) - latency,
-            moved.last + self._turns(self.steps) * (moved.loads / self.steps + step + latency) - latency,
+            bus,
+            moved.first + max(units, operands, results) + moved.last,
+            moved.first + results_before + before_last,
         )
 
     def _turns(self, count: int) -> int:
@@ -70,7 +81,7 @@ class Price:
         return -(-count // self.slots)
 
 
-NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
+NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
 """Of a kernel for which there is no tiling to weigh."""
 
 
@@ -87,18 +98,24 @@ def traffic(
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
     final = payload.last.accesses[-1].value
     per_cycle = float(machine.bus_bytes_per_cycle) / cores
-    loads, stores, first, last, slower, slower_last = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    short = {dim: extent - (math.ceil(extent / tile[dim]) - 1) * tile[dim] for dim, extent in payload.dims.items()}
+
+    def moved(access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
+        """Cycles on the bus, and how long after the bus its queue is done."""
+        cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
+        return cycles, max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / cores)
+
+    loads, stores, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for access in accesses:
         if access.value in made and access.value != final:
             continue
-        cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
+        cycles, after = moved(access, tile)
         often = _often(access, payload, tile, order)
-        after = _queue_cycles(access, payload, machine, tile) - cycles / cores  # when the bus is done with it
         if access.value == final:
-            stores, last, slower_last = stores + cycles * often, last + cycles, max(slower_last, after)
+            stores, store, last = stores + cycles * often, store + cycles + after, last + sum(moved(access, short))
         else:
             loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
-    return Traffic(loads, stores, first + slower, last + slower_last)
+    return Traffic(loads, stores, first + slower, last, store, slower)
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
@@ -144,6 +161,7 @@ def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) ->
 def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
     """Of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
     stretch, _ = _run(access, tile, payload)
-    if payload.contraction is None:
+    passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
+    if access.padded or any(access.value == each.value for op in passes for each in op.accesses):
         stretch = next((extent for extent, _ in _nearest_first(access, tile, payload)), 1) * access.element_bytes
     return access.bytes(tile) / stretch * -(-stretch // machine.dma_bytes_per_cycle)
