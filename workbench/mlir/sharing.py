@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simulator.machine import Machine
+from simulator.program import MAX_RANK
 from simulator.systolic import shares
 from workbench.mlir.evaluate import Box
 from workbench.mlir.instructions import Axes, Description
@@ -44,5 +45,8 @@ def _cut(box: Box, operand: int, axes: Axes, start: int, size: int) -> Box:
     for walked, axis in axes:
         if walked == operand:
             shape = (*box.shape[:axis], size, *box.shape[axis + 1 :])
-            box = replace(box, offset=box.offset + start * box.strides[axis], shape=shape)
+            # Of too many axes those of one element are left out; the divided one stays, however little is left of it.
+            kept = [a for a, extent in enumerate(box.shape) if a == axis or extent != 1 or len(shape) <= MAX_RANK]
+            offset, strides = box.offset + start * box.strides[axis], tuple(box.strides[a] for a in kept)
+            box = replace(box, offset=offset, shape=tuple(shape[a] for a in kept), strides=strides)
     return box
