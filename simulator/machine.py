@@ -164,6 +164,10 @@ class Machine:
         for field in dataclasses.fields(self):
             if field.name not in ("assumed", "sources"):
                 check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        if not self.clock_khz:
+            raise MachineError(
+                f"machine {self.name!r}: clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
+            )
         check_units(self)
         core_kinds.own_figures(self)
         if self.vector_bits_per_lane % 8:

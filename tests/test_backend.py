@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import workbench as wb
+from simulator.errors import MachineError
 from tests.programs import MLP, PROGRAMS
 from workbench import errors
 
@@ -136,3 +137,9 @@ def test_an_option_that_is_none_is_named():
         errors.BadOption, match="no option 'machin'; its options are machine, on_missing, mapping, fusion, prefer"
     ):
         torch.compile(lambda x: x + 1, backend="npu", options={"machin": "tpu-v3"})(torch.randn(3))
+
+
+def test_a_machine_that_there_is_not_is_an_error_of_its_own():
+    torch._dynamo.reset()
+    with pytest.raises(MachineError, match="there is no machine 'tpu-v9'; did you mean 'tpu-v4'"):
+        torch.compile(lambda x: x @ x, backend="npu", options={"machine": "tpu-v9"})(torch.randn(5, 5))

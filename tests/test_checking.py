@@ -129,23 +129,91 @@ def test_the_answer_shows_our_error_pytorchs_the_bound_and_the_reference():
 
 
 @pytest.mark.parametrize(
-    ("taken", "said"),
+    ("raises_at", "said"),
     [
-        ((torch.float16, torch.float64), "float64"),
-        ((torch.float16, torch.float32), "float32"),
-        ((torch.float16,), "the given types"),
+        ((), "float64"),
+        ((1.0 + 2.0**-40,), "float32"),
+        ((1.0 + 2.0**-40, 1.0 + 2.0**-20), "the given types"),
     ],
 )
-def test_a_function_that_looks_at_types_is_compared_in_the_widest_that_it_takes(
-    taken: tuple[torch.dtype, ...], said: str
+def test_a_function_that_fails_in_wide_numbers_is_compared_in_the_widest_that_it_takes(
+    raises_at: tuple[float, ...], said: str
 ):
     def particular(x: T) -> T:
-        if x.dtype not in taken:
-            raise TypeError("another type, please")
+        for number in raises_at:  # a number that 16 bits do not hold, and more bits do
+            if (x.new_full((), number) != 1.0).item():
+                raise TypeError("other numbers, please")
         return torch.tanh(x) * 3
 
-    found = wb.trace(particular, plain(8, 8).half()).check()
-    assert found.ok and list(found.outputs["reference"]) == [said]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = wb.trace(particular, plain(8, 8).half()).check()
+    assert found.ok and set(found.outputs["reference"]) == {said}
+
+
+def _masked(x: T) -> T:
+    return torch.tanh(x) + torch.full((8, 8), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1)
+
+
+LOOKS: dict[str, Callable[[T], T]] = {
+    "the largest number": _masked,
+    "the smallest difference": lambda x: torch.tanh(x) * torch.finfo(x.dtype).eps,
+    "the size of an element": lambda x: torch.tanh(x) * x.element_size() * x.itemsize,
+    "the type": lambda x: torch.tanh(x) if x.dtype in (torch.float32, torch.bfloat16) else x * 100,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_function_that_looks_at_types_is_told_its_own(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+    journey = wb.trace(LOOKS[name], plain(8, 8, dtype=dtype))
+    found = journey.check()
+    assert found.ok and list(found.outputs["reference"]) == ["float64"], found.text()
+    made_wrong(monkeypatch, lambda y: torch.where(y.abs() < 1e30, 0.0, y.double()).to(y.dtype))
+    assert not journey.check()
+
+
+def test_of_tensors_of_several_types_none_is_told():
+    def mixed(x: T, y: T) -> T:
+        return (x.float() + y) * torch.finfo(x.dtype).eps
+
+    found = wb.trace(mixed, plain(8, 8, dtype=torch.bfloat16), plain(8, 8)).check()
+    assert found.ok and list(found.outputs["reference"]) == ["the given types"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_random_numbers_like_a_tensor_are_no_error_of_pytorchs(dtype: torch.dtype):
+    found = wb.trace(lambda x: torch.tanh(x) + torch.rand_like(x) * 10, plain(8, 8, dtype=dtype)).check()
+    assert not found.ok and "random" in found.hint
+
+
+UNDER_AUTOCAST: dict[str, tuple[Callable[..., T], tuple[T, ...]]] = {
+    "inner": (torch.inner, (plain(3, 4), plain(2, 4, seed=1))),
+    "einsum": (lambda x, y: torch.einsum("bij,bkj->bik", x, y), (plain(2, 3, 4), plain(2, 5, 4, seed=1))),
+    "tensordot": (lambda x, y: torch.tensordot(x, y, 1), (plain(3, 4), plain(4, 5, seed=1))),
+    "several products": (
+        lambda x, y, z: torch.linalg.multi_dot([x, y, z]),
+        (plain(3, 4), plain(4, 5, seed=1), plain(5, 2, seed=2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+@pytest.mark.parametrize("name", UNDER_AUTOCAST)
+def test_products_inside_of_ops_are_cast_as_autocast_casts_them(name: str, capture: str):
+    function, inputs = UNDER_AUTOCAST[name]
+
+    def inside(*given: T) -> T:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return function(*given)
+
+    journey = wb.trace(inside, *inputs, capture=capture)
+    assert cast(T, journey.run(*inputs)).dtype == torch.bfloat16 and journey.check().ok
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        around = wb.trace(function, *inputs, capture=capture)
+        assert cast(T, around.run(*inputs)).dtype == torch.bfloat16 and around.check().ok
+    found = around.check()  # where PyTorch's answer has another type
+    assert not found.ok and "its element type is bf16, expected f32" in found.text()
 
 
 def test_casts_to_fewer_bits_are_left_out_of_the_reference():

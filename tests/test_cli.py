@@ -179,6 +179,18 @@ def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_pat
     assert (len(plain.inputs), plain.kwargs) == (2, {})
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"import (", "no Python that can be read: line 1: "), (b"x = '\xff'", "no Python that can be read: ")],
+)
+def test_what_is_no_python_is_told_with_its_line_alone(content: bytes, words: str, tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_bytes(content)
+    with pytest.raises(ProgramFileError) as caught:
+        cli.load_program(str(path))
+    assert words in str(caught.value) and "Traceback" not in str(caught.value)
+
+
 def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
     with pytest.raises(ProgramFileError, match="is a list; expected a tuple, a dict of keyword arguments"):
         cli.load_program(write(tmp_path, ADD + "inputs = [x]\n"))

@@ -272,9 +272,17 @@ def _run(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
+    except (SyntaxError, UnicodeDecodeError) as error:  # nothing of it ran: there is no traceback of the user's
+        raise ProgramFileError(f"{path} is no Python that can be read: {_where(error)}") from None
     except Exception:  # whatever the user's own code raises, its traceback is the message
         raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
     return module
+
+
+def _where(error: SyntaxError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not {error.encoding}: {error.reason}"
+    return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
 
 
 def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, object]]:

@@ -39,7 +39,10 @@ def checked_compile_options(given: object) -> CompileOptions:
     for name in cast("Mapping[object, object]", given):
         if name not in CompileOptions.__annotations__:
             raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
-    return cast("CompileOptions", given)
+    options = cast("CompileOptions", given)
+    if "machine" in options:
+        machine_of(options["machine"])  # else a mistake in it would be told as one of the graph
+    return options
 
 
 def checked_on_missing(given: object) -> str:

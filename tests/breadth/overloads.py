@@ -101,6 +101,9 @@ def captured_by_pytorch(given: Given) -> bool:
     return True
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--only", default="", help="overloads whose names hold this")
@@ -116,7 +119,7 @@ def main() -> int:
             counts.update(["overloads"])
             for call, what, said in found:
                 if what not in ("right", "left"):
-                    shown[call] = [what, said]
+                    shown[call] = [what, said.replace(f"{ROOT}/", "")]
                 if what in ("wrong", "raw", "told", "dead"):
                     print(f"{call} {what}: {said}", flush=True)
         print(f"{start + BATCH} of {len(todo)}: {dict(counts)}", file=sys.stderr, flush=True)

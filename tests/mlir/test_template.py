@@ -285,6 +285,10 @@ def test_errors_stand_at_the_templates_own_line(template, error, here: str, word
     assert words in str(caught.value) and template.__name__ in str(caught.value)
 
 
+class IsANumber(Negate):
+    source = 5  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("template", "error", "words"),
     [
@@ -295,6 +299,7 @@ def test_errors_stand_at_the_templates_own_line(template, error, here: str, word
         (DataDecidesTheEnd, DataDecides, "depends on what arith.index_cast gives"),
         (Quadratic, NotAffine, "do not lie at a constant distance"),
         (GivesANumber, TemplateOutputError, "render() gave int"),
+        (IsANumber, TemplateOutputError, "source is int; expected text"),
     ],
 )
 def test_each_mistake_has_its_own_error(template, error, words: str):

@@ -61,6 +61,7 @@ def test_overrides_make_another_machine_and_say_so() -> None:
         ({"systolic_rows": True}, "expected a whole number"),
         ({"dram_bytes_per_second": -1}, "expected more than zero"),
         ({"clock_mhz": float("nan")}, "expected more than zero"),
+        ({"clock_mhz": 1e-9}, "clock_mhz = 1e-09: expected at least 0.001"),
         ({"matmul_precision": "fp8"}, "matmul_precision = 'fp8': expected one of bf16"),
         ({"memory": "baned"}, r"memory = 'baned'; did you mean 'banked'\? Expected one of simple, banked"),
         ({"dram_placement": "locl"}, r"did you mean 'local'\? Expected one of "),

@@ -143,3 +143,10 @@ def test_the_command_line_counts_host_nodes(tmp_path: Path, capsys: pytest.Captu
     printed = json.loads(capsys.readouterr().out)
     assert printed["routes"] == {"automatic": 1, "host": 1} and printed["check"]["ok"]
     assert [kernel["route"] for kernel in printed["kernels"]] == ["automatic", "host"]
+
+
+def test_what_pytorch_cannot_compute_on_the_host_is_told_with_its_line():
+    with pytest.warns(errors.HostRoute):
+        made = wb.trace(lambda x: x + 1, torch.arange(5).to(torch.uint16))
+    with pytest.raises(errors.HostFailed, match=r"aten\.add\.Tensor at .*test_host\.py:\d+ has no kernel"):
+        made.run(torch.arange(5).to(torch.uint16))

@@ -46,6 +46,7 @@ from workbench.errors.operators import EmptyReduction as EmptyReduction
 from workbench.errors.operators import ExecutorFailed as ExecutorFailed
 from workbench.errors.operators import ExecutorResult as ExecutorResult
 from workbench.errors.operators import FusionError as FusionError
+from workbench.errors.operators import HostFailed as HostFailed
 from workbench.errors.operators import HostResult as HostResult
 from workbench.errors.operators import HostRoute as HostRoute
 from workbench.errors.operators import MissingRoutes as MissingRoutes

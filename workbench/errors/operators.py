@@ -57,5 +57,9 @@ class HostResult(WorkbenchError):
     """PyTorch made something else of a node on the host than it said without data."""
 
 
+class HostFailed(WorkbenchError):
+    """PyTorch raised while it computed a node on the host."""
+
+
 class ExecutorResult(WorkbenchError, TypeError):
     """A registered executor did not return a list of tensors, one for each result."""

@@ -285,6 +285,9 @@ class Template:
 
     def _place(self) -> Place:
         name = type(self).__name__
+        if not isinstance(self.source, str):  # pyright: ignore[reportUnnecessaryIsInstance] - written by users
+            reason = f"source is {type(self.source).__name__}; expected text, or the name of a .mlir.j2 file"
+            raise TemplateOutputError(name, _file_of(type(self)), reason)
         owner = self._class_that_sets("source") if self.source else type(self)
         if owner.__module__ == "__main__" and not self.source.endswith(".mlir.j2"):
             if (cell := cell_with(self.source)) is not None:

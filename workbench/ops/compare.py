@@ -291,8 +291,8 @@ def _difference_of_type(pair: Pair, native: torch.Tensor) -> str:
     shape, dtype = tuple(pair.got.shape), dtype_name(pair.got.dtype)
     if shape != tuple(native.shape):
         return f"its shape is {shape}, expected {tuple(native.shape)}"
-    if dtype != pair.type.dtype:
-        return f"its element type is {dtype}, expected {pair.type.dtype}"
+    if dtype != dtype_name(native.dtype):
+        return f"its element type is {dtype}, expected {dtype_name(native.dtype)}"
     return ""
 
 

@@ -25,8 +25,37 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     """
     _refuse_reshaped(name, exported)
     refuse_unreadable_in(exported, name)
+    _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
     with cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False):
         return cast(Any, exported).run_decompositions({})
+
+
+_HIDE_CASTS = ("inner", "tensordot", "einsum", "linalg_multi_dot", "chain_matmul")
+"""Ops that stay whole in a graph, though autocast casts what the products inside them are given."""
+
+
+def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
+    """Writes out what autocast to `kind` casts inside of ops; in regions of autocast inside the graph, too."""
+    for node in [node for node in gm.graph.nodes if node.op == "call_function"]:
+        if str(node.target).endswith("wrap_with_autocast"):
+            device, dtype, enabled, _, part = node.args[:5]
+            inner = kind if device != "cpu" else dtype if enabled else None
+            _with_casts(cast("torch.fx.GraphModule", getattr(gm, part.target)), inner)
+        elif kind is not None and getattr(node.target, "_opname", "") in _HIDE_CASTS:
+            with gm.graph.inserting_before(node):
+                node.args = fx.map_arg(node.args, lambda given: _cast(gm, given, kind))
+    gm.recompile()
+
+
+def _cast(gm: torch.fx.GraphModule, given: torch.fx.Node, kind: torch.dtype) -> torch.fx.Node:
+    value = given.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return given
+    if value.dtype == kind:
+        return given
+    made = gm.graph.call_function(torch.ops.aten.to.dtype, (given, kind))
+    made.meta = {name: meta for name, meta in given.meta.items() if name != "val"} | {"val": value.to(kind)}
+    return made
 
 
 _WRAPPERS = ("tag_activation_checkpoint", "wrap")

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from workbench.errors import HostResult
+from workbench.errors import HostFailed, HostResult, WorkbenchError
 from workbench.ir import BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.ops.calling import call
@@ -32,7 +32,15 @@ def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, H
 
 def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequence[torch.Tensor]) -> None:
     given = dict(zip(kernel.inputs, tensors, strict=False))
-    made = run_nodes([node], given, registrations)
+    try:
+        made = run_nodes([node], given, registrations)
+    except WorkbenchError:
+        raise
+    except Exception as error:  # PyTorch's own, of an op that it cannot compute for these tensors
+        raise HostFailed(
+            f"{node.origin.op} at {node.origin.place} has no kernel, and PyTorch cannot compute it on the host: "
+            f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of what is traced"
+        ) from error
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
         _refuse_unlike(node, made[value], out)
         out.copy_(made[value])

@@ -3,16 +3,21 @@
 Functions of PyTorch compare the types of their operands before any of their ops can be seen, so the tensors that a
 function is given and holds are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get the
 wide one; those that have no kernel for it run in 32 bits.
+
+A function may look at the type of a tensor, for the largest number of it or its smallest difference. It is told the
+type that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types
+nobody can tell which one a wide tensor stands for, and it is not widened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -68,7 +73,8 @@ def widened(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> Generator[Non
         for (tensor, _), numbers in zip(kept, _copies([data for _, data in kept], wide), strict=True):
             if numbers is not None:
                 tensor.data = numbers
-        with torch.no_grad(), Wide(wide):
+        own = {numbers.dtype for _, numbers in kept if numbers.is_floating_point() or numbers.is_complex()}
+        with torch.no_grad(), _Told(wide, own), Wide(wide, own):
             yield
     finally:
         for tensor, numbers in kept:
@@ -96,12 +102,42 @@ def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Te
     return made
 
 
+class _Told(TorchFunctionMode):
+    """Says of wide tensors the type, and the size of an element, that they have in the function as it is written."""
+
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype]) -> None:
+        super().__init__()
+        self.wide, self.own = wide, own
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.dtype):
+            return self._type_of(made)
+        if func in _SIZES and isinstance(args[0], torch.Tensor):
+            return made // args[0].dtype.itemsize * self._type_of(args[0].dtype).itemsize
+        return made
+
+    def _type_of(self, dtype: torch.dtype) -> torch.dtype:
+        stood_for = [kind for kind in self.own if wider(kind, self.wide) == dtype]
+        if len(stood_for) > 1:
+            raise CannotWiden("which of " + " and ".join(map(str, stood_for)))
+        return stood_for[0] if stood_for else dtype
+
+
+_TENSOR: Final = cast("Any", torch.Tensor)
+_SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
+"""What says how many bytes an element, or all of them, take."""
+
+
 class Wide(TorchDispatchMode):
     """Every op on wide floats, but for those that write into a tensor that is narrow."""
 
-    def __init__(self, wide: torch.dtype) -> None:
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype] = ()) -> None:
+        """`own` are the types of the tensors that the function is given and holds, as it is written."""
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.wide = wide
+        self.wide, self.own = wide, own
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -114,7 +150,7 @@ class Wide(TorchDispatchMode):
         if (
             torch.Tag.nondeterministic_seeded in func.tags
         ):  # as many random numbers as in the given types, and the same ones
-            return all_wide(func(*given[0], **given[1]), self.wide)
+            return all_wide(func(*self._narrow(given[0]), **given[1]), self.wide)
         wide: tuple[tuple[Any, ...], dict[str, Any]] = all_wide(given, self.wide)
         try:
             made = func(*wide[0], **wide[1])
@@ -123,6 +159,16 @@ class Wide(TorchDispatchMode):
         if any(isinstance(each, torch.Tensor) and each.dtype in _DEFAULT for each in tree_leaves(made)):
             made = self._from_whole_numbers(func, *wide, made)
         return all_wide(made, self.wide)
+
+    def _narrow(self, given: Any) -> Any:
+        """What random numbers are drawn like, in the type that the function is written in."""
+        kind = next(iter(self.own)) if len(self.own) == 1 else None
+
+        def one(value: object) -> object:
+            stands_for = isinstance(value, torch.Tensor) and kind is not None and value.dtype == wider(kind, self.wide)
+            return value.to(kind) if stands_for else value  # type: ignore[union-attr]
+
+        return tree_map(one, given)
 
     def _from_whole_numbers(
         self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], made: object
