@@ -42,6 +42,10 @@ class Transfers:
     """What the memory moves for it: whole requests; 0 within the scratchpad."""
     cycles: I64
     """At the queue's own rate."""
+    run: I64
+    """Bytes that lie together in DRAM."""
+    stretch: I64
+    """Bytes that lie side by side at both ends: a queue moves no more than one at once."""
 
 
 def transfers(
@@ -55,7 +59,7 @@ def transfers(
     side = np.where(stores, first + 1, first)  # the operand in DRAM, if there is one
     if rows == 0 or not moves.any():
         zero = np.zeros(rows, np.int64)
-        return Transfers(zero, zero, zero)
+        return Transfers(zero, zero, zero, zero, zero)
     size = program.element_bytes[side].astype(np.int64)
     moved = np.where(moves, program.shape[side].prod(1) * size, 0)
     in_dram = moves & (program.space[side] == Space.DRAM)
@@ -72,6 +76,8 @@ def transfers(
         bytes=moved,
         request_bytes=np.where(in_dram, runs * touched, 0),
         cycles=moved // stretch * -(-stretch // machine.dma_bytes_per_cycle),
+        run=np.where(in_dram, run, 0),
+        stretch=np.where(moves, stretch, 0),
     )
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from simulator.chiplets import Placed
     from simulator.common_memory import Resident
     from simulator.costs import Told
+    from simulator.memory_use import MemoryUse
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +190,12 @@ class Trace:
         from simulator import slack  # only here: it loads the compiler, which reading a trace does not wait for
 
         return slack.slack(self)
+
+    def memory_use(self) -> MemoryUse:
+        """How well each transfer used the memory; needs the programs, as `slack` does."""
+        from simulator import memory_use  # only here, as in `slack`
+
+        return memory_use.memory_use(self)
 
     def memory(self) -> list[dict[str, int]]:
         """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""

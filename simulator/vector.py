@@ -57,6 +57,25 @@ def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     return np.maximum(body, count) + _trees(program, machine) + _moved_over(program, machine)
 
 
+def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
+    """The cycles of each pass, by what they go on with; they add up to `vector_cycles`."""
+    counts = _bodies(program)
+    alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
+    special, count = counts[:, OpClass.SPECIAL], vectors(program, machine)
+    trees, moved = _trees(program, machine), _moved_over(program, machine)
+    turned = _moved_over(program, machine, spread=False)
+    body = vector_cycles(program, machine) - trees - moved
+    latency = np.minimum(body, alu * machine.alu_latency_cycles + special * machine.special_latency_cycles)
+    by_alus = -(-count * alu // machine.vector_alus) >= count * special * machine.special_interval_cycles
+    return {
+        "arithmetic": np.where(by_alus, body - latency, 0),
+        "special functions": np.where(by_alus, 0, body - latency),
+        "latency of the units": latency,
+        "ways across lanes": trees + moved - turned,
+        "turned tiles": turned,
+    }
+
+
 def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
     """The program with the lane dim for each vector pass that takes the fewest cycles, the outermost of equals."""
     chosen = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.rank > 0))
@@ -119,8 +138,8 @@ def _bodies(program: TileProgram) -> I64:
     return np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
 
 
-def _moved_over(program: TileProgram, machine: Machine) -> I64:
-    """Cycles for operands that do not lie along the pass's lanes: turned, or spread over all of them."""
+def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:
+    """Cycles for operands that do not lie along the pass's lanes: turned, or `spread` over all of them."""
     out = np.zeros(len(program), np.int64)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     place = np.arange(len(owner)) - program.operand_start[owner]
@@ -137,7 +156,7 @@ def _moved_over(program: TileProgram, machine: Machine) -> I64:
     steps = _log2(np.minimum(across, machine.vector_lanes)) * machine.cross_lane_step_cycles
     read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
     cycles = np.where(elsewhere & walked, turned * machine.transpose_cycles_per_vector, 0)
-    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0)
+    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0) if spread else 0
     np.add.at(out, owner, cycles)
     return out
 

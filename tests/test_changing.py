@@ -81,6 +81,8 @@ def test_trace_takes_fusion_too():
         ([("gelu", "gelu")], "kept apart from itself"),
         ([("gelu",)], "is no pair of nodes"),
         (7, "expected 'none'"),
+        ({"off": 3}, "fusion has 'off': 3: expected"),
+        ({"apart": "gelu"}, "fusion has 'apart': 'gelu': expected"),
     ],
 )
 def test_a_choice_of_fusions_that_says_nothing_is_refused(journey: wb.Journey, fusion: object, message: str):

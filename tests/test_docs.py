@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view")]
+PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
 PAGES += [ROOT / "docs" / "differences.md"]
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", ROOT / "CONTRIBUTING.md"]
 
@@ -40,6 +40,7 @@ def test_every_example_is_found():
         "adding-a-machine": 9,
         "adding-a-pass": 2,
         "adding-a-view": 2,
+        "adding-a-finding": 2,
         "differences": 1,
     }
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from workbench.check import Check as Check
     from workbench.comparison import Comparison as Comparison
     from workbench.errors import WorkbenchError as WorkbenchError
+    from workbench.findings import Facts as Facts
+    from workbench.findings import Finding as Finding
+    from workbench.findings import Remedy as Remedy
+    from workbench.findings import finding as finding
     from workbench.journey import Journey as Journey
     from workbench.mlir.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -65,6 +69,7 @@ _HOMES = {
     "workbench.check": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
+    "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
     "workbench.mlir.user_passes": ("mlir_pass",),
     "workbench.views.own": ("view",),
     "workbench.views.table": ("Table",),
@@ -77,6 +82,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Captured",
     "Check",
+    "Facts",
+    "Finding",
     "InstructionAt",
     "Journey",
     "Lowered",
@@ -91,6 +98,7 @@ __all__ = [
     "WorkbenchError",
     "capture",
     "compare",
+    "finding",
     "last_journeys",
     "load",
     "lower",

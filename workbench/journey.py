@@ -32,6 +32,7 @@ from workbench.options import (
 from workbench.pipeline import Request, Stages, check_kernels_named
 
 if TYPE_CHECKING:
+    from workbench.findings.answer import Findings
     from workbench.mlir.runtime import NativeProgram
     from workbench.mlir.user_mapping import UserMapping
     from workbench.mlir.user_passes import UserPasses
@@ -87,6 +88,15 @@ class Journey:
     @property
     def machine(self) -> Machine:
         return self._request.machine
+
+    @property
+    def findings(self) -> Findings:
+        """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
+        line of Python, the spans that show it, what to try, and the cycles that this is predicted to save.
+        `.findings.tried()` measures what each saves."""
+        from workbench import advice  # only here: it loads pandas
+
+        return advice.findings(self, self._request)
 
     @property
     def seconds(self) -> dict[str, float]:

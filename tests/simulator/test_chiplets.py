@@ -340,3 +340,14 @@ def test_plain_python_gives_the_same() -> None:
 def test_a_machine_in_one_piece_has_no_pages() -> None:
     trace = run(load(2), machine(1, chiplet_links=""), [on(0, 2)])
     assert trace.links() == [] and len(trace.waits) == 0 and not np.any(trace.totals[:, REMOTE])
+
+
+def test_links_whose_widths_have_no_small_common_multiple_are_refused():
+    wide = {"interconnect": "crossbar", "interconnect_link_bytes_per_cycle": 2**20 + 7}
+    load_machine("tpu-v3", cores=2, chiplets=2, **wide, chiplet_link_bytes_per_cycle=2**20 - 9)  # just below 2 ** 40
+    with pytest.raises(MachineError, match="least common multiple of at most 1,099,511,627,776"):
+        load_machine("tpu-v3", cores=2, chiplets=2, **wide, chiplet_link_bytes_per_cycle=2**20 + 9)
+
+
+def test_each_wait_has_a_column_of_its_own():
+    assert [int(wait) for wait in Wait] == list(range(len(Wait.__members__)))

@@ -288,3 +288,25 @@ def test_columns_may_be_walked_innermost_where_windows_move():
     moving, still = (SimpleNamespace(dims=dims, reduced=("ic", "kw"), windows=w, kinds=kinds) for w in (("kw",), ()))
     assert heuristic._orders(moving) == [("oc", "ow", "ic", "kw"), ("ow", "oc", "ic", "kw")]  # type: ignore[arg-type]
     assert heuristic._orders(still) == [("oc", "ow", "ic", "kw")]  # type: ignore[arg-type]
+
+
+def test_places_of_a_window_that_is_cut_are_taken_one_by_one():
+    machine, made = load_machine("tpu-v3"), dict[str, Any]()
+
+    def seen(payload: Any, *rest: Any) -> Any:
+        made["payload"] = payload
+        return choose(payload, *rest)
+
+    choose = heuristic.choose
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heuristic, "choose", seen)
+        flow(lambda x, w: F.conv2d(x, w), [torch.randn(1, 8, 9, 9), torch.randn(8, 8, 3, 3)])
+    tiles = [*heuristic._candidates(made["payload"], machine, ("kw",), least=False)]
+    assert tiles and {tile["kh"] for tile in tiles} == {1} and {tile["kw"] for tile in tiles} == {3}
+
+
+def test_a_reduction_that_is_split_takes_many_rows_before_long_ones():
+    made = flow(lambda x: torch.softmax(x, 1), [torch.randn(64, 300_000)], machine="edge-8x8")
+    (kernel,) = made.scheduled.kernels
+    assert "its reduction is split" in kernel.mapping.reason
+    assert kernel.mapping.tile["d0"] == 64 and kernel.mapping.tile["d1"] < 3000

@@ -36,6 +36,11 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
     unknown = sorted(set(options) - {"off", "apart"})
     if unknown:
         raise FusionError(f"fusion has the key {unknown[0]!r}: {_FORMS}")
+    for key, given in options.items():
+        if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+            raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
+    if isinstance(options.get("apart"), str):
+        raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
     off = options.get("off", ())
     rules = [off] if isinstance(off, str) else list(off)
     return Choice(

@@ -1,0 +1,108 @@
+"""`j.findings`: what it says, what it tries, rules of one's own, and what becomes of mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from workbench.errors import BadOption
+from workbench.findings import registry
+from workbench.findings.changes import changed, folded_rows, folds
+
+
+@pytest.fixture
+def own_rules() -> Iterator[None]:
+    before = registry.rules()
+    yield
+    registry._RULES.clear()
+    registry._RULES.update(before)
+
+
+def softmax() -> wb.Journey:
+    return wb.trace(torch.softmax, torch.randn(512, 512), 1, machine="tpu-v3")
+
+
+def test_one_row_a_finding_most_cycles_first_with_its_reason_place_and_spans():
+    journey = softmax()
+    found = journey.findings
+    assert isinstance(found, pd.DataFrame) and found.cycles.is_monotonic_decreasing
+    first = found.iloc[0]
+    assert first.rule == "vector bound" and "ways across lanes" in first.reason
+    assert first.nodes == ("softmax",) and "test_findings.py:" in first.place
+    assert set(journey.simulated.events.kind[list(first.spans)]) == {"VECTOR"}
+    assert first.cycles <= journey.simulated.cycles and first.share == first.cycles / journey.simulated.cycles
+
+
+def test_what_is_tried_is_done_anew_and_the_journey_stays_as_it_was():
+    journey = softmax()
+    before = journey.simulated.record.digest()
+    tried = journey.findings.tried()
+    launches = tried[tried.rule == "launches"].iloc[0]
+    again = eval(launches.remedy, {"j": journey}).simulated.cycles  # the call as it is written
+    assert launches.predicted == launches.gain == journey.simulated.cycles - again == 512
+    assert list(journey.findings.columns) == list(tried.columns)[:-1]
+    assert journey.simulated.record.digest() == before
+
+
+def test_a_rule_of_ones_own_is_run_and_one_that_raises_is_named(own_rules: None):
+    @wb.finding("long stores")
+    def long_stores(facts: wb.Facts) -> Iterator[wb.Finding]:
+        for kernel in facts.computed:
+            yield wb.Finding(kernel.name, kernel.cycles, "stores are waited for")
+
+    @wb.finding()
+    def broken_rule(facts: wb.Facts) -> Iterator[wb.Finding]:
+        raise ValueError("no such thing")
+
+    found = softmax().findings
+    assert "long stores" in set(found.rule) and "vector bound" in set(found.rule)
+    (broken,) = found[found.rule == "broken rule"].reason
+    assert broken == "the rule 'broken rule' failed: ValueError: no such thing"
+
+
+def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path: Path):
+    live = wb.trace(nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14))
+    live.save(tmp_path / "saved.journey")
+    found = wb.load(tmp_path / "saved.journey").findings
+    assert found.drop(columns="place").equals(live.findings.drop(columns="place"))
+    assert "channels outermost" in set(found.rule)
+    with pytest.raises(BadOption, match="was loaded from a file"):
+        found.tried()
+
+
+def test_channels_last_is_tried_on_a_copy():
+    layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14)
+    tried = wb.trace(layer, x).findings.tried()
+    row = tried[tried.rule == "channels outermost"].iloc[0]
+    assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
+    assert layer.weight.is_contiguous() and x.is_contiguous()
+
+
+@pytest.mark.parametrize(("stride", "padding", "bias"), [(2, 3, True), ((1, 2), (0, 1), False)])
+def test_folded_rows_are_the_same_convolution(stride: int, padding: int, bias: bool):
+    conv, x = nn.Conv2d(3, 8, (7, 5), stride=stride, padding=padding, bias=bias), torch.randn(2, 3, 20, 22)
+    assert folds(conv) and not folds(nn.Conv2d(4, 8, 3, groups=2)) and not folds(nn.Linear(2, 2))
+    torch.testing.assert_close(folded_rows(conv)(x), conv(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_first_convolution_fills_more_of_the_arrays_with_its_rows_folded():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU())
+    journey = wb.trace(model, torch.randn(1, 3, 112, 112))
+    row = journey.findings.tried().iloc[0]
+    assert row.rule == "array filled in part" and "depth 3 of 128 rows" in row.reason
+    assert 0.5 <= row.predicted / row.gain <= 2 and row.gain > journey.simulated.cycles / 2
+    assert isinstance(model[0], nn.Conv2d)
+
+
+def test_changes_that_there_are_not_are_refused():
+    with pytest.raises(BadOption, match="there is no change 'sideways'"):
+        changed("sideways", torch.relu, (), {})
+    with pytest.raises(BadOption, match="what was traced is a function"):
+        changed("folded rows:0", torch.relu, (), {})

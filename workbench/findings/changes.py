@@ -1,0 +1,97 @@
+"""Changes of the person's own lines that can be tried on a copy of what they traced."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.errors import BadOption
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CHANNELS_LAST = "channels last"
+"""Images, weights and activations with the channels innermost."""
+FOLDED_ROWS = "folded rows"
+"""`folded rows:path`: the convolution at that path as one over the rows of its window, laid beside each other."""
+
+
+def changed(
+    name: str, target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    """The call with a change made to copies of what it is given; what is given stays as it is."""
+    kind, _, path = name.partition(":")
+    if kind == FOLDED_ROWS:
+        return _folded(target, path), tuple(inputs), dict(kwargs)
+    if kind == CHANNELS_LAST:
+        return _channels_last(target, inputs, kwargs)
+    raise BadOption(f"there is no change {name!r}; known are {CHANNELS_LAST!r} and '{FOLDED_ROWS}:<path of a Conv2d>'")
+
+
+def _channels_last(
+    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    import torch
+    from torch import nn
+    from torch.utils import _pytree
+
+    def laid(value: object) -> object:
+        images = isinstance(value, torch.Tensor) and value.dim() == 4
+        return value.detach().clone(memory_format=torch.channels_last) if images else value  # type: ignore[union-attr]
+
+    function = target
+    if isinstance(target, nn.Module):
+        function = copy.deepcopy(target).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(laid, (tuple(inputs), dict(kwargs))))
+    return cast("Callable[..., object]", function), given, keyed
+
+
+def _folded(target: Callable[..., object], path: str) -> nn.Module:
+    from torch import nn
+
+    if not isinstance(target, nn.Module):
+        raise BadOption(f"'{FOLDED_ROWS}:{path}' is for modules; what was traced is a function")
+    made = copy.deepcopy(target)
+    if not path:
+        return folded_rows(cast("nn.Conv2d", made))
+    parent, _, name = path.rpartition(".")
+    setattr(made.get_submodule(parent), name, folded_rows(cast("nn.Conv2d", made.get_submodule(path))))
+    return made
+
+
+def folds(module: object) -> bool:
+    """Whether `folded_rows` takes it: a convolution over images, zeros around them, windows without holes."""
+    from torch import nn
+
+    return (
+        isinstance(module, nn.Conv2d)
+        and module.groups == 1
+        and module.padding_mode == "zeros"
+        and module.dilation == (1, 1)
+        and not isinstance(module.padding, str)
+    )
+
+
+def folded_rows(conv: nn.Conv2d) -> nn.Module:
+    """The same convolution over images whose channels are its window's rows as well: one row high, so many deeper.
+
+    The rows are copied once for each row of the window that they lie in, in long runs. For that a product's depth is
+    channels times rows of the window, and an array with many rows to fill is filled so much further.
+    """
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+
+    class FoldedRows(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x: Tensor) -> Tensor:
+            (high, _), (down, right) = conv.kernel_size, conv.stride
+            above, left = cast("tuple[int, int]", conv.padding)
+            rows = F.pad(x, (0, 0, above, above)).unfold(2, high, down).permute(0, 1, 4, 2, 3).flatten(1, 2)
+            weight = conv.weight.flatten(1, 2).unsqueeze(2)
+            return F.conv2d(rows, weight, conv.bias, stride=(1, right), padding=(0, left))
+
+    return FoldedRows()

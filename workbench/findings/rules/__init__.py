@@ -1,0 +1,34 @@
+"""The shipped rules, one file each. Each file's docstring says the physics."""
+
+from __future__ import annotations
+
+from workbench.findings.rules import (
+    array_filled_in_part as array_filled_in_part,
+)
+from workbench.findings.rules import (
+    arrays_at_their_peak as arrays_at_their_peak,
+)
+from workbench.findings.rules import (
+    bound_by_memory as bound_by_memory,
+)
+from workbench.findings.rules import (
+    host_trips as host_trips,
+)
+from workbench.findings.rules import (
+    latency_in_the_open as latency_in_the_open,
+)
+from workbench.findings.rules import (
+    launches as launches,
+)
+from workbench.findings.rules import (
+    missed_fusions as missed_fusions,
+)
+from workbench.findings.rules import (
+    scalar_accesses as scalar_accesses,
+)
+from workbench.findings.rules import (
+    short_transfers as short_transfers,
+)
+from workbench.findings.rules import (
+    vector_bound as vector_bound,
+)

@@ -1,0 +1,70 @@
+"""The memory's own rate. A kernel that moves as many bytes as DRAM can deliver in its time is at a roof: no other
+schedule is faster unless it moves fewer bytes. One that waits for transfers although the memory is not at its peak all
+the time would gain from a faster memory in proportion to the time its transfers are on the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.machine import Machine
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding, Remedy
+from workbench.findings.registry import finding
+from workbench.findings.words import percent
+
+AT_PEAK = 0.8
+"""Of the memory's rate over a kernel's time: what is left are the first load and the last store."""
+WAITS = 0.2
+"""Of a kernel's time on the critical path."""
+_TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter transfer")
+
+
+@finding("memory at its peak")
+def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
+    rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
+    for kernel in facts.computed:
+        moved = int(use.requested[kernel.spans].sum())
+        if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
+            yield Finding(
+                kernel.name,
+                0,
+                f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
+                f"{percent(moved, rate * kernel.cycles)} of what it can move, so only fewer bytes would be faster",
+                kernel.showing(*_TRANSFERS),
+            )
+
+
+@finding("bound by memory")
+def bound_by_memory(facts: Facts) -> Iterator[Finding]:
+    rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
+    bound = list[int]()
+    waits, whole = 0, 0
+    for kernel in facts.computed:
+        moved, transfers = int(use.requested[kernel.spans].sum()), kernel.part(*_TRANSFERS)
+        if transfers >= WAITS * kernel.cycles and moved < AT_PEAK * rate * kernel.cycles:
+            waits += min(transfers, round(moved / rate))
+            whole += kernel.cycles
+            bound += kernel.showing(*_TRANSFERS)
+    if waits:
+        figures = _twice(facts.machine)
+        said = ", ".join(f"{name}={value:_}" for name, value in figures.items())
+        yield Finding(
+            "",
+            waits,
+            f"kernels of {whole:,} cycles wait {waits:,} of them for the memory's rate, though it is not at its peak "
+            "all the time",
+            tuple(sorted(bound)),
+            remedy=Remedy(f"j.with_(machine=j.machine.with_({said}))", machine=figures),
+        )
+
+
+def _twice(machine: Machine) -> dict[str, int]:
+    """The figures that together double what reaches the scratchpad: the memory, and what is no wider than it."""
+    figures = {"dram_bytes_per_second": 2 * machine.dram_bytes_per_second}
+    if machine.interconnect == "simple" and machine.interconnect_ports * machine.dram_request_bytes < 2 * float(
+        machine.dram_bytes_per_cycle
+    ):
+        figures["interconnect_ports"] = 2 * machine.interconnect_ports
+    if machine.dma_bytes_per_cycle < 2 * float(machine.dram_bytes_per_cycle):
+        figures["dma_bytes_per_cycle"] = 2 * machine.dma_bytes_per_cycle
+    return figures

@@ -1,0 +1,27 @@
+"""Steps on the host. What has no kernel goes over the host link, is computed there, and comes back; the machine stands
+still meanwhile. The remedy is a kernel of one's own (docs/adding-an-op.md), or another operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import times
+
+
+@finding("host trips")
+def host_trips(facts: Facts) -> Iterator[Finding]:
+    steps = {step.kernel: step for step in facts.scheduled.hosts}
+    for kernel in facts.kernels:
+        step = steps.get(kernel.name)
+        if step is not None:
+            link, compute, often = kernel.part("host link"), kernel.part("host compute"), len(kernel.launches)
+            yield Finding(
+                kernel.name,
+                kernel.cycles,
+                f"PyTorch computes {step.op} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
+                f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there",
+                tuple(kernel.spans.tolist()),
+            )

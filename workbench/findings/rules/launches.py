@@ -1,0 +1,32 @@
+"""Launches. Before its first instruction a kernel takes `launch_overhead_cycles`: descriptors are fetched, and the
+pipeline of the kernel before has run dry. Nothing else runs meanwhile, so a program of many short kernels is bound by
+it, however fast they are. Fewer, longer kernels help; so does a machine that launches faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding, Remedy
+from workbench.findings.registry import finding
+from workbench.findings.words import percent, times
+
+
+@finding("launches")
+def launches(facts: Facts) -> Iterator[Finding]:
+    overhead, count = facts.machine.launch_overhead_cycles, len(facts.scheduled.launches.launches)
+    if not facts.launching or not overhead:
+        return
+    middle = int(np.median([end - begin for _, begin, end in facts.trace.kernel_spans]))
+    yield Finding(
+        "",
+        facts.launching,
+        f"{percent(facts.launching, facts.cycles)} of all cycles pass before kernels begin: {times(count, 'launch')} "
+        f"of {overhead:,} cycles each, where half of the kernels take {middle:,} or less",
+        remedy=Remedy(
+            f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
+            machine={"launch_overhead_cycles": overhead // 2},
+        ),
+    )

@@ -1,0 +1,60 @@
+"""The vector unit. A pass takes the longest of what its ALUs and its special functions take, and beside it what goes
+across lanes: the trees of a reduction along the lanes, and the way back of what is spread over them. Which of these
+the passes of a kernel are bound by says what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator import vector
+from simulator.machine import Machine
+from simulator.program import Opcode, TileProgram
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding, Remedy
+from workbench.findings.registry import finding
+from workbench.findings.words import percent
+
+BOUND = 0.25
+"""Of a kernel's cycles on the critical path."""
+
+
+@finding("vector bound")
+def vector_bound(facts: Facts) -> Iterator[Finding]:
+    for kernel in facts.computed:
+        assert kernel.scheduled is not None
+        waits = kernel.part("vector")
+        if waits < BOUND * max(kernel.cycles, 1):
+            continue
+        shares = parts(kernel.scheduled.program, facts.machine)
+        first, *rest = sorted(shares, key=lambda name: -shares[name])
+        whole = sum(shares.values()) or 1
+        also = f", then {rest[0]} ({percent(shares[rest[0]], whole)})" if shares[rest[0]] > 0.1 * whole else ""
+        figure, value = _faster(first, facts.machine)
+        remedy = Remedy(f"j.with_(machine=j.machine.with_({figure}={value}))", machine={figure: value})
+        yield Finding(
+            kernel.name,
+            round(waits * shares[first] / whole),
+            f"the vector unit is waited for in {percent(waits, kernel.cycles)} of the kernel's cycles, most of all for "
+            f"{first} ({percent(shares[first], whole)} of its passes){also}",
+            kernel.showing("vector"),
+            remedy=remedy if value != getattr(facts.machine, figure) else None,
+        )
+
+
+def parts(program: TileProgram, machine: Machine) -> dict[str, int]:
+    """Cycles of all vector passes of a program, by what they go on with."""
+    passes = program.opcode == Opcode.VECTOR
+    return {name: int(cycles[passes].sum()) for name, cycles in vector.parts(program, machine).items()}
+
+
+def _faster(part: str, machine: Machine) -> tuple[str, int]:
+    """The figure that halves a part, and its value."""
+    if part == "special functions" and machine.special_interval_cycles > 1:
+        return "special_interval_cycles", machine.special_interval_cycles // 2
+    if part == "ways across lanes" and machine.cross_lane_step_cycles > 1:
+        return "cross_lane_step_cycles", machine.cross_lane_step_cycles // 2
+    if part == "turned tiles" and machine.transpose_cycles_per_vector > 1:
+        return "transpose_cycles_per_vector", machine.transpose_cycles_per_vector // 2
+    return (
+        ("vector_alus", 2 * machine.vector_alus) if part == "arithmetic" else ("vector_lanes", 2 * machine.vector_lanes)
+    )
