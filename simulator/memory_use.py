@@ -36,10 +36,6 @@ class MemoryUse:
     cycles: I64
     """From its first request to its last byte on the bus or in the queue, without the latency."""
 
-    def peak_share(self, bytes_per_cycle: float) -> npt.NDArray[np.float64]:
-        """What each transfer wanted, as a part of what the memory can move in the time."""
-        return self.asked / np.maximum(self.cycles * bytes_per_cycle, 1e-9)
-
 
 def memory_use(trace: Trace) -> MemoryUse:
     """Works out again what the trace does not keep."""

@@ -48,9 +48,7 @@ def vectors(program: TileProgram, machine: Machine) -> I64:
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
-    counts = _bodies(program)
-    alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
-    special = counts[:, OpClass.SPECIAL]
+    alu, special = _operations(program)
     count = vectors(program, machine)
     chain = alu * machine.alu_latency_cycles + special * machine.special_latency_cycles
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
@@ -59,9 +57,7 @@ def vector_cycles(program: TileProgram, machine: Machine) -> I64:
 
 def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
     """The cycles of each pass, by what they go on with; they add up to `vector_cycles`."""
-    counts = _bodies(program)
-    alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
-    special, count = counts[:, OpClass.SPECIAL], vectors(program, machine)
+    (alu, special), count = _operations(program), vectors(program, machine)
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
     body = vector_cycles(program, machine) - trees - moved
@@ -92,10 +88,8 @@ def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
 
 def operations(program: TileProgram) -> I64:
     """Element operations of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
-    counts = _bodies(program)
-    points = program.extent.prod(1)
-    alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE]
-    return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)
+    points, (alu, special) = program.extent.prod(1), _operations(program)
+    return np.stack([points * alu, points * special], axis=1)
 
 
 def _bottleneck(count: I64, alu: I64, special: I64, machine: Machine) -> I64:
@@ -134,8 +128,10 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     return np.maximum(1, machine.vector_bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
 
 
-def _bodies(program: TileProgram) -> I64:
-    return np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+def _operations(program: TileProgram) -> tuple[I64, I64]:
+    """Of each instruction's body, on a point: what the ALUs do, and special functions."""
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
 
 
 def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:

@@ -33,6 +33,7 @@ class _Trials:
 
     def __init__(self, journey: Journey, request: Request, facts: Facts) -> None:
         self._journey, self._request, self._facts = journey, request, facts
+        self._origins = {node.name: node.origin for node in facts.lowered.captured.nodes}
         self._simulated = dict[tuple[tuple[str, float], ...], int | None]()
 
     def predicted(self, remedy: Remedy) -> int | None:
@@ -60,8 +61,8 @@ class _Trials:
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
         """The captured nodes a finding is about, and the user's line of the first of them that has one."""
         nodes = found.nodes or next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
-        origins = {node.name: node.origin for node in self._facts.lowered.captured.nodes}
-        places = (origins[name].place for name in nodes if name in origins and origins[name].file)
+        known = (self._origins[name] for name in nodes if name in self._origins)
+        places = (origin.place for origin in known if origin.file)
         return nodes, next(places, "")
 
     def _machine(self, figures: Mapping[str, float]) -> Machine:

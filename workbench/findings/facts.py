@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from simulator import Machine, Trace
+    from simulator.critical import Step
     from simulator.memory_use import MemoryUse
-    from workbench.ir import Launch, ScheduledKernel
+    from workbench.ir import Launch, ScheduledKernel, TensorType
+
+
+def bytes_of(kind: TensorType) -> int:
+    """Of a tensor's elements; the bits of one stand in the name of its type, and a boolean takes a byte."""
+    bits = re.search(r"\d+", kind.dtype)
+    return kind.numel * (int(bits[0]) // 8 if bits else 1)
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,11 @@ class Facts:
     @functools.cached_property
     def launching(self) -> int:
         """Cycles of the makespan in which a launch had not begun yet."""
-        return sum(step.cycles for step in self.trace.critical_path() if step.what == "launch" and step.span < 0)
+        return sum(step.cycles for step in self._path if step.what == "launch" and step.span < 0)
+
+    @functools.cached_property
+    def _path(self) -> list[Step]:
+        return self.trace.critical_path()
 
     @functools.cached_property
     def kernels(self) -> tuple[KernelFacts, ...]:
@@ -87,7 +99,7 @@ class Facts:
         of_launch = [launch.kernel for launch in launches]
         path: dict[str, dict[str, int]] = {name: {} for name in of_launch}
         spans: dict[str, dict[str, dict[int, int]]] = {name: {} for name in of_launch}
-        for step in self.trace.critical_path():
+        for step in self._path:
             if step.span >= 0:
                 name = of_launch[step.launch]
                 path[name][step.what] = path[name].get(step.what, 0) + step.cycles

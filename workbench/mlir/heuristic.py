@@ -164,7 +164,7 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
     large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
     counts = [STEPS] if large else [2**power for power in range(STEPS.bit_length())]
     tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
-    priced = [(_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
+    priced = [(_vector_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
     fastest = min(price.cycles() for price, _ in priced)
     price, tile = next(each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE))
     whole = rows_fit(payload, machine, demand.buffers)
@@ -227,10 +227,11 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """What a core does of a contraction that runs on so many, and what it is bound by."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
+    epilogue = _vector_cycles(payload, machine)
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_price(demand, tile, order, cores, slowdown), tile, order)
+            (_product_price(demand, tile, order, cores, slowdown, epilogue), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -295,17 +296,34 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     return {extent, *(size for size in even if size < extent)}
 
 
-def _price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown) -> Price:
-    payload, machine, slots = demand.payload, demand.machine, demand.buffers
+def _steps(payload: Payload, tile: dict[str, int]) -> tuple[dict[str, int], int, int]:
+    """Along each dim, tiles of operands in all, and tiles of the result."""
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    every, tiles = math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
+    return steps, math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
+
+
+def _vector_price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown) -> Price:
+    payload, machine = demand.payload, demand.machine
+    _, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency = float(machine.dram_latency_cycles)
-    if payload.contraction is None:
-        step = tile_cycles(payload, machine, tile)
-        busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
-        return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, slots, latency)
-    vector, first = _vector_cycles(payload, machine)
+    latency, step = float(machine.dram_latency_cycles), tile_cycles(payload, machine, tile)
+    busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
+    return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, demand.buffers, latency)
+
+
+def _product_price(
+    demand: Demand,
+    tile: dict[str, int],
+    order: Sequence[str],
+    cores: int,
+    slowdown: Slowdown,
+    epilogue: tuple[float, float],
+) -> Price:
+    """The `epilogue` is what `_vector_cycles` says, which is the same for all tilings."""
+    payload, machine, slots = demand.payload, demand.machine, demand.buffers
+    steps, every, tiles = _steps(payload, tile)
+    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
+    latency, (vector, first) = float(machine.dram_latency_cycles), epilogue
     arrays, product, fill = _array_cycles(payload, machine, tile, steps, slots)
     work = product + fill + vector / tiles + first
     chain = work + (every // tiles - 1) * product

@@ -36,6 +36,7 @@ _HIDE_CASTS = ("inner", "tensordot", "einsum", "linalg_multi_dot", "chain_matmul
 
 def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
     """Writes out what autocast to `kind` casts inside of ops; in regions of autocast inside the graph, too."""
+    made = False
     for node in [node for node in gm.graph.nodes if node.op == "call_function"]:
         if str(node.target).endswith("wrap_with_autocast"):
             device, dtype, enabled, _, part = node.args[:5]
@@ -44,7 +45,9 @@ def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
         elif kind is not None and getattr(node.target, "_opname", "") in _HIDE_CASTS:
             with gm.graph.inserting_before(node):
                 node.args = fx.map_arg(node.args, lambda given: _cast(gm, given, kind))
-    gm.recompile()
+            made = True
+    if made:
+        gm.recompile()
 
 
 def _cast(gm: torch.fx.GraphModule, given: torch.fx.Node, kind: torch.dtype) -> torch.fx.Node:

@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.program import Opcode
 from workbench.findings.changes import FOLDED_ROWS
-from workbench.findings.facts import Facts, KernelFacts
+from workbench.findings.facts import Facts, KernelFacts, bytes_of
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
 from workbench.findings.words import percent
@@ -82,7 +82,7 @@ def _copies(facts: Facts, node: Node, high: int) -> int:
     """Cycles of the launches that pad the image, and lay its rows out for each row of the window: read and written."""
     kind = facts.lowered.types[node.operands[0]]
     out = facts.lowered.types[node.results[0]]
-    padded = kind.numel * 4
+    padded = bytes_of(kind)
     laid = padded // max(kind.shape[-2], 1) * out.shape[-2] * high
     moved = (2 * padded + padded + laid) / float(facts.machine.bus_bytes_per_cycle)
     return round(moved) + 4 * facts.machine.launch_overhead_cycles

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.findings.facts import Facts
+from workbench.findings.facts import Facts, bytes_of
 from workbench.findings.record import Finding
 from workbench.findings.registry import finding
-
-_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
 
 
 @finding("missed fusions")
@@ -25,8 +23,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
         if fusion.fused or not apart or {producer, consumer} & facts.host_kernels:
             continue
         told.add((producer, consumer))
-        types = [lowered.types[value] for value in made_by[fusion.producer]]
-        size = sum(kind.numel * _BYTES.get(kind.dtype, 1) for kind in types)
+        size = sum(bytes_of(lowered.types[value]) for value in made_by[fusion.producer])
         saved = round(2 * size / rate) + facts.machine.launch_overhead_cycles
         yield Finding(
             runs.get(consumer, ""),
