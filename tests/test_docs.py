@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
 PAGES += [ROOT / "docs" / "differences.md"]
-LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", ROOT / "CONTRIBUTING.md"]
+FAILURES = ROOT / "docs" / "failures.md"
+LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 _EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)
@@ -73,3 +75,15 @@ def test_links_lead_somewhere(file: Path):
     for target in targets:
         known = target[1:] in anchors if target.startswith("#") else (file.parent / target).exists()
         assert known or target.startswith("http"), target
+
+
+def test_every_test_that_holds_a_class_of_failure_exists():
+    rows = re.findall(r"^\| (?!class |---)([^|]+)\|[^|]+\|([^|]+)\|[^|]+\|$", FAILURES.read_text(), re.M)
+    assert len(rows) > 30
+    for what, held in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", held)
+        assert named or "make " in held or held.strip().startswith("the same"), what
+        for file, test in named:
+            assert re.search(rf"^def {test}\b", (ROOT / file).read_text(), re.M), f"{file}::{test}"
+    kinds = [kind for _, held in rows for kind in re.findall(r'"([^"]+)"', held)]
+    assert sorted(kinds) == sorted(set(kinds) & set(ODD_PROGRAMS))
