@@ -212,8 +212,7 @@ def test_products_inside_of_ops_are_cast_as_autocast_casts_them(name: str, captu
     with torch.autocast("cpu", dtype=torch.bfloat16):
         around = wb.trace(function, *inputs, capture=capture)
         assert cast(T, around.run(*inputs)).dtype == torch.bfloat16 and around.check().ok
-    found = around.check()  # where PyTorch's answer has another type
-    assert not found.ok and "its element type is bf16, expected f32" in found.text()
+    assert around.check().ok  # under the autocast of the trace
 
 
 def test_casts_to_fewer_bits_are_left_out_of_the_reference():

@@ -12,6 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
+from workbench.views import own
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
@@ -59,6 +60,7 @@ def test_the_example_prints_what_the_page_says(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
+    monkeypatch.setattr(own, "_REGISTERED", {stage: {} for stage in own.STAGES})
     with wb.ops.scope(), contextlib.redirect_stdout(printed):
         importlib.import_module(module)
     assert printed.getvalue() == shown

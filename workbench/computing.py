@@ -58,7 +58,7 @@ class Computing:
             now = [value.detach() for value in values]
         if program.parts:
             ops.aliases.refuse_unwritable(program.graph, values)
-            with turn():  # Dynamo runs it, and may find another graph to compile
+            with turn(), program.as_traced():  # Dynamo runs it, and may find another graph to compile
                 return self._run_parts("scheduled", inputs, kwargs or {})
         return program.run(values, lambda _: self._native("scheduled").run(now))
 
@@ -81,7 +81,7 @@ class Computing:
         count = sum(slot.kind == "user" for slot in program.graph.inputs)
         user, held = values[:count], values[count:]
         changes = bool(program.parts or program.graph.mutations or held)  # what is wide meanwhile, and put back
-        with turn() if changes else nullcontext(), waiting("check"):
+        with turn() if changes else nullcontext(), waiting("check"), program.as_traced():
             pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
             check = Check(stage, ops.compare.compare(pairs, answers, rtol=rtol, atol=atol))
             return check if check.ok else replace(check, hint=self._hint(check, answers))

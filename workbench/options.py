@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -148,10 +149,13 @@ def checked_seconds(given: object) -> float | None:
 
 
 def checked_tolerance(name: str, given: object) -> float | None:
-    """A tolerance, if it is one; None is the default of the result's type."""
-    if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given >= 0):
-        return given
-    raise BadOption(f"{name}={given!r} is no tolerance; expected a number, 0 or more, or None for the type's default")
+    """A tolerance, if it is one; None is what rounding explains."""
+    if given is None:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max:
+        return float(given)
+    told = "more than any float" if isinstance(given, int) and given > 1 else repr(given)
+    raise BadOption(f"{name}={told} is no tolerance; expected a number, 0 or more, or None for what rounding explains")
 
 
 def machine_of(given: object) -> Machine:

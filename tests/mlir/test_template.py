@@ -289,6 +289,10 @@ class IsANumber(Negate):
     source = 5  # type: ignore[assignment]
 
 
+class IsEmpty(Negate):
+    source: ClassVar[str] = ""
+
+
 @pytest.mark.parametrize(
     ("template", "error", "words"),
     [
@@ -300,6 +304,7 @@ class IsANumber(Negate):
         (Quadratic, NotAffine, "do not lie at a constant distance"),
         (GivesANumber, TemplateOutputError, "render() gave int"),
         (IsANumber, TemplateOutputError, "source is int; expected text"),
+        (IsEmpty, TemplateOutputError, "source is empty; expected the text of its MLIR"),
     ],
 )
 def test_each_mistake_has_its_own_error(template, error, words: str):

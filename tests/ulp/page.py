@@ -47,6 +47,12 @@ def rows(names: Sequence[str], found: Sequence[Found]) -> dict[str, list[str]]:
     return {name: [_cell(cells.get((name, dtype))) for dtype in DTYPES] for name in names}
 
 
+_EXCEPTED = (
+    "In what a kernel differs from PyTorch in some elements, the signs of zero and the NaN that PyTorch has included. "
+    "Only what is **bold** is beyond the bound."
+)
+
+
 def page(cells: Cells) -> str:
     """The whole page."""
     names = sorted(cells)
@@ -56,7 +62,7 @@ def page(cells: Cells) -> str:
     for name in names:
         mark = f" [{excepted.index(name) + 1}]" if name in EXCEPTIONS else ""
         lines.append(f"| `{name}`{mark} | " + " | ".join(cells[name]) + " |")
-    lines += ["", "## Exceptions", ""]
+    lines += ["", "## Exceptions", "", _EXCEPTED, ""]
     for place, name in enumerate(excepted, 1):
         lines.append(f"{place}. `{name}`: {EXCEPTIONS[name].text()}")
     return "\n".join(lines) + "\n"

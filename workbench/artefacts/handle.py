@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from simulator.given import checks_what_it_is_given
 from workbench import views
 from workbench.asking import knows_its_options
-from workbench.errors import not_yet
+from workbench.errors import BadOption, not_yet
 from workbench.views.shown import Shown
 from workbench.views.table import Table
 
@@ -55,7 +56,13 @@ class Handle(Shown, Generic[R]):
     @checks_what_it_is_given
     def view(self, name: str, **options: object) -> object:
         """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
-        made = views.own.named(self._stage(), name)(self, **options)
+        function = views.own.named(self._stage(), name)
+        signature = inspect.signature(function)
+        try:
+            signature.bind(self, **options)
+        except TypeError as error:
+            raise BadOption(f"the view {name!r} is {function.__name__}{signature}: {error}") from None
+        made = function(self, **options)
         return views.frame.frame(made) if isinstance(made, Table) else made
 
     def _stage(self) -> str:

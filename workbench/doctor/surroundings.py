@@ -13,8 +13,10 @@ from pathlib import Path
 from simulator.errors import BadSetting
 from simulator.folder import LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.doctor.findings import Finding, ok, problem, warning
+from workbench.errors import BadOption
 from workbench.faults.fences import fence
 from workbench.processor import SWITCH
+from workbench.processor import processor as processor_now
 from workbench.system import can_link
 
 _LEAST_MEMORY, _LEAST_DISK, _LITTLE_DISK = 2 << 30, 100 << 20, 2 << 30
@@ -25,6 +27,11 @@ def processor() -> Iterable[Finding]:
     """What its vector unit can do."""
     what = f"{platform.machine()} with {os.cpu_count()} cores on {platform.system()}"
     if level := os.environ.get(SWITCH, ""):
+        try:
+            processor_now()
+        except BadOption as error:
+            yield problem("processor", f"{what}; {error}", f"unset {SWITCH}, or set it to one of these")
+            return
         what += f"; kernels are restricted to {SWITCH}={level}"
     flags = _flags()
     if flags and "avx2" not in flags:

@@ -39,6 +39,7 @@ from workbench.errors.journeys import JourneyFileTruncated as JourneyFileTruncat
 from workbench.errors.journeys import JourneyFileVersion as JourneyFileVersion
 from workbench.errors.journeys import NoFunction as NoFunction
 from workbench.errors.journeys import UnknownSelection as UnknownSelection
+from workbench.errors.operators import AssertionFailed as AssertionFailed
 from workbench.errors.operators import BadRegistration as BadRegistration
 from workbench.errors.operators import ConversionFailed as ConversionFailed
 from workbench.errors.operators import ConversionResult as ConversionResult

@@ -61,5 +61,9 @@ class HostFailed(WorkbenchError):
     """PyTorch raised while it computed a node on the host."""
 
 
+class AssertionFailed(WorkbenchError, AssertionError, RuntimeError):
+    """An assertion about data, an AssertionError where Python makes it and a RuntimeError where PyTorch does."""
+
+
 class ExecutorResult(WorkbenchError, TypeError):
     """A registered executor did not return a list of tensors, one for each result."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import (
+    ASSERTIONS,
     BREAK,
     Alias,
     Arg,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from workbench.ir import archive as archive
 
 __all__ = [
+    "ASSERTIONS",
     "BREAK",
     "HOST",
     "Absorbed",

@@ -24,6 +24,9 @@ FORMAT, VERSION = "aten-workbench/aten-graph", 2
 BREAK = "python.graph_break.default"
 """The op of a node at which Python runs between two graphs; its results are what it gives to the next."""
 
+ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
+"""Ops that give nothing, and raise where what they are given is false."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

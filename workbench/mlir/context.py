@@ -41,12 +41,15 @@ def parse(text: str, context: ir.Context | None = None, name: str = "module") ->
         raise MlirSyntaxError(name, text, problems_of(error)) from None
 
 
-def run_passes(module: ir.Module, pipeline: str) -> None:
-    """Runs a pass pipeline over the module in place. `pipeline` is what stands inside `builtin.module(...)`."""
+def run_passes(module: ir.Module, pipeline: str, advice: str = "") -> None:
+    """Runs a pass pipeline over the module in place. `pipeline` is what stands inside `builtin.module(...)`.
+
+    `advice` is added to what MLIR says of a pipeline that it cannot read.
+    """
     try:
         manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
     except ValueError as error:
-        raise PassError(pipeline, (Problem(str(error).strip()),)) from None
+        raise PassError(pipeline, (Problem(f"{str(error).strip()}{advice}"),)) from None
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:

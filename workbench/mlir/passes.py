@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects.transform import interpreter
 
+from simulator.names import did_you_mean
 from workbench.errors import PassError, Problem
 from workbench.ir import Mapping as Tiling
 from workbench.ir import Snapshot
@@ -84,16 +86,39 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
     match = _ONE_PASS.fullmatch(pipeline)
     function = _python_pass(match[1], pipeline) if match else None
     if match is None or function is None:
-        run_passes(module, pipeline)
+        run_passes(module, pipeline, _those_there_are(match[1]) if match else "")
         return
     given = match[2] or ""
     options = {"script": given} if match[1] == "npu-attach-script" else _options(given)
     with module.context, ir.Location.unknown():
-        function(module, options)
+        if function in REGISTERED.values():
+            _run_users(function, module, options, pipeline)
+        else:
+            function(module, options)
         try:
             module.operation.verify()
         except ir.MLIRError as error:
             raise PassError(pipeline, problems_of(error)) from None
+
+
+def _those_there_are(name: str) -> str:
+    """What to add where MLIR has no pass of this name."""
+    meant = did_you_mean(name, (*REGISTERED, *_PASSES, "canonicalize", "cse", "sccp", "symbol-dce"))
+    yours = ", ".join(REGISTERED) or "none; @wb.mlir_pass makes them"
+    return f"{meant}; passes are MLIR's, those of the workbench ({', '.join(_PASSES)}) and yours ({yours})"
+
+
+def _run_users(function: PassFunction, module: ir.Module, options: dict[str, str], pipeline: str) -> None:
+    """Runs a pass of a user's own; what it raises, and a module without its kernel, are told with the pass."""
+    try:
+        function(module, options)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"the pass raised {type(error).__name__}: {error}, at {frame.filename}:{frame.lineno}"
+        raise PassError(pipeline, (Problem(told),)) from error
+    kernels = sum(op.operation.name == "func.func" for op in module.body.operations)
+    if kernels != 1:
+        raise PassError(pipeline, (Problem(f"the pass left {kernels} functions; a kernel is exactly one func.func"),))
 
 
 def _python_pass(name: str, pipeline: str) -> PassFunction | None:

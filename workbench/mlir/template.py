@@ -241,6 +241,8 @@ class Template:
         place = self._place()
         try:
             made = self.render(mapping, machine)
+        except TemplateOutputError:
+            raise
         except jinja2.TemplateSyntaxError as error:
             raise TemplateSyntaxError(place.name, place.at(error.lineno), error.message or "not valid Jinja") from None
         except Exception as error:  # whatever the user's text or methods raise is about their line, not ours
@@ -259,6 +261,9 @@ class Template:
 
     def text(self) -> str:
         """The template's text, read from its file when it is one."""
+        if not self.source:
+            reason = "source is empty; expected the text of its MLIR, or the name of a .mlir.j2 file"
+            raise TemplateOutputError(type(self).__name__, _file_of(type(self)), reason)
         if not self.source.endswith(".mlir.j2"):
             return self.source
         return (Path(_file_of(self._class_that_sets("source"))).parent / self.source).read_text("utf-8")

@@ -59,6 +59,22 @@ def user_errors(name: str) -> Generator[None]:
         raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
 
 
+@contextlib.contextmanager
+def exports_errors(name: str) -> Generator[None]:
+    """Translates what is raised while a graph of PyTorch's own is exported, in which nothing of the user's runs."""
+    try:
+        yield
+    except errors.WorkbenchError:
+        raise
+    except RuntimeError as error:
+        what = str(error).strip().partition("\n")[0]
+        place = place_text(str(error))
+        raise errors.CaptureFailed(
+            f"{name} cannot be captured: PyTorch's own export failed{f' at {place}' if place else ''} with "
+            f"{type(error).__name__}: {what}. Write that call in another way"
+        ).instead_of(error) from None
+
+
 def _of_torch(error: BaseException) -> bool:
     """Whether it was raised inside PyTorch, and not by what the user wrote."""
     frames = traceback.extract_tb(error.__traceback__)

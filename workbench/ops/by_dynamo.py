@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ops.aliases import memory_of
-from workbench.ops.blame import user_errors
+from workbench.ops.blame import exports_errors, user_errors
 from workbench.ops.calls import Target
 from workbench.ops.capturing import Capturing, no_tensor_work, record_of, refuse_replaced
 from workbench.ops.exporting import export
@@ -54,6 +54,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
             return compiled(trace.target, trace.inputs, trace.kwargs)
 
     returned = traced(_call)
+    refuse_replaced(trace)
     if graphs and _views_outside(trace, returned):
         graphs.clear()
         returned = traced(_call_and_alias)
@@ -64,12 +65,12 @@ def by_dynamo(trace: Capturing) -> Recorded:
             )
     refuse_replaced(trace)
     if not graphs:
-        raise no_tensor_work(trace.name)
+        raise no_tensor_work(trace.name, trace.user)
     gm, given, results = graphs[0]
     trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
     for tensor in given:
         trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
-    with user_errors(trace.name):
+    with exports_errors(trace.name), user_errors(trace.name):
         as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
         exported = export(in_atens_words(gm), as_in_memory)
         program = functional(trace.name, exported)

@@ -18,6 +18,10 @@ from workbench.ops.parts import Parts
 from workbench.torch_memory import unreadable
 
 
+def _autocast() -> torch.dtype | None:
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
 @dataclass(frozen=True)
 class CapturedProgram:
     """A record, and what ties it to the live function it came from."""
@@ -28,6 +32,12 @@ class CapturedProgram:
     _classes: trees.Classes = field(repr=False)
     parts: Parts | None = None
     """The callable under Dynamo and its graphs, when it is broken up into several."""
+    autocast: torch.dtype | None = field(default_factory=_autocast)
+    """What autocast cast to around the trace: the casts are part of the graph."""
+
+    def as_traced(self) -> torch.autocast:
+        """PyTorch casting by itself as it did around the trace, and not as it does around a check."""
+        return torch.autocast("cpu", self.autocast or torch.bfloat16, enabled=self.autocast is not None)
 
     def live(self) -> list[torch.Tensor]:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""

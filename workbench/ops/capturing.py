@@ -187,7 +187,15 @@ def _no_data(held: Held, key: int, trace: Capturing) -> bool:
     return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
 
 
-def no_tensor_work(name: str) -> errors.NoTensorWork:
+def no_tensor_work(name: str, given: Sequence[Slot] = ()) -> errors.NoTensorWork:
+    own = [slot for slot in given if type(slot.tensor) not in (torch.Tensor, nn.Parameter, nn.Buffer)]
+    if own:
+        slot = own[0]
+        return errors.NoTensorWork(
+            f"{name} computes nothing with plain tensors: {slot.path} is a {type(slot.tensor).__name__}, a subclass of "
+            f"torch.Tensor, and what is called on it is Python of that class, which no graph has. Give "
+            f"{slot.path}.as_subclass(torch.Tensor)"
+        )
     return errors.NoTensorWork(
         f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
         f"computed from them."

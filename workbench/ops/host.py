@@ -11,8 +11,8 @@ from functools import partial
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from workbench.errors import HostFailed, HostResult, WorkbenchError
-from workbench.ir import BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
+from workbench.errors import AssertionFailed, HostFailed, HostResult, WorkbenchError
+from workbench.ir import ASSERTIONS, BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.ops.calling import call
 from workbench.ops.execute import run_nodes
@@ -37,6 +37,8 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
     except WorkbenchError:
         raise
     except Exception as error:  # PyTorch's own, of an op that it cannot compute for these tensors
+        if node.op in ASSERTIONS:
+            raise AssertionFailed(f"an assertion at {node.origin.place} does not hold: {error}") from None
         raise HostFailed(
             f"{node.origin.op} at {node.origin.place} has no kernel, and PyTorch cannot compute it on the host: "
             f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of what is traced"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, cast
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from workbench.ops.aliases import memory_of
+from workbench.ops.reachable import variables
 from workbench.torch_memory import copied, plain
 
 
@@ -60,7 +62,15 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
 
 @contextlib.contextmanager
 def holding_as_before(containers: Iterable[object]) -> Generator[None]:
-    """Lists, dicts and the attributes of objects hold afterwards what they held before, whatever was put into them."""
+    """Lists, dicts and the attributes of objects hold afterwards what they held before, whatever was put into them.
+
+    The variables of functions that had tensors have these again.
+    """
+    containers = list(containers)
+    functions = [each for each in containers if isinstance(each, types.FunctionType)]
+    named = [
+        (place, name, value) for each in functions for place, name in variables(each) for value in _tensor(place, name)
+    ]
     stores = [store for container in containers for store in _stores(container)]
     kept = [(store, list(store) if isinstance(store, list) else dict(store)) for store in stores]
     try:
@@ -72,10 +82,31 @@ def holding_as_before(containers: Iterable[object]) -> Generator[None]:
             elif isinstance(old, dict) and not _same(store, old):
                 store.clear()
                 store.update(old)
+        for place, name, tensor in named:
+            if not any(now is tensor for now in _tensor(place, name)):
+                _assign(place, name, tensor)
+
+
+def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.Tensor]:
+    """The tensor that a variable has, if it has one."""
+    try:
+        value = place.cell_contents if isinstance(place, types.CellType) else place.get(name)
+    except ValueError:  # it has no value yet
+        return []
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _assign(place: dict[str, object] | types.CellType, name: str, value: object) -> None:
+    if isinstance(place, types.CellType):
+        place.cell_contents = value
+    else:
+        place[name] = value
 
 
 def _stores(container: object) -> list[list[object] | dict[object, object]]:
     """The lists and dicts that a container is, or has its attributes in: a module has several."""
+    if isinstance(container, types.FunctionType):
+        return []
     if isinstance(container, (list, dict)):
         return [cast("list[object] | dict[object, object]", container)]
     attributes = cast("dict[object, object]", container.__dict__)

@@ -35,7 +35,8 @@ class Reachable:
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
     modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
     containers: list[object] = field(default_factory=list[object])
-    """Lists, dicts and objects with attributes, modules among them: what can be given other tensors to hold."""
+    """What can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
+    functions, whose globals and closed-over names can."""
 
 
 def reachable(target: object) -> Reachable:
@@ -56,6 +57,7 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
     seen.add(id(value))
     if _stores(value):
         found.containers.append(value)
+    found.containers += _functions(value)
     if isinstance(value, nn.Module):
         _visit_module(value, path, read, found, seen)
     for name, part, step in _parts(value):
@@ -65,6 +67,28 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
 def _stores(value: object) -> bool:
     """Whether tensors can be put into it."""
     return isinstance(value, (list, dict, nn.Module)) or (hasattr(value, "__dict__") and not callable(value))
+
+
+def _functions(value: object) -> list[object]:
+    """The functions whose variables are parts of the value."""
+    if inspect.ismethod(value):
+        return [value.__func__]
+    if inspect.isfunction(value):
+        return [value]
+    if isinstance(value, functools.partial) or not hasattr(value, "__dict__"):
+        return []
+    kind = type(value)
+    own = () if kind.__module__.startswith("torch") else vars(kind).values()
+    return [each for each in own if inspect.isfunction(each)]
+
+
+def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] | types.CellType, str]]:
+    """Where its closed-over variables and the globals that its code names have their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        yield cell, name
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield function.__globals__, name
 
 
 def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:

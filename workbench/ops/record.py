@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.ir import (
+    ASSERTIONS,
     Arg,
     AtenGraph,
     Input,
@@ -125,7 +126,7 @@ def record(
         else:
             _refuse_symbols(name, node)
             made = _node(node, namer, values, modules, called)
-            types.update(_quantised(made, _types(made, node.meta["val"], offsets)))
+            types.update(_quantised(made, _types(made, node.meta.get("val"), offsets)))
             conversion = registrations.find(made.op, "conversion")
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
 
@@ -168,7 +169,7 @@ def _numbers(name: str, tensor: torch.Tensor) -> Numbers:
 
 def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
     """Shapes and numbers that only the data decides have no place in a record."""
-    for part in pytree.tree_leaves(node.meta["val"]):
+    for part in pytree.tree_leaves(node.meta.get("val")):
         symbol = isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool))
         if symbol or (isinstance(part, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in part.shape)):
             what = "a number" if symbol else "a shape"
@@ -200,10 +201,12 @@ def result_names(program: ExportedProgram) -> list[str]:
 
 
 def _live(program: ExportedProgram, results: list[str]) -> set[str]:
-    """Names of the nodes that results and mutations need, with what is changed: it may be written and never read."""
+    """Names of the nodes that results, mutations and assertions need, with what is changed: it may be written and
+    never read."""
     mutating = [spec for spec in program.graph_signature.output_specs if _mutates(spec.kind)]
     places = _mutable(program)
     wanted = {*results, *(spec.arg.name for spec in mutating), *(places[str(spec.target)] for spec in mutating)}
+    wanted |= {node.name for node in program.graph.nodes if str(node.target) in ASSERTIONS}
     for node in reversed(list(program.graph.nodes)):
         if node.name in wanted and node.op != "output":
             wanted |= {needed.name for needed in node.all_input_nodes}
@@ -283,7 +286,7 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
     made = [_arg(value, values, origin) for value in given]
     named = {key: _arg(value, values, origin) for key, value in keywords.items()}
     args, kwargs = _by_schema(overload._schema, made, named) if op.split(".")[0] != HIGHER_ORDER else (made, named)
-    results = tuple(place for place, _ in _tensors(node.meta["val"], name))
+    results = tuple(place for place, _ in _tensors(node.meta.get("val"), name))
     return Node(name, op, tuple(args), kwargs, results, origin)
 
 

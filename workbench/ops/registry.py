@@ -126,6 +126,19 @@ class Registration:
     def key(self) -> tuple[str, str, str]:
         return self.overload, self.route, self.dialect
 
+    def takes_node(self, node: Node, types: Mapping[str, TensorType]) -> bool:
+        """Whether it is for this node; what `takes=` raises is told with whose it is."""
+        if self.takes is None:
+            return True
+        try:
+            return bool(self.takes(node, types))
+        except Exception as error:
+            raise errors.BadRegistration(
+                f"takes= of the {self.route} of {self.overload} at {self.owner.place} raised {type(error).__name__}: "
+                f"{error}, for {node.name}; expected a function of a node and the types by value, as in "
+                f"takes=lambda node, types: types[node.results[0]].dtype == 'f32'"
+            ) from error
+
 
 @dataclass(frozen=True)
 class Registrations:
@@ -160,7 +173,7 @@ class Registrations:
     ) -> Registration | None:
         """The same for one node: the first that takes it."""
         makers = self._kernel_makers(node.op, prefer)
-        return next((item for item in makers if item.takes is None or item.takes(node, types)), None)
+        return next((item for item in makers if item.takes_node(node, types)), None)
 
     def _kernel_makers(self, overload: str, prefer: str | None) -> list[Registration]:
         found = [item for route in ("template", "builder") if (item := self.find(overload, route, prefer))]

@@ -18,6 +18,8 @@ too:
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
+* **Operators of a person's own** are what their Python says, op by op. One that is not written with
+  `torch.library.custom_op` has no inside to look into and counts as a library's function.
 * **What is added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
 
 16-bit types are summed in 32 bits.
@@ -28,9 +30,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
+from torch._library import custom_ops
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
@@ -85,8 +88,14 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
     """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
-    with torch.backends.mkldnn.flags(enabled=False), _Attention(), Rounded(seed):
-        yield
+    onednn = cast(Any, torch.backends.mkldnn)  # its own `flags` warns of cards that are not there
+    before = onednn.enabled
+    onednn.enabled = False
+    try:
+        with _Attention(), Rounded(seed):
+            yield
+    finally:
+        onednn.enabled = before
 
 
 class _Attention(TorchFunctionMode):
@@ -214,6 +223,9 @@ class _Inside(TorchDispatchMode):
         if simpler is not None:
             with self:
                 return simpler(*args, **kwargs)
+        if (written_in_python := _own_function(func)) is not None:
+            with self:
+                return written_in_python(*args, **kwargs)
         name = _name(func)
         if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
             with self:
@@ -267,6 +279,7 @@ class _Inside(TorchDispatchMode):
         return torch.where(value.isfinite(), value * (1 + halves * self.half * units), value)
 
 
+_OF_PYTORCH: Final = ("aten", "prims", "workbench")
 _EXACT: Final = frozenset(
     """
     abs ceil clamp clamp_max clamp_min clone copy copysign fill floor fmax fmin hardtanh heaviside
@@ -282,7 +295,17 @@ def _name(func: Any) -> str:
 
 
 def _from_library(func: Any, name: str) -> bool:
+    if func.namespace not in _OF_PYTORCH:
+        return True
     return torch.Tag.pointwise in func.tags and name not in CORRECTLY_ROUNDED
+
+
+def _own_function(func: Any) -> Callable[..., Any] | None:
+    """The Python that an operator made with `torch.library.custom_op` stands for."""
+    if func.namespace in _OF_PYTORCH:
+        return None
+    made = cast(Any, custom_ops).OPDEFS.get(func._schema.name)
+    return None if made is None else made._backend_fns.get("cpu", made._init_fn)
 
 
 def _product(first: int, second: int) -> Callable[[Any, Any], tuple[int, int]]:

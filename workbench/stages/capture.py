@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, cast
 
 import torch
@@ -22,7 +23,7 @@ from torch.export.graph_signature import TensorArgument
 from workbench import errors
 from workbench.ir import AtenGraph, Tree
 from workbench.ops.aliases import refuse_shared_memory
-from workbench.ops.blame import user_errors
+from workbench.ops.blame import exports_errors, replaced, user_errors
 from workbench.ops.broken import BrokenUp, merge, observed
 from workbench.ops.by_dynamo import by_dynamo
 from workbench.ops.by_export import by_export
@@ -67,7 +68,7 @@ def capture(
             trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
-        raise no_tensor_work(name)
+        raise no_tensor_work(name, trace.user)
     return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
 
 
@@ -106,7 +107,7 @@ def capture_graph(
     """Captures a graph that Dynamo has made already; all it reads is given to it."""
     known = registrations if registrations is not None else DEFAULT.now()
     trace = _named_by_placeholders(Capturing.begin("compiled", gm, inputs, {}, known), gm)
-    with torch.no_grad(), warnings.catch_warnings(), user_errors(trace.name):
+    with torch.no_grad(), warnings.catch_warnings(), exports_errors(trace.name), user_errors(trace.name):
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)
@@ -143,13 +144,13 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     broken = BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
     outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
-    containers, tensors = (
-        holding_as_before(trace.held.containers),
-        [each.tensor for each in trace.held.tensors.values()],
-    )
-    with put_back(tensors), containers, user_errors(trace.name):
+    tensors = [each.tensor for each in trace.held.tensors.values()]
+    functions = [each for each in trace.held.containers if isinstance(each, FunctionType)]
+    stores = [each for each in trace.held.containers if not isinstance(each, FunctionType)]
+    with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
-        returned, calls = observed(broken, trace.inputs, trace.kwargs)
+        with holding_as_before(stores):
+            returned, calls = observed(broken, trace.inputs, trace.kwargs)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:
             raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
@@ -158,8 +159,8 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
             if call.number not in graphs:
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
-    if any(held.read() is not held.tensor for held in trace.held.tensors.values()):
-        raise why  # a global or closed-over name that now means another tensor: nobody could put that back
+        if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
+            raise replaced(trace.name, ", ".join(other))  # variables: what objects hold is as it was by here
     refuse_replaced(trace)
     tree, found = trace.flatten(returned)
     if not calls and not found:

@@ -17,6 +17,7 @@ import torch
 from workbench import errors
 from workbench.faults.trial import OK, TRIALS
 from workbench.ir import (
+    ASSERTIONS,
     BREAK,
     HOST,
     AtenGraph,
@@ -54,6 +55,9 @@ REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
 
 RUNS_GRAPHS = "it is given graphs to run, and runs on the host with all that is in them"
 """Why an op such as `cond` or `while_loop` has no kernel."""
+
+RAISES = "a kernel cannot raise an error, so the host looks whether it holds"
+"""Why an assertion has no kernel."""
 
 NO_COPY = "nobody can tell the copy from the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
@@ -130,9 +134,10 @@ class _Work:
             if node.op == BREAK:
                 self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
                 continue
-            if node.bodies:
+            if node.bodies or node.op in ASSERTIONS:
                 missing.append(node)
-                self.items.append(LoweredNode(node, "host", "", RUNS_GRAPHS, node.name))
+                why = RUNS_GRAPHS if node.bodies else RAISES
+                self.items.append(LoweredNode(node, "host", "", why, node.name))
                 self._lay_out(node)
                 continue
             empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
@@ -243,10 +248,10 @@ class _Work:
         return found
 
     def drop_dead(self) -> None:
-        """Leaves out what no result needs."""
+        """Leaves out what no result needs; Python between graphs and assertions stay."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
-            if item.node.op == BREAK or wanted.intersection(item.node.results):
+            if item.node.op in (BREAK, *ASSERTIONS) or wanted.intersection(item.node.results):
                 wanted.update(item.node.operands)
                 kept.append(item)
         self.items = kept[::-1]

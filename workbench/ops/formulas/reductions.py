@@ -7,13 +7,13 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.ops.formulas.builder import Builder, Formula, compute
+from workbench.ops.formulas.builder import HALF, Builder, Formula, compute
 
 
 def mean(
     b: Builder, x: Ref, dim: int | list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref:
-    x, dims = compute(b, x, dtype), b.dims(x, dim)
+    x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounded once, at the end
     extent = b.extent(x, dims)
     return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / extent if extent else math.nan)
 

@@ -1,0 +1,195 @@
+"""What a function says of its data is asked, and what it was given is there afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.asserting import positive, summed
+from workbench import errors
+
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+
+
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+@pytest.mark.parametrize("function", [positive, summed])
+def test_an_assertion_about_data_is_a_step_that_raises(function: Callable[..., Any], capture: str):
+    j = wb.trace(function, torch.ones(3), capture=capture)
+    assert j.run(torch.ones(3)).equal(function(torch.ones(3))) and j.check()
+    with pytest.raises(errors.AssertionFailed, match=r"asserting\.py:\d+ does not hold: (some|no)"):
+        j.run(-torch.ones(3))
+    assert any(kernel.kind == "host" for kernel in j.lowered.record.kernels)
+
+
+@pytest.mark.parametrize("function", [positive, summed])
+def test_a_compiled_function_asserts(function: Callable[..., Any]):
+    compiled = torch.compile(function, backend="npu")
+    assert compiled(torch.ones(3)).equal(function(torch.ones(3)))
+    with pytest.raises(RuntimeError, match="does not hold"):
+        compiled(-torch.ones(3))
+
+
+def test_an_assertion_is_saved(tmp_path: Any):
+    j = wb.trace(positive, torch.ones(3))
+    j.save(tmp_path / "j.journey")
+    assert wb.load(tmp_path / "j.journey").simulated.cycles == j.simulated.cycles
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("given", ["f32", "f64", "i64"])
+def test_a_mean_in_a_narrow_type_is_rounded_once(dtype: torch.dtype, given: str):
+    x = torch.full((8, 3), 1e5)
+    x[1::2] = -1e5 + 1
+    x = {"f32": x, "f64": x.double(), "i64": x.long()}[given]
+
+    def means(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a.mean(0, dtype=dtype), a.mean(dtype=dtype), a.mean(1, keepdim=True, dtype=dtype)
+
+    j = wb.trace(means, x)
+    assert j.check()
+    assert all(map(torch.equal, j.run(x), means(x)))
+
+
+def test_a_journey_is_checked_under_the_autocast_it_was_traced_under():
+    model, x = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.Linear(32, 4)).eval(), torch.randn(8, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = wb.trace(model, x)
+    wide = wb.trace(model, x)
+    assert narrow.check() and narrow.run(x).dtype is torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        assert wide.check() and narrow.check()
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return (x @ x).float() * 2
+
+
+def nested(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+        with torch.autocast("cpu", enabled=False):
+            z = y.float() @ x
+        return z.bfloat16() @ y
+
+
+@pytest.mark.parametrize("function", [scaled, nested])
+@pytest.mark.parametrize("capture", ["dynamo", "export"])
+def test_casts_of_what_autocast_made(function: Callable[..., torch.Tensor], capture: str):
+    assert wb.trace(function, torch.randn(8, 8), capture=capture).check()
+
+
+state = torch.ones(3)
+
+
+def rebinds(x: torch.Tensor) -> torch.Tensor:
+    global state
+    state = state * 2
+    return x + state
+
+
+def rebinds_and_prints(x: torch.Tensor) -> torch.Tensor:
+    global state
+    print("called")
+    state = state * 2
+    return x + state
+
+
+@pytest.mark.parametrize("function", [rebinds, rebinds_and_prints])
+def test_a_global_that_is_given_another_tensor_is_refused_and_is_what_it_was(function: Callable[..., torch.Tensor]):
+    before = state
+    with pytest.raises(errors.HiddenState, match=r"what it holds \(state\)"):
+        wb.trace(function, torch.randn(3))
+    assert state is before and state.tolist() == [1, 1, 1]
+
+
+def test_a_closed_over_name_is_what_it_was():
+    total = torch.ones(3)
+    before = total
+
+    def adds(x: torch.Tensor) -> torch.Tensor:
+        nonlocal total
+        total = total + x
+        return total * 2
+
+    with pytest.raises(errors.HiddenState, match=r"\(total\)"):
+        wb.trace(adds, torch.randn(3))
+    assert total is before
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def test_a_subclass_of_tensors_is_named():
+    with pytest.raises(errors.NoTensorWork, match=r"a is a Tagged.*a\.as_subclass\(torch\.Tensor\)"):
+        wb.trace(lambda a: a * 2, torch.ones(3).as_subclass(Tagged))
+
+
+def test_what_pytorch_s_export_cannot_do_is_told_with_its_line():
+    with pytest.raises(errors.CaptureFailed, match=r"export failed at .*test_said_and_kept\.py:\d+ with RuntimeError"):
+        wb.trace(lambda z: z.conj().add_(1).real, torch.ones(3, dtype=torch.complex64))
+
+
+def test_a_check_that_draws_roundings_warns_of_nothing():
+    j = wb.trace(nn.Dropout(0.5), torch.ones(64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not j.check()
+
+
+@pytest.mark.parametrize("given", [10**400, -1, float("nan"), float("inf")])
+def test_a_tolerance_is_a_number(given: float):
+    with pytest.raises(errors.BadOption, match="is no tolerance"):
+        wb.trace(torch.relu, torch.ones(3)).check(rtol=given)
+
+
+def test_a_view_is_given_what_it_takes():
+    @wb.view("simulated", "nothing of it")
+    def nothing(simulated: wb.artefacts.Simulated) -> int:
+        return 1
+
+    with pytest.raises(errors.BadOption, match=r"the view 'nothing of it' is nothing\(.*unexpected keyword"):
+        wb.trace(torch.relu, torch.ones(3)).simulated.view("nothing of it", top=3)
+
+
+@wb.mlir_pass("take-all-away")
+def take_all_away(module: Any, options: dict[str, str]) -> None:
+    for op in list(module.body.operations):
+        op.operation.erase()
+
+
+@wb.mlir_pass("give-up")
+def give_up(module: Any, options: dict[str, str]) -> None:
+    raise ValueError("not today")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("take-all-away", "left 0 functions"),
+        ("give-up", r"raised ValueError: not today, at .*test_said_and_kept\.py:\d+"),
+        ("canonicalise", "did you mean 'canonicalize'"),
+    ],
+)
+def test_a_pass_that_fails_is_told_by_name(name: str, told: str):
+    with pytest.raises(errors.PassError, match=told):
+        _ = wb.trace(torch.relu, torch.ones(8, 8)).with_(passes={"bufferize": [name]}).scheduled
+
+
+def test_a_takes_that_raises_is_told_with_its_place():
+    with wb.ops.scope():
+
+        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node: True)
+        def frac(*_: Any) -> Any:
+            raise AssertionError
+
+        with pytest.raises(errors.BadRegistration, match=r"takes= of the builder of aten\.frac\.default at .*frac"):
+            wb.trace(torch.frac, torch.ones(3))
