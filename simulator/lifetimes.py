@@ -7,7 +7,8 @@ slot that meet in time, because other parts of it are filled anew while some are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from simulator.errors import SimulatorError
 from simulator.fillings import Fillings, fillings, owners
 from simulator.program import I64, Access, Space, TileProgram
+from simulator.spans import HostCall
 
 if TYPE_CHECKING:
     from simulator.trace import Trace
@@ -27,73 +29,60 @@ class Lifetime:
     launch: int
     buffer: int
     slot: int
-    first: int
+    start: int
     read: int
-    """When something that was filled in is read for the first time; `last` if it never is."""
-    last: int
-    """The first cycle in which it is not needed any more."""
+    """When something that was filled in is read for the first time; `end` if it never is."""
+    end: int
     fillings: tuple[int, ...]
     """Numbers of the program's fillings that it holds."""
 
 
-def lifetimes(trace: Trace) -> list[Lifetime]:
-    """The lifetimes of all launches, by launch, buffer, slot and time."""
+def lifetimes(trace: Trace) -> Iterator[tuple[Fillings, list[Lifetime]]]:
+    """Of each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
     known = dict[int, Fillings]()
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    out = list[Lifetime]()
-    for launch, first in enumerate(starts):
-        program = trace.launches[launch].program
-        here = slice(first, first + len(program))
-        if id(program) not in known:
+    for launch, (first, launched) in enumerate(zip(starts, trace.launches, strict=True)):
+        program = launched.program
+        if isinstance(launched, HostCall) or id(program) not in known:
             known[id(program)] = fillings(program)
-        out += _of_launch(launch, program, known[id(program)], trace.start[here], trace.end[here], trace.done[here])
-    return out
+        filled, here = known[id(program)], slice(first, first + len(program))
+        yield filled, _of_launch(launch, program, filled, trace.start[here], trace.end[here], trace.done[here])
 
 
-def in_program_order(program: TileProgram) -> list[Lifetime]:
-    """The lifetimes of a program that nobody ran: each instruction takes one step, in program order."""
-    steps = np.arange(len(program), dtype=np.int64)
-    return _of_launch(0, program, fillings(program), steps, steps + 1, steps + 1)
+def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:
+    """The same of a program that nobody ran: each instruction takes one step, in program order."""
+    steps, filled = np.arange(len(program), dtype=np.int64), fillings(program)
+    return filled, _of_launch(0, program, filled, steps, steps + 1, steps + 1)
 
 
-def _of_launch(
-    launch: int, program: TileProgram, filled: Fillings, start: I64, end: I64, done: I64
-) -> list[Lifetime]:
+def _of_launch(launch: int, program: TileProgram, filled: Fillings, start: I64, end: I64, done: I64) -> list[Lifetime]:
     count = len(filled)
     here = np.flatnonzero(program.space == Space.SCRATCHPAD)
     owner, filling = owners(program)[here], filled.of_operand[here]
     access = program.access[here]
-    first, read, last = np.full(count, _LATER), np.full(count, _LATER), np.zeros(count, np.int64)
-    np.minimum.at(first, filling, start[owner])
+    begin, read, over = np.full(count, _LATER), np.full(count, _LATER), np.zeros(count, np.int64)
     only_read = access == Access.READ
+    np.minimum.at(begin, filling, start[owner])
     np.minimum.at(read, filling[only_read], start[owner[only_read]])
-    np.maximum.at(last, filling, np.where(only_read, end[owner], done[owner]))
+    np.maximum.at(over, filling, np.where(only_read, end[owner], done[owner]))
     out = list[Lifetime]()
-    order = np.lexsort((first, filled.slot, filled.buffer))
-    for number in order.tolist():
-        made = Lifetime(
-            launch,
-            int(filled.buffer[number]),
-            int(filled.slot[number]),
-            int(first[number]),
-            int(min(read[number], last[number])),
-            int(last[number]),
-            (number,),
-        )
+    for number in np.lexsort((begin, filled.slot, filled.buffer)).tolist():
+        places = (int(filled.buffer[number]), int(filled.slot[number]))
+        times = (int(begin[number]), int(min(read[number], over[number])), int(over[number]))
+        made = Lifetime(launch, *places, *times, (number,))
         before = out[-1] if out else None
-        if before and (before.buffer, before.slot) == (made.buffer, made.slot) and made.first < before.last:
-            out[-1] = _joined(before, made)
+        if before and (before.buffer, before.slot) == places and made.start < before.end:
+            out[-1] = replace(
+                before,
+                read=min(before.read, made.read),
+                end=max(before.end, made.end),
+                fillings=(*before.fillings, number),
+            )
         else:
             out.append(made)
     return out
 
 
 _LATER = np.iinfo(np.int64).max
-
-
-def _joined(a: Lifetime, b: Lifetime) -> Lifetime:
-    return Lifetime(
-        a.launch, a.buffer, a.slot, a.first, min(a.read, b.read), max(a.last, b.last), a.fillings + b.fillings
-    )

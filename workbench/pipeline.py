@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench import mlir, ops, stages, views
-from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.errors import (
     BadOption,
     MappingError,
@@ -319,7 +319,7 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
         verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
-    with request.blaming("mapping", *_OF_MAPPINGS):
+    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered):
         made = verb(
             lowered,
             rendered,
@@ -348,7 +348,8 @@ def simulated_of(
     seconds: float | None = None,
     filled: stages.simulate.Filled | None = None,
 ) -> Simulated:
-    return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
+    with naming_tensors(lowered):
+        return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
 
 
 def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> stages.simulate.Filled:
