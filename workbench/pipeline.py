@@ -240,7 +240,7 @@ class Stages:
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
             Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered))).keep(took("render")),
-            Once("schedule", lambda: Scheduled(found.scheduled, found.rendered)).keep(took("schedule")),
+            Once("schedule", lambda: Scheduled(found.scheduled, found.lowered, found.rendered)).keep(took("schedule")),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
             Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
             Once("read the sources", lambda: found.sources).keep(None),
@@ -330,7 +330,7 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
             request.schedule,
             request.passes,
         )
-    return _planned(lowered, Scheduled(made, rendered), request)
+    return _planned(lowered, Scheduled(made, lowered, rendered), request)
 
 
 def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:

@@ -14,3 +14,4 @@ from workbench.artefacts.scheduled import Scheduled as Scheduled
 from workbench.artefacts.scratchpad import Scratchpad as Scratchpad
 from workbench.artefacts.scratchpad import naming_tensors as naming_tensors
 from workbench.artefacts.simulated import Simulated as Simulated
+from workbench.artefacts.tiles import Tiles as Tiles

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from workbench.views.gantt import Gantt
     from workbench.views.scratchpad import Occupancy
+    from workbench.views.tiles import Tiling
 
 
 class Drawing(Protocol):
@@ -30,6 +31,12 @@ class ScratchpadDrawing(Protocol):
     def scratchpad(self, view: Occupancy, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
+class TilesDrawing(Protocol):
+    """What `workbench.jupyter.plot_tiles` offers."""
+
+    def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
+
+
 def drawing() -> Drawing:
     """How timelines are drawn."""
     return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
@@ -38,6 +45,11 @@ def drawing() -> Drawing:
 def drawing_of_scratchpads() -> ScratchpadDrawing:
     """How the scratchpad over time is drawn."""
     return cast(ScratchpadDrawing, _module("plot_scratchpad", "As text it is j.simulated.scratchpad.text()."))
+
+
+def drawing_of_tiles() -> TilesDrawing:
+    """How grids of tiles are drawn."""
+    return cast(TilesDrawing, _module("plot_tiles", "As text they are j.scheduled.tiles(kernel).text()."))
 
 
 def _module(name: str, instead: str) -> object:

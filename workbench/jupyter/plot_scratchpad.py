@@ -19,6 +19,8 @@ from workbench.views.scratchpad_layout import Bar, Layout, Mark, Panel, bytes_te
 from workbench.views.style import HELD, LIGHT, Style, style_named
 
 _GAP, _HEAD = 30.0, 22.0
+_APART = 9.0
+"""Between two texts."""
 _AN_INCH = 80
 """Heights of the geometry on an inch of paper."""
 _BAD = ("#b3261e", "#ff8f87")
@@ -112,18 +114,13 @@ def _draw_axes(made: Layout, bases: list[float], ax: Axes, style: Style) -> None
     panels = list(zip(made.panels, bases, strict=True))
     addresses = [(base + mark.height, mark.text) for panel, base in panels for mark in panel.addresses]
     lines = [(base + panel.capacity, f"capacity {bytes_text(view.capacity)}") for panel, base in panels]
+    apart = [each for each in addresses if all(abs(each[0] - at) > _APART for at, _ in lines)]
+    marked = [*apart, *lines]
     if made.is_named:
-        names = [(base + mark.height, _name(mark, panel, made)) for panel, base in panels for mark in panel.names]
         right = ax.secondary_yaxis("right")
-        right.set_yticks([at for at, _ in addresses], labels=[text for _, text in addresses])
+        right.set_yticks([at for at, _ in marked], labels=[text for _, text in marked])
         _plain(right, style, size=7.5)
-    else:
-        names = [
-            (base + mark.height, f"{_core(panel, made)}{mark.text}")
-            for panel, base in panels
-            for mark in panel.addresses
-        ]
-    marked = [*names, *lines]
+        marked = [(base + mark.height, _name(mark, panel, made)) for panel, base in panels for mark in panel.names]
     ax.set_yticks([at for at, _ in marked], labels=[text for _, text in marked])
     _plain(ax, style, size=8.5)
     ax.tick_params(axis="y", length=0)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
     from workbench.views import svg_scratchpad as svg_scratchpad
+    from workbench.views import svg_tiles as svg_tiles
     from workbench.views import table as table
+    from workbench.views import tiles as tiles
     from workbench.views import timeline as timeline
 
 __getattr__ = submodules(
@@ -54,6 +56,8 @@ __getattr__ = submodules(
     "style",
     "svg_gantt",
     "svg_scratchpad",
+    "svg_tiles",
     "table",
+    "tiles",
     "timeline",
 )

@@ -179,7 +179,7 @@ class _Tensors:
         self.stored: dict[int, dict[int, None]] = {}
         owner = owners(program)
         for outside in np.flatnonzero(program.space == Space.DRAM).tolist():
-            for operand in _moved_with(program, int(owner[outside])):
+            for operand in moved_with(program, int(owner[outside])):
                 filling, argument = int(filled.of_operand[operand]), int(program.target[outside])
                 if program.access[operand] & Access.WRITE and program.access[outside] & Access.READ:
                     self.loaded.setdefault(filling, {})[argument] = None
@@ -204,7 +204,7 @@ class _Tensors:
         return (origins[made] if made >= 0 else ""), INSIDE
 
 
-def _moved_with(program: TileProgram, row: int) -> list[int]:
+def moved_with(program: TileProgram, row: int) -> list[int]:
     """The operands of an instruction that what it moves from or to DRAM lies in."""
     first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
     if program.opcode[row] in INDEXED:

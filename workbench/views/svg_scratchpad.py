@@ -13,7 +13,7 @@ from workbench.views.svg_gantt import ticks_to
 
 _WIDTH, _NAMES, _ADDRESS, _RIGHT = 1000, 170, 104, 14
 _HEAD, _GAP = 26, 30
-_LETTER = 6.0
+_LETTER, _APART = 6.0, 9.0
 
 COLOURS = {LOADED: "var(--k-LOAD)", STORED: "var(--k-STORE)", BOTH: "var(--k-COPY)", INSIDE: "var(--h7)"}
 
@@ -96,7 +96,7 @@ def _bar(bar: Bar, frame: _Frame, bottom: float) -> str:
     parts = [_box(left, top, read - left, height, f"{colour};opacity:{HELD}")] if read > left else []
     parts.append(_box(read, top, end - read, height, solid))
     if bar.over < bar.high:
-        beyond = "var(--bad);fill-opacity:.4;stroke:var(--bad);stroke-width:1.2"
+        beyond = "var(--bad);fill-opacity:.2;stroke:var(--bad);stroke-width:1.2"
         parts.append(_box(left, top, end - left, bar.high - bar.over, beyond))
     return f"<g><title>{escape(bar.told)}</title>{''.join(parts)}</g>"
 
@@ -130,6 +130,7 @@ def _addresses(panel: Panel, frame: _Frame, bottom: float) -> str:
         f'<text x="{frame.left - 6}" y="{bottom - mark.height:.1f}" text-anchor="end" {_SMALL}>'
         f"{escape(mark.text)}</text>"
         for mark in panel.addresses
+        if abs(mark.height - panel.capacity) > _APART
     )
 
 
