@@ -21,6 +21,8 @@ from workbench.views.tiles import TensorMoves, Tiling, moved_text
 
 _SIDE_BY_SIDE = 3
 _AN_INCH = 80
+_LETTER = 0.066
+"""Inches that a letter below a picture is wide, as a rule."""
 
 
 def tiles(view: Tiling, *, style: str = "light", width: float = 11.0) -> Figure:
@@ -36,15 +38,15 @@ def tiles(view: Tiling, *, style: str = "light", width: float = 11.0) -> Figure:
     figure.set_facecolor(colours.ground)
     made = figure.subplots(rows, columns, squeeze=False, height_ratios=tall)
     axes = cast("Sequence[Sequence[Axes]]", made)
-    palette = _palette(colours)
+    letters = max(12, int((width - 1.2) / columns / _LETTER))
     for number in range(rows * columns):
         ax = axes[number // columns][number % columns]
         if number < len(every):
-            _draw(every[number], view.tensors[number], ax, colours, palette)
+            _draw(every[number], view.tensors[number], ax, colours, letters)
         else:
             ax.set_axis_off()
     if every:
-        bar = figure.colorbar(ScalarMappable(cmap=palette), ax=[ax for row in axes for ax in row], shrink=0.5, pad=0.01)
+        bar = figure.colorbar(ScalarMappable(cmap=_palette(colours)), ax=[ax for row in axes for ax in row], shrink=0.5, pad=0.01)
         bar.set_ticks([0, 1], labels=["moved first", "moved last"])
         bar.ax.tick_params(colors=colours.ink, labelsize=8, length=0)
         bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
@@ -56,7 +58,8 @@ def _palette(style: Style) -> LinearSegmentedColormap:
     return LinearSegmentedColormap.from_list("tiles", [full(strength(0)), full(strength(1))])
 
 
-def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, palette: LinearSegmentedColormap) -> None:
+def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, letters: int) -> None:
+    palette = _palette(style)
     ax.set_facecolor(style.ground)
     width, height = size_of(grid)
     across, down = width / max(grid.columns, 1), height / max(grid.rows, 1)
@@ -80,7 +83,7 @@ def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, palette: Linea
         spine.set_color(style.ink)
         spine.set_linewidth(0.6)
     ax.set_title(f"{grid.tensor}  ({grid.access})", fontsize=9, color=style.ink, loc="left")
-    lines = [line for told in (*caption(grid), moved_text(moved)) for line in textwrap.wrap(told, 52)]
+    lines = [line for told in (*caption(grid), moved_text(moved)) for line in textwrap.wrap(told, letters)]
     axis = f"axis {grid.axes[1]}: {grid.columns:,}" if grid.axes[1] >= 0 else ""
     ax.set_xlabel("\n".join([axis, *lines]), fontsize=7.5, color=style.ink)
     if grid.axes[0] >= 0:

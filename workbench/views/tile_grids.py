@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from workbench.views.tiles import Tiling, Touch
+from workbench.views.tiles import TensorMoves, Tiling, Touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,8 @@ class Grid:
     tensor: str
     access: str
     shape: tuple[int, ...]
+    is_storage: bool
+    """Its elements share places, so it is its storage that is drawn, as one axis."""
     axes: tuple[int, int]
     """Those that go down and to the right; -1 for one that the tensor does not have."""
     rows: int
@@ -73,11 +75,12 @@ def grids(view: Tiling) -> list[Grid]:
     found = list[Grid]()
     for each in view.tensors:
         visits = [touch for touch in view.touches if touch.argument == each.argument]
-        found.append(_grid(each.tensor, each.access, each.coordinates, visits))
+        found.append(_grid(each, visits))
     return found
 
 
-def _grid(tensor: str, access: str, shape: tuple[int, ...], visits: Sequence[Touch]) -> Grid:
+def _grid(moved: TensorMoves, visits: Sequence[Touch]) -> Grid:
+    shape = moved.coordinates
     boxes = [touch.box for touch in visits if touch.box is not None]
     places = [len({(box.start[axis], box.extent[axis]) for box in boxes}) for axis in range(len(shape))]
     long = [axis for axis, extent in enumerate(shape) if extent > 1] or list(range(len(shape)))[-1:]
@@ -96,9 +99,10 @@ def _grid(tensor: str, access: str, shape: tuple[int, ...], visits: Sequence[Tou
         for place, (first, count, different) in seen.items()
     )
     return Grid(
-        tensor,
-        access,
+        moved.tensor,
+        moved.access,
         shape,
+        len(shape) != len(moved.shape),
         (down, right),
         shape[down] if down >= 0 else 1,
         shape[right] if right >= 0 else 1,
@@ -184,6 +188,8 @@ def caption(grid: Grid) -> list[str]:
     """What the picture shows and does not show, in lines."""
     shape = " x ".join(f"{extent:,}" for extent in grid.shape) or "one element"
     lines = [f"{shape}, {_count(len(grid.tiles), 'tile')} in {_count(grid.visits, 'move')}"]
+    if grid.is_storage:
+        lines.append("its elements share places: drawn is its storage, from its first element to its last")
     if grid.hidden:
         axes = ", ".join(f"{axis} ({grid.shape[axis]:,})" for axis in grid.hidden)
         lines.append(f"not drawn: {'axes' if len(grid.hidden) > 1 else 'axis'} {axes}")
