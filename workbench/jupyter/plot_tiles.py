@@ -46,7 +46,9 @@ def tiles(view: Tiling, *, style: str = "light", width: float = 11.0) -> Figure:
         else:
             ax.set_axis_off()
     if every:
-        bar = figure.colorbar(ScalarMappable(cmap=_palette(colours)), ax=[ax for row in axes for ax in row], shrink=0.5, pad=0.01)
+        bar = figure.colorbar(
+            ScalarMappable(cmap=_palette(colours)), ax=[ax for row in axes for ax in row], shrink=0.5, pad=0.01
+        )
         bar.set_ticks([0, 1], labels=["moved first", "moved last"])
         bar.ax.tick_params(colors=colours.ink, labelsize=8, length=0)
         bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]

@@ -158,7 +158,8 @@ def _drawn_as_one(held: Sequence[Held], per_pixel: float) -> Iterable[list[Held]
     group = list[Held]()
     for each in held:
         short = bool(group) and max(each.end - each.start, group[-1].end - group[-1].start) < 2 * per_pixel
-        if group and not (short and each.start - group[-1].end < per_pixel):
+        alike = bool(group) and each.role == group[-1].role
+        if group and not (short and alike and each.start - group[-1].end < per_pixel):
             yield group
             group = []
         group.append(each)
