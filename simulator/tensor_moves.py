@@ -70,4 +70,4 @@ def _pieces(box: TensorBox, axis: int, cuts: I64) -> I64:
     if box.step[axis] == 1:
         first, last = np.searchsorted(cuts, [box.start[axis], box.end[axis]])
         return np.arange(first, last)
-    return np.searchsorted(cuts, _places(box, axis))
+    return np.asarray(np.searchsorted(cuts, _places(box, axis)), np.int64)

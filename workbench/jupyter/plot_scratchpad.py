@@ -119,11 +119,14 @@ def _draw_axes(made: Layout, bases: list[float], ax: Axes, style: Style) -> None
     if made.is_named:
         right = ax.secondary_yaxis("right")
         right.set_yticks([at for at, _ in marked], labels=[text for _, text in marked])
-        _plain(right, style, size=7.5)
+        right.tick_params(colors=style.ink, labelsize=7.5, length=3, color=style.ink)
+        right.spines["right"].set_visible(False)
         marked = [(base + mark.height, _name(mark, panel, made)) for panel, base in panels for mark in panel.names]
     ax.set_yticks([at for at, _ in marked], labels=[text for _, text in marked])
-    _plain(ax, style, size=8.5)
+    ax.tick_params(colors=style.ink, labelsize=8.5, length=3, color=style.ink)
     ax.tick_params(axis="y", length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(with_commas))
     ax.set_xlabel(view.unit, color=style.ink, fontsize=9)
@@ -135,12 +138,6 @@ def _name(mark: Mark, panel: Panel, made: Layout) -> str:
 
 def _core(panel: Panel, made: Layout) -> str:
     return f"core {panel.core}  " if len(made.panels) > 1 else ""
-
-
-def _plain(axis: Axes, style: Style, *, size: float) -> None:
-    axis.tick_params(colors=style.ink, labelsize=size, length=3, color=style.ink)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
 
 
 def _draw_legend(made: Layout, ax: Axes, style: Style) -> None:

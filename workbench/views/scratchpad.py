@@ -208,7 +208,7 @@ def moved_with(program: TileProgram, row: int) -> list[int]:
     """The operands of an instruction that what it moves from or to DRAM lies in."""
     first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
     if program.opcode[row] in INDEXED:
-        indexed = program.ops[program.op[row]].indexed
+        indexed = program.ops[int(program.op[row])].indexed
         first += len(indexed.index_dims) if indexed else 0  # indices say where, and are not what is moved
     return [each for each in range(first, last) if program.space[each] == Space.SCRATCHPAD]
 

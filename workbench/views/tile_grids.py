@@ -136,8 +136,9 @@ def coarse(grid: Grid, rows: int, columns: int) -> tuple[Tile, ...]:
 def _pieces(grid: Grid, painted: npt.NDArray[np.int64]) -> Iterator[Tile]:
     """Of each row of a coarse picture the stretches of one colour."""
     down, right = painted.shape
-    for row, numbers in enumerate(painted.tolist()):
+    for row in range(down):
         column = 0
+        numbers: list[int] = painted[row].tolist()
         for number, run in groupby(numbers):
             left, column = column, column + len(list(run))
             if number >= 0:

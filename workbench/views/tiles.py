@@ -204,7 +204,7 @@ class _Reader:
             counted = (found.moved, found.touched, found.most)
         shape = program.arguments[argument].shape
         return TensorMoves(
-            self.arguments[argument], _ACCESS[access], shape, *counted, self._padding(argument), argument,
+            self.arguments[argument], _ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
             self.coordinates[argument].shape,
         )  # fmt: skip
 
