@@ -16,7 +16,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from tests.models import BasicBlock
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption, EmptyTable
+from workbench.errors import BadArgument, BadOption, EmptyTable
 from workbench.views.scratchpad import INSIDE, Band, Held, Occupancy
 from workbench.views.scratchpad_layout import layout
 
@@ -182,6 +182,8 @@ def test_one_launch_by_its_name_or_number():
     assert (one.record.begin, one.record.end) == (begin, end)
     with pytest.raises(BadOption, match=rf"of\('{name}x'\): no kernel has that name; did you mean '{name}'\?"):
         whole.of(f"{name}x")
+    with pytest.raises(BadArgument, match=r"kernel=1\.5"):
+        whole.of(1.5)  # pyright: ignore
     with pytest.raises(BadOption, match=r"no launch of a kernel 7; the launches are 0, 1"):
         whole.of(7)
 

@@ -38,9 +38,10 @@ class Scratchpad(Shown):
         """
         return views.frame.frame(views.scratchpad.scratchpad_table(self.record))
 
-    def of(self, which: str | int) -> Scratchpad:
+    @knows_its_options
+    def of(self, kernel: str | int) -> Scratchpad:
         """One launch alone: that of a kernel by its name, or by its number (`launch` in the table)."""
-        return Scratchpad(self.record.of(which))
+        return Scratchpad(self.record.of(kernel))
 
     @knows_its_options
     def text(self) -> str:
