@@ -68,6 +68,6 @@ def _cuts(box: TensorBox, axis: int) -> I64:
 def _pieces(box: TensorBox, axis: int, cuts: I64) -> I64:
     """Numbers of the pieces between cuts that a box holds along an axis."""
     if box.step[axis] == 1:
-        first, last = np.searchsorted(cuts, [box.start[axis], box.end[axis]])
-        return np.arange(first, last)
-    return np.asarray(np.searchsorted(cuts, _places(box, axis)), np.int64)
+        first, last = (int(np.searchsorted(cuts, place)) for place in (box.start[axis], box.end[axis]))
+        return np.arange(first, last, dtype=np.int64)
+    return np.searchsorted(cuts, _places(box, axis)).astype(np.int64)
