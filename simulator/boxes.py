@@ -15,6 +15,7 @@ contiguous bytes, which is exact, and slower.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -114,6 +115,25 @@ def holds(a: Box, b: Box) -> bool:
         return False
     starts, ends = _runs(a)
     inner_starts, inner_ends = _runs(b)
+    return _within(inner_starts, inner_ends, starts, ends)
+
+
+def holds_together(boxes: Iterable[Box], b: Box) -> bool:
+    """Whether each byte of `b` is in one of the boxes, whatever their strides."""
+    runs = [_runs(box) for box in boxes if box.first < b.end and b.first < box.end]
+    if not runs:
+        return b.first == b.end
+    starts, ends = (np.concatenate(each) for each in zip(*runs, strict=True))
+    order = np.argsort(starts)
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    begins = np.flatnonzero(np.concatenate([[True], starts[1:] > reached[:-1]]))
+    ends = reached[np.concatenate([begins[1:] - 1, [len(reached) - 1]])]
+    inner_starts, inner_ends = _runs(b)
+    return _within(inner_starts, inner_ends, starts[begins], ends)
+
+
+def _within(inner_starts: I64, inner_ends: I64, starts: I64, ends: I64) -> bool:
+    """Whether each of some runs lies in one of others, which are in order and apart."""
     around = np.searchsorted(starts, inner_starts, side="right") - 1
     return bool(np.all(around >= 0) and np.all(ends[around] >= inner_ends))
 

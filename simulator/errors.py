@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from simulator.program import TileProgram
 
 
 class WorkbenchError(Exception):
@@ -77,6 +80,7 @@ class DoesNotFit(SimulatorError):
         capacity: int,
         buffers: Sequence[tuple[str, int]],
         advice: str = "A smaller tile or fewer buffers in the mapping makes it fit.",
+        program: TileProgram | None = None,
     ) -> None:
         self.kernel = kernel
         self.demand = demand
@@ -85,10 +89,25 @@ class DoesNotFit(SimulatorError):
         """Scratchpad bytes that the machine has."""
         self.buffers = tuple(buffers)
         """(name, bytes) of the buffers that are in use at once, largest first."""
-        sizes = "\n".join(f"  {name}: {size:,} bytes" for name, size in self.buffers)
-        super().__init__(
-            f"{kernel!r} needs {demand:,} bytes of scratchpad, the machine has {capacity:,}: {self.gap:,} too many.\n"
-            f"Its buffers in use at once:\n{sizes}\n{advice}"
+        self.advice = advice
+        self.program = program
+        """What does not fit, where it was made before that was known."""
+        self.scratchpad: object = None
+        """The same as a table and a picture, from `j.scheduled` and `j.simulated`."""
+        super().__init__(self._told({}))
+
+    def show(self, tensors: Mapping[str, str], scratchpad: object) -> None:
+        """Names the tensors that each buffer holds, and keeps what shows them."""
+        self.scratchpad = scratchpad
+        shown = "As a table and a picture: error.scratchpad; in a notebook after this, sys.last_value.scratchpad."
+        self.args = (f"{self._told(tensors)}\n{shown}",)
+
+    def _told(self, tensors: Mapping[str, str]) -> str:
+        named = ((name, f" ({tensors[name]})" if tensors.get(name) else "", size) for name, size in self.buffers)
+        sizes = "\n".join(f"  {name}{held}: {size:,} bytes" for name, held, size in named)
+        return (
+            f"{self.kernel!r} needs {self.demand:,} bytes of scratchpad, the machine has {self.capacity:,}: "
+            f"{self.gap:,} too many.\nIts buffers in use at once:\n{sizes}\n{self.advice}"
         )
 
     @property

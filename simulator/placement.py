@@ -102,7 +102,7 @@ def check_fit(program: TileProgram, capacity: int) -> None:
         fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
         crowd = [crowd[n] for n in fullest]
     sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
-    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes)
+    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes, program=program)
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:

@@ -348,7 +348,7 @@ class TileProgram:
             opcode=Opcode(self.opcode[index]),
             op=op,
             iteration=tuple(self.iteration[index, :depth].tolist()),
-            operands=tuple(self._operand(i) for i in range(first, last)),
+            operands=tuple(self.operand(i) for i in range(first, last)),
             extent=tuple(self.extent[index, :rank].tolist()),
             core=int(self.core[index]),
             reduction=int(self.reduction[index]),
@@ -372,7 +372,8 @@ class TileProgram:
             columns[name] = columns[name] - columns[name][0]
         return dataclasses.replace(self, **columns)
 
-    def _operand(self, index: int) -> Operand:
+    def operand(self, index: int) -> Operand:
+        """Operand `index` of the whole program as an object."""
         rank = int(self.operand_rank[index])
         return Operand(
             space=Space(self.space[index]),

@@ -114,6 +114,8 @@ def subjects() -> list[Subject]:
     handles |= {f"j.{type(stage).__name__.lower()}": stage for stage in stages}
     handles |= {"kernel of lowered": journey.lowered.kernels[0], "kernel of rendered": journey.rendered.kernels[0]}
     handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "selection": journey.select("relu")}
+    handles |= {"tiles": journey.scheduled.tiles(journey.scheduled.kernels[0].name)}
+    handles |= {"scratchpad": journey.simulated.scratchpad}
     handles |= {"table": wb.Table(("a", "b"), ((1, "x"),)), "machine": journey.machine}
     return found + [each for name, handle in handles.items() for each in _methods(name, handle, journey, x)]
 
@@ -127,7 +129,7 @@ def _methods(name: str, handle: Any, journey: wb.Journey, x: torch.Tensor) -> It
         "run": (x,), "check": (x,), "select": ("relu",), "save": ("out.npz",), "to_html": ("out.html",),
         "to_perfetto": ("out.json",), "view": ("none",), "lines_of": ("k0",), "pick": ("a",),
         "microseconds": (3,), "pad_to_lanes": (3,), "vector_elements": (4,), "lane_elements": (4,),
-        "dram_slowdown": (64, 128),
+        "dram_slowdown": (64, 128), "of": (0,), "tiles": (journey.scheduled.kernels[0].name,),
     }  # fmt: skip
     for each in dir(type(handle)):
         if each.startswith("_"):

@@ -16,7 +16,7 @@ from workbench.views import own
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
-PAGES += [ROOT / "docs" / "differences.md"]
+PAGES += [ROOT / "docs" / "differences.md", ROOT / "docs" / "scratchpad-and-tiles.md"]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
@@ -45,6 +45,7 @@ def test_every_example_is_found():
         "adding-a-view": 2,
         "adding-a-finding": 2,
         "differences": 1,
+        "scratchpad-and-tiles": 3,
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench import mlir, ops, stages, views
-from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.errors import (
     BadOption,
     MappingError,
@@ -240,7 +240,7 @@ class Stages:
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
             Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered))).keep(took("render")),
-            Once("schedule", lambda: Scheduled(found.scheduled, found.rendered)).keep(took("schedule")),
+            Once("schedule", lambda: Scheduled(found.scheduled, found.lowered, found.rendered)).keep(took("schedule")),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
             Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
             Once("read the sources", lambda: found.sources).keep(None),
@@ -319,7 +319,7 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
         verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
-    with request.blaming("mapping", *_OF_MAPPINGS):
+    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered):
         made = verb(
             lowered,
             rendered,
@@ -330,7 +330,7 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
             request.schedule,
             request.passes,
         )
-    return _planned(lowered, Scheduled(made, rendered), request)
+    return _planned(lowered, Scheduled(made, lowered, rendered), request)
 
 
 def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:
@@ -348,7 +348,8 @@ def simulated_of(
     seconds: float | None = None,
     filled: stages.simulate.Filled | None = None,
 ) -> Simulated:
-    return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
+    with naming_tensors(lowered):
+        return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
 
 
 def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> stages.simulate.Filled:

@@ -11,4 +11,7 @@ from workbench.artefacts.lowered import Lowered as Lowered
 from workbench.artefacts.pictures import drawing as drawing
 from workbench.artefacts.rendered import Rendered as Rendered
 from workbench.artefacts.scheduled import Scheduled as Scheduled
+from workbench.artefacts.scratchpad import Scratchpad as Scratchpad
+from workbench.artefacts.scratchpad import naming_tensors as naming_tensors
 from workbench.artefacts.simulated import Simulated as Simulated
+from workbench.artefacts.tiles import Tiles as Tiles

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from workbench.views.gantt import Gantt
+    from workbench.views.scratchpad import Occupancy
+    from workbench.views.tiles import Tiling
 
 
 class Drawing(Protocol):
@@ -23,12 +25,38 @@ class Drawing(Protocol):
     def timelines(self, names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure: ...
 
 
+class ScratchpadDrawing(Protocol):
+    """What `workbench.jupyter.plot_scratchpad` offers."""
+
+    def scratchpad(self, view: Occupancy, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
+class TilesDrawing(Protocol):
+    """What `workbench.jupyter.plot_tiles` offers."""
+
+    def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
+
+
 def drawing() -> Drawing:
-    """The drawing module, reached by name: the core neither imports nor needs matplotlib."""
+    """How timelines are drawn."""
+    return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
+
+
+def drawing_of_scratchpads() -> ScratchpadDrawing:
+    """How the scratchpad over time is drawn."""
+    return cast(ScratchpadDrawing, _module("plot_scratchpad", "As text it is j.simulated.scratchpad.text()."))
+
+
+def drawing_of_tiles() -> TilesDrawing:
+    """How grids of tiles are drawn."""
+    return cast(TilesDrawing, _module("plot_tiles", "As text they are j.scheduled.tiles(kernel).text()."))
+
+
+def _module(name: str, instead: str) -> object:
+    """A drawing module, reached by name: the core neither imports nor needs matplotlib."""
     try:
-        return cast(Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
+        return importlib.import_module(f"workbench.jupyter.{name}")
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "
-            "The timeline as text is j.simulated.text()."
+            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. {instead}"
         ) from None

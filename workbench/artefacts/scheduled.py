@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.artefacts.tiles import Tiles
 from workbench.asking import knows_its_options
-from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views.shown import Shown
 from workbench.views.table import Table
 
@@ -84,6 +85,8 @@ class ScheduledKernelHandle(Shown):
 class Scheduled(Handle[ScheduledProgram]):
     """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
 
+    lowered: KernelGraph = field(compare=False)
+    """Which says what the user calls the tensors."""
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
     """What it was made from: the first step of each kernel is shown against it."""
 
@@ -95,6 +98,12 @@ class Scheduled(Handle[ScheduledProgram]):
         """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
         that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
         return views.frame.frame(views.residence.residence_table(self.record))
+
+    @knows_its_options
+    def tiles(self, kernel: str) -> Tiles:
+        """Which box of which tensor each instruction of a kernel touches, in the order visited, and how often each
+        element is moved: `.table`, `.moved`, and a picture of each tensor as a grid of tiles."""
+        return Tiles(views.tiles.tiling(kernel, self.record, self.lowered))
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simulator import Trace
 from workbench import views
 from workbench.artefacts.handle import Handle
 from workbench.artefacts.pictures import drawing
+from workbench.artefacts.scratchpad import Scratchpad
 from workbench.asking import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.views.table import Table
@@ -114,6 +116,11 @@ class Simulated(Handle[Trace]):
         """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
         for its products; `known` says whether the tensor's numbers were at hand when the timeline was made."""
         return views.frame.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
+
+    @cached_property
+    def scratchpad(self) -> Scratchpad:
+        """What lay in the scratchpad from when to when: a table and a picture, of all launches or `.of(kernel)`."""
+        return Scratchpad(views.scratchpad.occupancy(self.record, self.scheduled, self.lowered))
 
     @property
     def critical_path(self) -> pd.DataFrame:

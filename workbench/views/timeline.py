@@ -13,6 +13,7 @@ from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import Gantt, Spans, gantt
 from workbench.views.table import Cell, Table
+from workbench.views.tensors import user_names
 
 EVENT_COLUMNS = (
     "launch",
@@ -242,13 +243,10 @@ def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
     """One row a kernel and tensor that it loads, by tiles, and one for its products: how many, and how many skipped."""
     sums: dict[tuple[str, str], list[int]] = {}
     known: dict[tuple[str, str], bool] = {}
-    base = {view.value: view.base for view in lowered.views}
-    paths = {given.value: given.path for given in lowered.captured.inputs}
+    names = user_names(lowered)
     for row in trace.skipped():
         launch, argument = launches.launches[int(row["launch"])], int(row["argument"])
-        value = launch.arguments[argument] if argument >= 0 else ""
-        value = base.get(value, value)
-        key = launch.name, paths.get(value, value)
+        key = launch.name, names[launch.arguments[argument]] if argument >= 0 else ""
         known[key] = known.get(key, False) or bool(row["known"])
         counts = sums.setdefault(key, [0, 0, 0, 0])
         for place, name in enumerate(("count", "skipped", "bytes_skipped", "macs_skipped")):

@@ -1,0 +1,78 @@
+"""The scratchpad over time: of a run, and of a mapping that does not fit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.errors import DoesNotFit
+from workbench import views
+from workbench.artefacts.handle import count_of
+from workbench.artefacts.pictures import drawing_of_scratchpads
+from workbench.asking import knows_its_options
+from workbench.ir import KernelGraph
+from workbench.views.scratchpad import Occupancy
+from workbench.views.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, repr=False)
+class Scratchpad(Shown):
+    """Which tensor lay in which slot of which buffer, from when to when, and at what address."""
+
+    record: Occupancy
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a stretch of time in which a slot holds something: kernel, launch, core, buffer, tensor, slot; from
+        `start`, when the first byte may come, to `end`, when nothing needs it any more; `read` is when it is first
+        read. `role` says whether it is loaded from DRAM, stored there, or stays inside.
+
+        Times are cycles. Of a mapping that does not fit, which nobody ran, they are numbers of instructions, and
+        `bytes_beyond` is what does not fit of each.
+        """
+        return views.frame.frame(views.scratchpad.scratchpad_table(self.record))
+
+    @knows_its_options
+    def of(self, kernel: str | int) -> Scratchpad:
+        """One launch alone: that of a kernel by its name, or by its number (`launch` in the table)."""
+        return Scratchpad(self.record.of(kernel))
+
+    @knows_its_options
+    def text(self) -> str:
+        """How much is used, and the table."""
+        return views.scratchpad.scratchpad_text(self.record)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The picture: addresses upwards, time to the right, a bar each time that a slot holds something."""
+        told = views.markup.escape(views.scratchpad.summary(self.record))
+        return views.markup.fragment(f"<p>{told}</p>{views.svg_scratchpad.scratchpad_svg(self.record)}")
+
+    @knows_its_options
+    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+        """The same picture with matplotlib: `style` is light or dark, `width` the inches of a new figure."""
+        return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        launches = count_of(len(self.record.bands), "launch")
+        return f"Scratchpad({launches}, {views.scratchpad.summary(self.record)})"
+
+
+@contextlib.contextmanager
+def naming_tensors(lowered: KernelGraph) -> Generator[None]:
+    """Has a program that does not fit say which tensors its buffers hold, and show them."""
+    try:
+        yield
+    except DoesNotFit as error:
+        names = {kernel.name for kernel in lowered.kernels}
+        if error.program is not None and error.program.kernel in names:
+            kernel = lowered.kernel(error.program.kernel)
+            held = views.scratchpad.of_program(error.program, error.capacity, kernel, lowered)
+            error.show(views.scratchpad.tensors_of_buffers(held), Scratchpad(held))
+        raise
