@@ -42,7 +42,8 @@ def violations(trace: Trace) -> list[str]:
     - what a core does after a barrier starts when all that any core did before it is complete
     - buffers that are in use at once lie apart, and all inside their core's scratchpad
     - what a span waits for within is part of it, and what a channel does with its time is all its time
-    - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked memory the requests of all, each once
+    - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
+      memory the requests of all, each once
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
     - each request lies where its page does; what lies on another chiplet crosses the links on the way there, nothing
       else does, and no chiplet's memory gives more than its part of the bandwidth
@@ -127,8 +128,8 @@ def _shared_violations(trace: Trace) -> Iterator[str]:
         wrong = (wasted < np.rint(least * whole)) | (wasted > np.rint(most * whole))
         for index in np.flatnonzero(wrong).tolist():
             yield (
-                f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them for bytes that nobody "
-                f"asked for; transfers move {least:.0%} to {most:.0%} in vain"
+                f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them in vain; of what "
+                f"transfers move it is {least:.0%} to {most:.0%}"
             )
     rows = report.stalls(trace)
     for unit, cycles in enumerate(np.bincount(trace.unit, found.before + found.within, len(rows)).astype(int).tolist()):

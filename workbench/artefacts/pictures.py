@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from workbench.errors import MissingExtra
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from workbench.views.gantt import Gantt
+    from workbench.views.roofline import Roofline
 
 
 class Drawing(Protocol):
@@ -23,12 +25,27 @@ class Drawing(Protocol):
     def timelines(self, names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure: ...
 
 
+class RooflineDrawing(Protocol):
+    """What `workbench.jupyter.plot_roofline` offers."""
+
+    def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
 def drawing() -> Drawing:
-    """The drawing module, reached by name: the core neither imports nor needs matplotlib."""
+    """What draws timelines."""
+    return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
+
+
+def roofline_drawing() -> RooflineDrawing:
+    """What draws rooflines."""
+    return cast(RooflineDrawing, _module("plot_roofline", "Without it there are .html(), .text() and .table."))
+
+
+def _module(name: str, instead: str) -> ModuleType:
+    """A drawing module, reached by name: the core neither imports nor needs matplotlib."""
     try:
-        return cast(Drawing, importlib.import_module("workbench.jupyter.plot_timeline"))
+        return importlib.import_module(f"workbench.jupyter.{name}")
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. "
-            "The timeline as text is j.simulated.text()."
+            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. {instead}"
         ) from None

@@ -9,6 +9,7 @@ from simulator import Trace
 from workbench import views
 from workbench.artefacts.handle import Handle
 from workbench.artefacts.pictures import drawing
+from workbench.artefacts.roofline import RooflineView
 from workbench.asking import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.views.table import Table
@@ -72,8 +73,8 @@ class Simulated(Handle[Trace]):
 
     @property
     def transfers(self) -> pd.DataFrame:
-        """One row a kernel and kind of transfer from or to DRAM: how many, bytes asked for and moved, bytes of a run and
-        of a stretch on the average, cycles, and the share of the memory's peak: see `.events`."""
+        """One row a kernel and kind of transfer from or to DRAM: how many, bytes asked for and moved, bytes of a run
+        and of a stretch on the average, cycles, and the share of the memory's peak: see `.events`."""
         return views.frame.frame(views.transfers.by_kernel(self.record))
 
     @property
@@ -123,6 +124,12 @@ class Simulated(Handle[Trace]):
         On a machine in one piece there are no rows, and a warning."""
         paths = {given.value: given.path for given in self.lowered.captured.inputs}
         return views.frame.frame(views.placement.placement_table(self.record, paths))
+
+    @property
+    def roofline(self) -> RooflineView:
+        """What each kernel, and the whole, does for the bytes that it moves, under the machine's roofs: `.table`,
+        `.plot()`, and a picture as HTML."""
+        return RooflineView(views.roofline.roofline_of(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def skipped(self) -> pd.DataFrame:

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
     from workbench.views import residence as residence
+    from workbench.views import roofline as roofline
     from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
+    from workbench.views import svg_roofline as svg_roofline
     from workbench.views import table as table
     from workbench.views import timeline as timeline
     from workbench.views import transfers as transfers
@@ -46,11 +48,13 @@ __getattr__ = submodules(
     "perfetto",
     "placement",
     "residence",
+    "roofline",
     "selection",
     "sources",
     "stage_html",
     "style",
     "svg_gantt",
+    "svg_roofline",
     "table",
     "timeline",
     "transfers",

@@ -36,6 +36,11 @@ class Style:
         """The colour of idle time, before a span or within it."""
         return self.causes.get(cause) or self.waits.get(cause, self.faint)
 
+    def named(self, variable: str) -> str:
+        """The colour that the style sheet's variable has: `k-LOAD`, `c-memory_row`."""
+        family, _, name = variable.partition("-")
+        return self.kinds[name] if family == "k" else self.idle(name)
+
     def held(self, colour: str) -> str:
         """A kind's colour where it holds its unit and waits: most of the way to the ground's."""
         pairs = zip(_parts(colour), _parts(self.ground), strict=True)
