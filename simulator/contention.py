@@ -8,10 +8,11 @@ meanwhile:
                               would be less to wait for
     inefficient_transfers     the rest: longer runs would be less to wait for
 
-There are two such waits: the cycles before a transfer in which it could not begin (`Cause.BANDWIDTH`, with simple
-memory), and those within it in which the data of others moved (`Wait.MEMORY_BUS`, with banks or several buses). The
-part is that of all transfers that were under way in that time, each as a whole. A transfer is under way from its first
-request to its last byte; on the one bus of a simple memory, as long as the bus takes for its requests.
+There are two such waits: the cycles before a transfer in which all else that it waited for was there
+(`Cause.BANDWIDTH`, with simple memory), and those within it in which the data of others moved (`Wait.MEMORY_BUS`, with
+banks or several buses). Before that the unit was idle for what came last of all else: the memory may have been idle
+too. The part is that of all transfers that were under way in that time, each as a whole. A transfer is under way from
+its first request to its last byte; on the one bus of a simple memory, as long as the bus takes for its requests.
 
 What else keeps a banked memory from its peak (rows, bank groups, turnarounds, refreshes) are waits of their own.
 """
@@ -39,26 +40,34 @@ class Waited:
 
     before: I64
     """Before it began."""
+    cause: I64
+    """What the rest of the idle time before it is for."""
     wasted_before: I64
-    """Of these, for bytes that nobody asked for."""
+    """Of `before`, for bytes that nobody asked for."""
     within: I64
     """After it began."""
     wasted_within: I64
 
 
 def waited(trace: Trace) -> Waited:
-    """See the module's docstring. All cycles before a span count for its cause, as in `Trace.stalls`."""
+    """See the module's docstring."""
     held = _Held(trace)
-    before = np.where(trace.cause == Cause.BANDWIDTH, idle_before(trace), 0)
+    behind = np.flatnonzero(trace.cause == Cause.BANDWIDTH)
+    others, idle = trace.met[behind], idle_before(trace)[behind]
+    others[:, Cause.BANDWIDTH] = -1
+    before, cause, ready = np.zeros(len(trace), np.int64), trace.cause.astype(np.int64), trace.start.copy()
+    ready[behind] = others.max(1)
+    before[behind] = np.minimum(trace.start[behind] - ready[behind], idle)
+    cause[behind] = len(Cause) - 1 - np.argmax(others[:, ::-1], axis=1)
     within = np.zeros(len(trace), np.int64)
     if len(trace.waits):
         within += trace.waits[:, Wait.MEMORY_BUS]
     wasted_before, wasted_within = np.zeros_like(before), np.zeros_like(within)
     rows = np.flatnonzero(before)
-    wasted_before[rows] = np.rint(before[rows] * held.wasted_before(rows))
+    wasted_before[rows] = np.rint(before[rows] * held.wasted_before(rows, ready[rows]))
     rows = np.flatnonzero(within)
     wasted_within[rows] = np.rint(within[rows] * held.wasted_within(rows))
-    return Waited(before, wasted_before, within, wasted_within)
+    return Waited(before, cause, wasted_before, within, wasted_within)
 
 
 def idle_before(trace: Trace) -> I64:
@@ -91,15 +100,11 @@ class _Held:
         self.begins = _SoFar(trace, moving, trace.start[moving])
         self.ends = _SoFar(trace, moving, end)
 
-    def wasted_before(self, rows: I64) -> npt.NDArray[np.float64]:
+    def wasted_before(self, rows: I64, ready: I64) -> npt.NDArray[np.float64]:
         """Of the bytes that moved while these could have begun and had to wait, the part that nobody asked for."""
-        trace = self.trace
-        others = trace.met[rows]
-        others[:, Cause.BANDWIDTH] = -1
-        begun, over = self.begins.before(trace.start[rows]), self.ends.before(others.max(1) + 1)
+        begun, over = self.begins.before(self.trace.start[rows]), self.ends.before(ready + 1)
         moved, asked = (now - then for now, then in zip(begun, over, strict=True))
-        last = np.searchsorted(trace.launch, trace.launch[rows]) + trace.blocker[rows]  # it began in the same cycle
-        return _wasted(np.where(moved, moved, trace.requested[last]), np.where(moved, asked, trace.bytes[last]))
+        return _wasted(moved, asked)
 
     def wasted_within(self, rows: I64) -> npt.NDArray[np.float64]:
         """Likewise of the others' bytes while these were under way themselves."""

@@ -24,7 +24,7 @@ def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int 
     kind = np.where(lane == 0, Opcode.LOAD, Opcode.VECTOR).astype(np.int64)
     cause, none = np.full(len(lane), Cause.DATA, np.int64), np.zeros_like(lane)
     return gantt(
-        Spans(lane, both, both + waits + busy, kind, cause, none, np.full((len(lane), 1), waits), cause, none),
+        Spans(lane, both, both + waits + busy, kind, cause, none, np.full((len(lane), 1), waits), cause, ()),
         units=[("dma0", "DMA"), ("vpu", "vector")],
         kinds=[code.name for code in Opcode],
         causes=[each.label for each in Cause],

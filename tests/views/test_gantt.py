@@ -22,7 +22,7 @@ def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, in
     columns = np.array(rows, np.int64).reshape(-1, 6).T
     within = np.array(waits or [(0, 0)] * len(rows), np.int64).reshape(-1, 2)
     cause = columns[4].copy()
-    return Spans(*(column.copy() for column in columns), waits=within, idle=cause, tail=np.zeros_like(cause))
+    return Spans(*(column.copy() for column in columns), waits=within, idle=cause, tails=())
 
 
 def view(made: Spans, makespan: int) -> Gantt:

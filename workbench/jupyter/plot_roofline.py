@@ -23,6 +23,9 @@ _SHAPE = 0.56
 """Height of a new figure, as a part of its width."""
 _WIDEST = 600
 _POINTS = 72
+_FONT = 8
+_UNIT = _FONT / roof_chart.FONT
+"""Points of a pixel of the chart, so that names take the room that they are laid out for."""
 
 
 def roofline(found: Roofline, ax: Axes | None = None, *, style: str = "light", width: float = 9.0) -> Axes:
@@ -47,7 +50,7 @@ def draw(found: Roofline, ax: Axes, style: Style) -> None:
         ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes, fontsize=9, color=style.ink)
         return
     box = ax.get_window_extent()
-    scale = _POINTS / figure.dpi  # the chart is laid out in points, in which names are placed
+    scale = _POINTS / figure.dpi / _UNIT  # names are placed in points
     made = chart(found, box.width * scale, box.height * scale)
     _draw_axes(made, ax, style)
     for line in made.lines:
@@ -92,7 +95,7 @@ def _draw_line(made: Chart, line: Line, ax: Axes, style: Style) -> None:
         rotation=angle,
         rotation_mode="anchor",
         ha="left" if angle else "right",
-        fontsize=8,
+        fontsize=_FONT,
         color=style.ink,
     )
 
@@ -102,12 +105,16 @@ def _draw_mark(mark: Mark, ax: Axes, style: Style) -> None:
     if mark.name:
         ax.plot([mark.x, mark.x], [mark.y, mark.top], ":", color=style.ink, linewidth=0.8, zorder=2)
         ax.plot([mark.x], [mark.top], "_", color=style.ink, markersize=8, zorder=2)
+        if mark.leader:
+            to = mark.leader[0] * _UNIT, mark.leader[1] * _UNIT
+            line = {"arrowstyle": "-", "linewidth": 0.4, "color": style.ink}
+            ax.annotate("", (mark.x, mark.y), xytext=to, textcoords="offset points", arrowprops=line)
         ax.annotate(
             mark.name,
             (mark.x, mark.y),
-            xytext=(mark.label[0], mark.label[1] + 3),
+            xytext=(mark.label[0] * _UNIT, (mark.label[1] + 3) * _UNIT),
             textcoords="offset points",
-            fontsize=8,
+            fontsize=_FONT,
             color=style.ink,
             zorder=5,
         )

@@ -73,8 +73,8 @@ class Spans:
     """Cycles of the span itself in which it waits on its way: a row a span, a column a cause, or none at all."""
     idle: I64
     """The cause that idle time before the span is told as."""
-    tail: I64
-    """The cycles of that, its last ones, which are told as the cause after this one."""
+    tails: tuple[tuple[int, I64], ...]
+    """What is told otherwise of that time, in the order of time up to the span's start: a cause, and its cycles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +185,12 @@ def gantt(
     begins = np.array([begin for _, begin, _ in launches], np.int64)
     free = np.where(first, 0, before[: len(lane)])
     idle_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
-    told, tail = spans.idle[order], start - np.minimum(spans.tail[order], start - idle_start)
-    before_it = Idle(lane, idle_start, tail, told), Idle(lane, tail, start, told + 1)
+    before_it, until = list[Idle](), start
+    for number, cycles in reversed(spans.tails):
+        since = np.maximum(until - cycles[order], idle_start)
+        before_it.append(Idle(lane, since, until, np.full_like(lane, number)))
+        until = since
+    before_it.append(Idle(lane, idle_start, until, spans.idle[order]))
     names = tuple(dict.fromkeys([*causes, *waits]))
     columns = np.array([names.index(name) for name in waits], np.int64)
     on_its_way, work_start = _on_its_way(lane, start, spans.waits[order], columns)

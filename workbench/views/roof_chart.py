@@ -18,9 +18,11 @@ READING: Final = (
 COLOURS: Final = {ARRAYS: "k-MATMUL", VECTOR: "k-VECTOR", MEMORY: "c-memory_peak", SHORT: "c-inefficient_transfers"}
 """A roof has the colour of the unit's work, and of what is waited for: see style.py."""
 
-_NAMED, _LETTERS = 6, 30
-_LETTER, _HIGH, _RADIUS = 6.3, 13.0, 7.0
-"""Of a name: width of a letter and height, and the room that a mark takes, in pixels."""
+_NAMED, _LETTERS = 6, 20
+FONT: Final = 11.0
+"""Pixels of a name's letters, for which the picture is laid out."""
+_LETTER, _HIGH, _RADIUS = 0.6 * FONT, 13.0, 7.0
+"""Width of a letter and height of a name, at most as a rule, and the room that a mark takes."""
 _ALIKE = 0.95
 """A roof of short transfers so near to the memory's own, or to another, is no line of its own."""
 
@@ -49,6 +51,13 @@ class Mark:
     """Empty for kernels of few cycles, and for one that lies on another, which has both names."""
     label: tuple[float, float]
     """Where its name begins, in pixels to the right of the mark and above it."""
+
+    @property
+    def leader(self) -> tuple[float, float] | None:
+        """The end of a line from the mark to a name that does not stand beside it, likewise."""
+        across, up = self.label
+        beside = abs(up + _HIGH / 2) <= 1.3 * _HIGH
+        return None if beside or not self.name else (across - 2 if across > 0 else -_RADIUS, up + _HIGH / 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,8 +325,11 @@ def gantt_of(trace: Trace) -> Gantt:
         cause=trace.cause.astype(np.int64),
         launch=trace.launch.astype(np.int64),
         waits=np.stack([*columns.values()], axis=1) if columns else np.zeros((len(trace), 0), np.int64),
-        idle=np.where(trace.cause == Cause.BANDWIDTH, causes.index(MEMORY_PEAK), trace.cause).astype(np.int64),
-        tail=found.wasted_before,
+        idle=found.cause,
+        tails=(
+            (causes.index(MEMORY_PEAK), found.before - found.wasted_before),
+            (causes.index(INEFFICIENT), found.wasted_before),
+        ),
     )
     return gantt(
         spans,
