@@ -8,11 +8,13 @@ meanwhile:
                               would be less to wait for
     inefficient_transfers     the rest: longer runs would be less to wait for
 
-There are two such waits: the cycles before a transfer in which all else that it waited for was there
-(`Cause.BANDWIDTH`, with simple memory), and those within it in which the data of others moved (`Wait.MEMORY_BUS`, with
-banks or several buses). Before that the unit was idle for what came last of all else: the memory may have been idle
-too. The part is that of all transfers that were under way in that time, each as a whole. A transfer is under way from
-its first request to its last byte; on the one bus of a simple memory, as long as the bus takes for its requests.
+There are two such waits. One is before a transfer that could not begin because the memory was taken
+(`Cause.BANDWIDTH`, with simple memory): of the idle time before it, as much as the memory was at work then. In the rest
+of it the memory stood idle, so it is told as what else was waited for last. The other is within a transfer, while the
+data of others moved (`Wait.MEMORY_BUS`, with banks or several buses).
+
+A transfer moves its bytes evenly: on the one bus of a simple memory one after the other, as long as each takes there,
+else from its first request to its last byte.
 
 What else keeps a banked memory from its peak (rows, bank groups, turnarounds, refreshes) are waits of their own.
 """
@@ -31,19 +33,21 @@ from simulator.spans import Cause, Wait
 if TYPE_CHECKING:
     from simulator.trace import Trace
 
+F64 = npt.NDArray[np.float64]
+
 MEMORY_PEAK, INEFFICIENT = "memory_peak", "inefficient_transfers"
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Of each span, cycles that it waited for others' transfers."""
+    """Of each span, cycles that its unit waited for others' transfers."""
 
     before: I64
     """Before it began."""
+    wasted_before: I64
+    """Of these, for bytes that nobody asked for."""
     cause: I64
     """What the rest of the idle time before it is for."""
-    wasted_before: I64
-    """Of `before`, for bytes that nobody asked for."""
     within: I64
     """After it began."""
     wasted_within: I64
@@ -51,23 +55,23 @@ class Waited:
 
 def waited(trace: Trace) -> Waited:
     """See the module's docstring."""
-    held = _Held(trace)
-    behind = np.flatnonzero(trace.cause == Cause.BANDWIDTH)
-    others, idle = trace.met[behind], idle_before(trace)[behind]
+    moved = _Moved(trace)
+    before, wasted, cause = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64), trace.cause.astype(np.int64)
+    rows = np.flatnonzero(trace.cause == Cause.BANDWIDTH)
+    idle, others = idle_before(trace)[rows], trace.met[rows]
     others[:, Cause.BANDWIDTH] = -1
-    before, cause, ready = np.zeros(len(trace), np.int64), trace.cause.astype(np.int64), trace.start.copy()
-    ready[behind] = others.max(1)
-    before[behind] = np.minimum(trace.start[behind] - ready[behind], idle)
-    cause[behind] = len(Cause) - 1 - np.argmax(others[:, ::-1], axis=1)
-    within = np.zeros(len(trace), np.int64)
+    cause[rows] = len(Cause) - 1 - np.argmax(others[:, ::-1], axis=1)
+    all_bytes, asked = moved.between(trace.start[rows] - idle, trace.start[rows])
+    rate = float(trace.machine.bus_bytes_per_cycle)
+    before[rows] = np.minimum(np.rint(all_bytes / rate), idle)
+    wasted[rows] = before[rows] - np.minimum(np.rint(asked / rate), before[rows])
+
+    within, in_vain = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64)
     if len(trace.waits):
         within += trace.waits[:, Wait.MEMORY_BUS]
-    wasted_before, wasted_within = np.zeros_like(before), np.zeros_like(within)
-    rows = np.flatnonzero(before)
-    wasted_before[rows] = np.rint(before[rows] * held.wasted_before(rows, ready[rows]))
     rows = np.flatnonzero(within)
-    wasted_within[rows] = np.rint(within[rows] * held.wasted_within(rows))
-    return Waited(before, cause, wasted_before, within, wasted_within)
+    in_vain[rows] = within[rows] - np.rint(within[rows] * moved.wanted_beside(rows))
+    return Waited(before, wasted, cause, within, in_vain)
 
 
 def idle_before(trace: Trace) -> I64:
@@ -86,50 +90,51 @@ def previous(trace: Trace) -> I64:
     return before
 
 
-class _Held:
-    """Who held the memory when, and for how many bytes."""
+class _Moved:
+    """What the memory moved over time, and what of this was asked for."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        moving = np.flatnonzero(trace.requested > 0)
-        end = trace.phase[moving]
-        machine = trace.machine
+        self.trace, machine = trace, trace.machine
+        rows = np.flatnonzero(trace.requested > 0)
+        begin, end = trace.start[rows].astype(np.float64), trace.phase[rows].astype(np.float64)
         if machine.memory == "simple" and machine.chiplets == 1:
-            rate = machine.bus_bytes_per_cycle
-            end = trace.start[moving] - (-trace.requested[moving] * rate.denominator // rate.numerator)
-        self.begins = _SoFar(trace, moving, trace.start[moving])
-        self.ends = _SoFar(trace, moving, end)
+            order = np.lexsort((trace.met[rows, Cause.BANDWIDTH], trace.start[rows]))
+            rows, begin = rows[order], begin[order]
+            takes = trace.requested[rows] / float(machine.bus_bytes_per_cycle)
+            through = np.cumsum(takes)
+            end = through + np.maximum.accumulate(begin - (through - takes))
+            begin = end - takes
+        times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
+        self.times = times
+        self.moved, self.asked = (
+            self._so_far(place, column[rows] / (end - begin)) for column in (trace.requested, trace.bytes)
+        )
 
-    def wasted_before(self, rows: I64, ready: I64) -> npt.NDArray[np.float64]:
-        """Of the bytes that moved while these could have begun and had to wait, the part that nobody asked for."""
-        begun, over = self.begins.before(self.trace.start[rows]), self.ends.before(ready + 1)
-        moved, asked = (now - then for now, then in zip(begun, over, strict=True))
-        return _wasted(moved, asked)
+    def _so_far(self, place: I64, pace: F64) -> F64:
+        """Bytes until each of the times, where each transfer has its pace from its begin to its end."""
+        change = np.bincount(place, np.concatenate([pace, -pace]), len(self.times))
+        since = np.diff(self.times, prepend=self.times[:1])
+        return np.cumsum(np.concatenate([np.zeros(1), np.cumsum(change)[:-1]])[: len(since)] * since)
 
-    def wasted_within(self, rows: I64) -> npt.NDArray[np.float64]:
-        """Likewise of the others' bytes while these were under way themselves."""
+    def between(self, begin: I64, end: I64) -> tuple[F64, F64]:
+        """Bytes that moved from one cycle to another, and those that were asked for."""
+        if not len(self.times):
+            return np.zeros(len(begin)), np.zeros(len(begin))
+        moved, asked = (
+            np.interp(end, self.times, column) - np.interp(begin, self.times, column)
+            for column in (self.moved, self.asked)
+        )
+        return moved, asked
+
+    def wanted_beside(self, rows: I64) -> F64:
+        """Of others' bytes that moved while these transfers were under way, the part that was asked for.
+
+        Where there were none, of all that moved before: a banked memory still writes what it took.
+        """
         trace = self.trace
-        moved, asked = self.begins.before(trace.end[rows])
-        moved, asked = moved - trace.requested[rows], asked - trace.bytes[rows]
-        moved_then, asked_then = self.ends.before(trace.start[rows] + 1)
-        meanwhile = moved > moved_then  # else it is what a banked memory writes after its transfer is over
-        return _wasted(moved - meanwhile * moved_then, asked - meanwhile * asked_then)
-
-
-class _SoFar:
-    """Bytes of all transfers whose moments lie before a cycle: moved, and of these asked for."""
-
-    def __init__(self, trace: Trace, moving: I64, moments: I64) -> None:
-        order = np.argsort(moments, kind="stable")
-        self.moments = moments[order]
-        nothing = np.zeros(1, np.int64)
-        self.moved = np.concatenate([nothing, np.cumsum(trace.requested[moving][order])])
-        self.asked = np.concatenate([nothing, np.cumsum(trace.bytes[moving][order])])
-
-    def before(self, cycles: I64) -> tuple[I64, I64]:
-        count = np.searchsorted(self.moments, cycles)
-        return self.moved[count], self.asked[count]
-
-
-def _wasted(moved: I64, asked: I64) -> npt.NDArray[np.float64]:
-    return np.where(moved > asked, 1 - asked / np.maximum(moved, 1), 0)
+        own_moved, own_asked = trace.requested[rows], trace.bytes[rows]
+        moved, asked = self.between(trace.start[rows], trace.end[rows])
+        all_moved, all_asked = self.between(np.zeros_like(rows), trace.end[rows])
+        known = moved - own_moved >= 1
+        moved, asked = np.where(known, moved, all_moved) - own_moved, np.where(known, asked, all_asked) - own_asked
+        return np.where(moved >= 1, np.minimum(asked / np.maximum(moved, 1), 1), 1)

@@ -125,7 +125,7 @@ def _shared_violations(trace: Trace) -> Iterator[str]:
     in_vain = 1 - trace.bytes[moved] / trace.requested[moved]
     least, most = in_vain.min(initial=1), in_vain.max(initial=0)
     for whole, wasted in ((found.before, found.wasted_before), (found.within, found.wasted_within)):
-        wrong = (wasted < np.rint(least * whole)) | (wasted > np.rint(most * whole))
+        wrong = (wasted < np.rint(least * whole) - 1) | (wasted > np.rint(most * whole) + (most > 0))
         for index in np.flatnonzero(wrong).tolist():
             yield (
                 f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them in vain; of what "

@@ -176,8 +176,7 @@ class Trace:
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
         `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
         transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either. Waiting for the
-        memory while it served others, from when all else was there, is `memory_peak` or `inefficient_transfers`: see
-        contention.py.
+        memory while it served others is `memory_peak` or `inefficient_transfers`: see contention.py.
         """
         return report.stalls(self)
 

@@ -99,7 +99,8 @@ def _mark(made: Chart, mark: Mark) -> str:
                 f'<path d="M{x:.1f} {y:.1f}l{to:.1f} {-high:.1f}" style="stroke:var(--soft)" stroke-width=".5"/>'
             )
         parts.append(
-            f'<text x="{x + across:.1f}" y="{y - up - 3:.1f}" font-size="{roof_chart.FONT:g}">{escape(mark.name)}</text>'
+            f'<text x="{x + across:.1f}" y="{y - up - 3:.1f}" font-size="{roof_chart.FONT:g}">'
+            f"{escape(mark.name)}</text>"
         )
     return f"<g>{''.join(parts)}</g>"
 
