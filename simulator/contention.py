@@ -96,25 +96,23 @@ class _Moved:
     def __init__(self, trace: Trace) -> None:
         self.trace, machine = trace, trace.machine
         rows = np.flatnonzero(trace.requested > 0)
-        begin, end = trace.start[rows].astype(np.float64), trace.phase[rows].astype(np.float64)
+        begin, takes = trace.start[rows].astype(np.float64), np.maximum(trace.phase - trace.start, 1)[rows]
         if machine.memory == "simple" and machine.chiplets == 1:
             order = np.lexsort((trace.met[rows, Cause.BANDWIDTH], trace.start[rows]))
             rows, begin = rows[order], begin[order]
             takes = trace.requested[rows] / float(machine.bus_bytes_per_cycle)
-            through = np.cumsum(takes)
-            end = through + np.maximum.accumulate(begin - (through - takes))
-            begin = end - takes
-        times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
-        self.times = times
+            before = np.cumsum(takes) - takes
+            begin = before + np.maximum.accumulate(begin - before)
+        self.times, place = np.unique(np.concatenate([begin, begin + takes]), return_inverse=True)
         self.moved, self.asked = (
-            self._so_far(place, column[rows] / (end - begin)) for column in (trace.requested, trace.bytes)
+            self._so_far(place, column[rows] / takes) for column in (trace.requested, trace.bytes)
         )
 
     def _so_far(self, place: I64, pace: F64) -> F64:
         """Bytes until each of the times, where each transfer has its pace from its begin to its end."""
         change = np.bincount(place, np.concatenate([pace, -pace]), len(self.times))
-        since = np.diff(self.times, prepend=self.times[:1])
-        return np.cumsum(np.concatenate([np.zeros(1), np.cumsum(change)[:-1]])[: len(since)] * since)
+        pieces = np.cumsum(change)[:-1] * np.diff(self.times)
+        return np.concatenate([np.zeros(1), np.cumsum(pieces)])
 
     def between(self, begin: I64, end: I64) -> tuple[F64, F64]:
         """Bytes that moved from one cycle to another, and those that were asked for."""

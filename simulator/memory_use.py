@@ -33,10 +33,19 @@ class MemoryUse:
     """Bytes that the memory moves for it, in whole requests."""
     cycles: I64
     """From its first request to its last byte on the bus or in the queue, without the latency."""
-    peak_share: npt.NDArray[np.float64]
-    """What it asked for, of what the memory can move in these cycles; those in which the memory served others, or
-    nothing of it had come to a banked memory yet, left out. At most 1: a banked memory takes what is written faster
-    than it writes it."""
+    own: I64
+    """Of these, without those in which the memory served others, or nothing of it had come to a banked memory yet."""
+    rate: float
+    """Bytes a cycle that the memory moves at its peak."""
+
+    @property
+    def peak_share(self) -> npt.NDArray[np.float64]:
+        """What each asked for, of what the memory can move in its own cycles."""
+        return np.minimum(self.asked / (self.rate * np.maximum(self.own, 1)), 1)
+
+    def peak_share_of(self, rows: npt.NDArray[np.int64]) -> float:
+        """Of some together. At most 1: a banked memory takes what is written faster than it writes it."""
+        return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
 def memory_use(trace: Trace) -> MemoryUse:
@@ -53,8 +62,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     if len(trace.waits):
         own -= trace.waits[:, Wait.MEMORY_BUS]
         own -= trace.waits[:, Wait.INTERCONNECT] if trace.machine.memory == "banked" else 0
-    most = np.maximum(own, 1) * float(trace.machine.bus_bytes_per_cycle)
-    return MemoryUse(run, stretch, asked, trace.requested, cycles, np.minimum(asked / most, 1))
+    return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
 
 
 def _lengths(program: TileProgram, trace: Trace) -> I64:

@@ -35,7 +35,7 @@ def by_kernel(trace: Trace) -> Table:
                 _mean(asked, use.run[mine]),
                 _mean(asked, use.stretch[mine]),
                 int(use.cycles[mine].sum()),
-                float(asked.sum() / np.sum(asked / use.peak_share[mine])),
+                use.peak_share_of(mine),
             )
         )
     columns = ("kernel", "kind", "transfers", "bytes", "moved", "run", "stretch", "cycles", "peak_share")
