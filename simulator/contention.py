@@ -105,7 +105,7 @@ class _Moved:
             begin = before + np.maximum.accumulate(begin - before)
         self.times, place = np.unique(np.concatenate([begin, begin + takes]), return_inverse=True)
         self.moved, self.asked = (
-            self._so_far(place, column[rows] / takes) for column in (trace.requested, trace.bytes)
+            self._so_far(place.astype(np.int64), column[rows] / takes) for column in (trace.requested, trace.bytes)
         )
 
     def _so_far(self, place: I64, pace: F64) -> F64:

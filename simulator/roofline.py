@@ -25,7 +25,6 @@ from simulator.spans import TOTALS, HostCall, Via
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
-    from simulator.memory_use import MemoryUse
     from simulator.trace import Trace
 
 ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "short transfers")
@@ -75,15 +74,15 @@ def loads(trace: Trace) -> list[Load]:
             float(moved / trace.machine.bus_bytes_per_cycle),
             float(queued[rows][queues].sum()) / (trace.machine.dma_queues * trace.machine.cores),
         )
-        pieces = (_pieces(use, rows, which) for which in ("run", "stretch"))
+        runs, stretches = (_pieces(use.asked[rows], each[rows]) for each in (use.run, use.stretch))
         asked = int(use.asked[rows].sum())
-        found.append(Load(index, kernel, end - begin, totals["macs"], counted, asked, moved, *pieces, least))
+        found.append(Load(index, kernel, end - begin, totals["macs"], counted, asked, moved, runs, stretches, least))
     return found
 
 
-def _pieces(use: MemoryUse, rows: slice, which: str) -> float:
-    size: I64 = getattr(use, which)[rows]
-    return float(np.sum(use.asked[rows] / np.maximum(size, 1) * (size > 0)))
+def _pieces(asked: I64, size: I64) -> float:
+    """How many pieces of so many bytes there are; none where the size is not known."""
+    return float(np.sum(asked / np.maximum(size, 1) * (size > 0)))
 
 
 def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool_]) -> tuple[float, float]:

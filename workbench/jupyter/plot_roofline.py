@@ -73,12 +73,16 @@ def _draw_axes(made: Chart, ax: Axes, style: Style) -> None:
     for axis, limits in ((ax.xaxis, made.x), (ax.yaxis, made.y)):
         axis.set_major_locator(FixedLocator(roof_chart.decades(limits)))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+        axis.set_major_formatter(FuncFormatter(_tick))
     ax.tick_params(colors=style.ink, labelsize=8.5, length=3, color=style.ink)
     ax.grid(color=style.faint, linewidth=0.8)
     ax.set_axisbelow(True)
     for spine in ax.spines.values():
         spine.set_color(style.faint)
+
+
+def _tick(value: float, _: int) -> str:
+    return number_text(value)
 
 
 def _draw_line(made: Chart, line: Line, ax: Axes, style: Style) -> None:
@@ -119,20 +123,19 @@ def _draw_mark(mark: Mark, ax: Axes, style: Style) -> None:
             zorder=5,
         )
     ax.plot([mark.x, mark.x_least], [mark.y, mark.y], color=style.ink, linewidth=0.7, zorder=3)
-    ring = {"markerfacecolor": style.ground, "markeredgecolor": style.ink, "markeredgewidth": 0.7}
-    ax.plot([mark.x_least], [mark.y], "o", markersize=5, zorder=3, **ring)
+    ax.plot([mark.x_least], [mark.y], "o", color=style.ground, markeredgecolor=style.ink, markersize=5, zorder=3)
     shape, size = ("D", 8) if mark.point.kernel == WHOLE else ("o", 7)
     ax.plot([mark.x], [mark.y], shape, color=colour, markeredgecolor=style.ink, markersize=size, zorder=4)
 
 
 def _draw_legend(made: Chart, figure: Figure, style: Style) -> None:
     roofs = dict.fromkeys(mark.point.ceiling for mark in made.marks if mark.point.ceiling)
-    look = {"color": style.ground, "marker": "o", "linestyle": "", "markeredgecolor": style.ink}
+    told = [(_colour(style, roof), f"under the roof of {roof}") for roof in roofs]
+    told.append((style.ground, "if only the least bytes moved"))
     entries = [
-        Line2D([], [], **{**look, "markerfacecolor": _colour(style, roof)}, label=f"under the roof of {roof}")
-        for roof in roofs
+        Line2D([], [], color=colour, marker="o", linestyle="", markeredgecolor=style.ink, label=label)
+        for colour, label in told
     ]
-    entries.append(Line2D([], [], **{**look, "markerfacecolor": style.ground}, label="if only the least bytes moved"))
     legend = figure.legend(handles=entries, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
     for text in legend.get_texts():
         text.set_color(style.ink)

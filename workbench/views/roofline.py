@@ -192,7 +192,7 @@ def _point(name: str, loads: list[roofline.Load], least: dict[int, int], cycles:
         least_bytes=sum(least.get(load.launch, 0) for load in loads),
         runs=sum(load.runs for load in loads),
         stretches=sum(load.stretches for load in loads),
-        least=tuple(map(sum, zip(*(load.least for load in loads), strict=True))),
+        least=tuple(sum(load.least[roof] for load in loads) for roof in range(len(ROOFS))),
     )
 
 

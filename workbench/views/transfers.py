@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator import Trace
-from simulator.program import Opcode
+from simulator.program import I64, Opcode
 from workbench.views.table import Cell, Table
 
 
@@ -42,6 +42,6 @@ def by_kernel(trace: Trace) -> Table:
     return Table(columns, tuple(rows), "" if rows else "nothing is moved from or to DRAM")
 
 
-def _mean(asked: np.ndarray[tuple[int], np.dtype[np.int64]], each: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+def _mean(asked: I64, each: I64) -> float:
     """Bytes of a piece, where these are asked for in pieces of so many."""
     return float(asked.sum() / np.sum(asked / each)) if each.all() else 0.0
