@@ -27,7 +27,8 @@ def roofline_svg(found: Roofline) -> str:
         f'<div class="scroll"><svg role="img" aria-label="roofline on {escape(found.machine)}" '
         f'viewBox="0 0 {wide} {high}" style="width:100%;min-width:640px;max-width:1000px">{"".join(parts)}</svg></div>'
         + legend([(f"under the roof of {roof}", colour) for roof, colour in told.items()])
-        + f'<p class="soft">{escape(roof_chart.READING)}</p>{notes}'
+        + (f'<p class="soft">{escape(roof_chart.READING)}</p>' if made.marks else "")
+        + notes
     )
 
 
