@@ -243,7 +243,7 @@ def test_names_stand_apart_and_inside_of_the_picture():
             left, low = x + mark.label[0], y + mark.label[1]
             boxes.append((left, low, left + 6.6 * len(mark.name), low + 13))
     assert len(boxes) == 6 and "k11_some_kernel, k12" in {mark.name for mark in made.marks}
-    assert all(0 <= box[0] and box[2] <= 860 and 0 <= box[1] and box[3] <= 430 for box in boxes)
+    assert all(box[0] >= 0 and box[2] <= 860 and box[1] >= 0 and box[3] <= 430 for box in boxes)
     for one, other in itertools.combinations(boxes, 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 

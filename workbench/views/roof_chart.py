@@ -126,7 +126,7 @@ def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Line, ...]:
     rates = [memory]
     for point in named:
         rate = point.memory_rate
-        if 0 < rate and not any(_ALIKE < rate / other < 1 / _ALIKE for other in rates):
+        if rate > 0 and not any(_ALIKE < rate / other < 1 / _ALIKE for other in rates):
             rates.append(rate)
             said = f"{point.stretch:,.0f} bytes at a time: {rate:,.0f} bytes a cycle"
             lines.append(_diagonal(SHORT, said, rate, highest, box))
