@@ -5,7 +5,7 @@ carries its part behind those of the transfers that were granted before. With pa
 
     sent    the latest of  max(free(c), granted) + part(c) / (bytes per cycle / chiplets)  over all c that it asks
 
-and all else as with one bus (see dram.py). What its other buses keep it waiting is `memory_bus` in its waits.
+and all else as with one bus (see dram.py). What its other buses keep it waiting is `Wait.MEMORY_BUS` in its waits.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Told(NamedTuple):
     moved: I64
     read: int
     written: int
-    requested: int
+    requested: I64
     remote: int
     common_read: int
     common_written: int
@@ -105,7 +105,7 @@ class Work:
             self.moved,
             int(self.read[~common].sum()),
             int(self.written[~common].sum()),
-            int(self.table[:, REQUESTED].sum()),
+            self.table[:, REQUESTED].copy(),
             self.remote,
             int(self.read[common].sum()),
             int(self.written[common].sum()),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.contention import INEFFICIENT, MEMORY_PEAK, previous, waited
 from simulator.errors import SimulatorError
 from simulator.program import I64, Opcode
 from simulator.spans import Cause, Via, Wait
@@ -43,12 +44,12 @@ def critical_path(trace: Trace) -> list[Step]:
     """
     intervals = trace.kernel_spans
     first = np.searchsorted(trace.launch, np.arange(len(intervals) + 1)).tolist()
-    before, found = _before(trace), list[Step]()
+    known, found = _Known(previous(trace), waited(trace).wasted_within), list[Step]()
     for index in range(len(intervals) - 1, -1, -1):
         _, begin, now = intervals[index]
         if first[index] < first[index + 1]:
             last = first[index] + int(np.argmax(trace.done[first[index] : first[index + 1]]))
-            found += _walk(trace, before, first[index], last, now)
+            found += _walk(trace, known, first[index], last, now)
         found.append(Step(index, -1, "launch", intervals[index - 1][2] if index else 0, begin))
     return [step for step in reversed(found) if step.cycles]
 
@@ -61,13 +62,23 @@ def waterfall(trace: Trace) -> list[tuple[str, int]]:
     return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _walk(trace: Trace, before: I64, base: int, span: int, now: int) -> Iterator[Step]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is worked out of each span beforehand."""
+
+    before: I64
+    """What its unit did before it in the same launch, -1 for nothing."""
+    wasted: I64
+    """`Waited.wasted_within`."""
+
+
+def _walk(trace: Trace, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
     """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
     launch = int(trace.launch[base])
     for _ in range(2 * len(trace) + 2):  # no span is come to twice but as a span and as one that was issued
         if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
-            span = int(before[span])
-        yield from reversed([*_parts(trace, launch, span, now)])
+            span = int(known.before[span])
+        yield from reversed([*_parts(trace, int(known.wasted[span]), span, now)])
         now = int(trace.start[span])
         cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
         while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage
@@ -81,21 +92,12 @@ def _walk(trace: Trace, before: I64, base: int, span: int, now: int) -> Iterator
     raise SimulatorError(f"the way back from the end of launch {launch} never comes to its begin")
 
 
-def _before(trace: Trace) -> I64:
-    """What the unit of each span did before it in the same launch, -1 for nothing."""
-    order = np.lexsort((trace.start, trace.unit, trace.launch))
-    before = np.full(len(trace), -1, np.int64)
-    later, earlier = order[1:], order[:-1]
-    same = (trace.unit[later] == trace.unit[earlier]) & (trace.launch[later] == trace.launch[earlier])
-    before[later[same]] = earlier[same]
-    return before
-
-
-def _parts(trace: Trace, launch: int, span: int, until: int) -> Iterator[Step]:
+def _parts(trace: Trace, wasted: int, span: int, until: int) -> Iterator[Step]:
     """What a span did between its start and cycle `until`."""
+    launch = int(trace.launch[span])
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
     now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
-    parts = _waits(trace, span, name)
+    parts = _waits(trace, span, name, wasted)
     if opcode == Opcode.MATMUL:
         parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
     elif opcode == Opcode.DIRECT:
@@ -112,10 +114,13 @@ def _parts(trace: Trace, launch: int, span: int, until: int) -> Iterator[Step]:
         now = max(now, min(stop, until))
 
 
-def _waits(trace: Trace, span: int, name: str) -> list[tuple[str, int]]:
+def _waits(trace: Trace, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
     """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
     parts, now = list[tuple[str, int]](), int(trace.start[span])
     for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
+        if wait == Wait.MEMORY_BUS:
+            parts += [(f"{name} {MEMORY_PEAK}", now + cycles - wasted), (f"{name} {INEFFICIENT}", now + cycles)]
+        else:
+            parts.append((f"{name} {wait.label}", now + cycles))
         now += cycles
-        parts.append((f"{name} {wait.label}", now))
     return parts

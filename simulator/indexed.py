@@ -89,24 +89,51 @@ def elements(program: TileProgram) -> I64:
 def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: Sequence[I64]) -> tuple[I64, int]:
     """The first element of each run, counted from the base of the argument's storage, and how long each run is."""
     rank = len(instruction.extent)
-    steps = [0] * rank
+    steps = _steps(instruction, memory, indexed)
     place = np.full((1,) * rank, memory.offset, np.int64)
     for axis, (code, stride) in enumerate(zip(indexed.axes, memory.strides, strict=True)):
         if code >= 0:
-            steps[code] += stride
             continue
         value = _wrapped(values[-1 - code], memory.shape[axis], wraps=indexed.wraps)
         place = place + stride * along(value, indexed.index_dims[-1 - code], rank)
     chosen = {dim for dims in indexed.index_dims for dim in dims}
-    run, inside = 1, set[int]()
-    for dim in sorted(set(range(rank)) - chosen, key=lambda dim: steps[dim]):
-        if instruction.extent[dim] == 1 or steps[dim] == run:
-            run *= instruction.extent[dim]
-            inside.add(dim)
+    run, inside = _together(instruction.extent, steps, chosen)
     for dim in set(range(rank)) - inside:
         place = place + steps[dim] * along(np.arange(instruction.extent[dim]), (dim,), rank)
     shape = [1 if dim in inside else extent for dim, extent in enumerate(instruction.extent)]
     return np.broadcast_to(place, shape).ravel(), run
+
+
+def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[int]:
+    """Elements of the memory from one place of each dim of the extent to the next, where no index chooses."""
+    steps = [0] * len(instruction.extent)
+    for code, stride in zip(indexed.axes, memory.strides, strict=True):
+        if code >= 0:
+            steps[code] += stride
+    return steps
+
+
+def _together(extent: Sequence[int], steps: Sequence[int], chosen: set[int]) -> tuple[int, set[int]]:
+    """How many elements lie together whatever the indices are, and the dims that walk them."""
+    run, inside = 1, set[int]()
+    for dim in sorted(set(range(len(extent))) - chosen, key=lambda dim: steps[dim]):
+        if extent[dim] == 1 or steps[dim] == run:
+            run *= extent[dim]
+            inside.add(dim)
+    return run, inside
+
+
+def run_bytes(program: TileProgram) -> I64:
+    """Bytes of each run that a GATHER or a SCATTER asks for; 0 of all else."""
+    found = np.zeros(len(program), np.int64)
+    for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
+        instruction = program.instruction(row)
+        memory, indexed = instruction.operands[-1], program.ops[instruction.op].indexed
+        assert indexed is not None, "the verifier lets no other through"
+        steps = _steps(instruction, memory, indexed)
+        chosen = {dim for dims in indexed.index_dims for dim in dims}
+        found[row] = _together(instruction.extent, steps, chosen)[0] * memory.element_bytes
+    return found
 
 
 def along(value: I64, dims: Sequence[int], rank: int) -> I64:

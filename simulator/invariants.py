@@ -14,6 +14,7 @@ import numpy.typing as npt
 from simulator import critical, report, residence, trace_checks, zeros
 from simulator.barriers import meetings
 from simulator.conflicts import Conflict, conflicts
+from simulator.contention import INEFFICIENT, MEMORY_PEAK, waited
 from simulator.core_kinds import of_core
 from simulator.errors import SimulatorError
 from simulator.hazards import Grade
@@ -41,7 +42,8 @@ def violations(trace: Trace) -> list[str]:
     - what a core does after a barrier starts when all that any core did before it is complete
     - buffers that are in use at once lie apart, and all inside their core's scratchpad
     - what a span waits for within is part of it, and what a channel does with its time is all its time
-    - spans move the bytes their boxes hold, and the channels of a banked memory the requests of all, each once
+    - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
+      memory the requests of all, each once
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
     - each request lies where its page does; what lies on another chiplet crosses the links on the way there, nothing
       else does, and no chiplet's memory gives more than its part of the bandwidth
@@ -52,6 +54,8 @@ def violations(trace: Trace) -> list[str]:
     - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
+    - of a wait for the memory no more and no less is laid to inefficient transfers than the worst and the best of all
+      transfers move in vain, and nothing to them where none does
     """
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
@@ -59,6 +63,8 @@ def violations(trace: Trace) -> list[str]:
         *trace_checks.of_spans(trace),
         *trace_checks.of_units(trace),
         *_sum_violations(trace),
+        *islice(_request_violations(trace), MOST),
+        *islice(_shared_violations(trace), MOST),
         *_channel_violations(trace),
         *_link_violations(trace),
     ]
@@ -102,6 +108,34 @@ def _sum_violations(trace: Trace) -> Iterator[str]:
     total = sum(cycles for _, cycles in critical.waterfall(trace))
     if total != trace.makespan:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
+
+
+def _request_violations(trace: Trace) -> Iterator[str]:
+    """Whole requests are moved for what goes to DRAM, at least as many bytes as it asks for, and for nothing else."""
+    size, moves = trace.machine.dram_request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
+    wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
+    for index in np.flatnonzero(wrong).tolist():
+        yield f"for the {trace.bytes[index]} bytes of span {index} the memory moves {trace.requested[index]}"
+    if trace.requested.sum() != trace.counters["dram_request_bytes"]:
+        yield f"spans have {trace.requested.sum()} bytes moved, all in all {trace.counters['dram_request_bytes']} are"
+
+
+def _shared_violations(trace: Trace) -> Iterator[str]:
+    found, moved = waited(trace), trace.requested > 0
+    in_vain = 1 - trace.bytes[moved] / trace.requested[moved]
+    least, most = in_vain.min(initial=1), in_vain.max(initial=0)
+    for whole, wasted in ((found.before, found.wasted_before), (found.within, found.wasted_within)):
+        wrong = (wasted < np.rint(least * whole) - 1) | (wasted > np.rint(most * whole) + (most > 0))
+        for index in np.flatnonzero(wrong).tolist():
+            yield (
+                f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them in vain; of what "
+                f"transfers move it is {least:.0%} to {most:.0%}"
+            )
+    rows = report.stalls(trace)
+    for unit, cycles in enumerate(np.bincount(trace.unit, found.before + found.within, len(rows)).astype(int).tolist()):
+        told = int(rows[unit][MEMORY_PEAK]) + int(rows[unit][INEFFICIENT])
+        if told != cycles:
+            yield f"{rows[unit]['unit']} waits {cycles} cycles for the memory while it serves others, told are {told}"
 
 
 def _channel_violations(trace: Trace) -> Iterator[str]:

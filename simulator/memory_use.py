@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import dma
-from simulator.again import works
-from simulator.costs import REQUESTED
 from simulator.errors import SimulatorError
-from simulator.indexed import INDEXED
-from simulator.program import I64, Opcode, TileProgram
-from simulator.spans import HostCall, Via
+from simulator.indexed import run_bytes
+from simulator.program import I64, Opcode, Space, TileProgram
+from simulator.spans import Wait
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from simulator.trace import Trace
 
 
@@ -26,7 +23,8 @@ class MemoryUse:
     """One entry per span of a trace; 0 for those that move nothing from or to DRAM."""
 
     run: I64
-    """Bytes that lie together in DRAM: of a copy each of its runs, of a gather, a scatter or a loop of accesses one."""
+    """Bytes that lie together in DRAM: of a copy, a gather or a scatter each of its runs, of a loop of accesses an
+    element."""
     stretch: I64
     """Bytes that a queue moves side by side, LOAD and STORE alone."""
     asked: I64
@@ -35,40 +33,50 @@ class MemoryUse:
     """Bytes that the memory moves for it, in whole requests."""
     cycles: I64
     """From its first request to its last byte on the bus or in the queue, without the latency."""
+    own: I64
+    """Of these, without those in which the memory served others, or nothing of it had come to a banked memory yet."""
+    rate: float
+    """Bytes a cycle that the memory moves at its peak."""
+
+    @property
+    def peak_share(self) -> npt.NDArray[np.float64]:
+        """What each asked for, of what the memory can move in its own cycles."""
+        return np.minimum(self.asked / (self.rate * np.maximum(self.own, 1)), 1)
+
+    def peak_share_of(self, rows: npt.NDArray[np.int64]) -> float:
+        """Of some together. At most 1: a banked memory takes what is written faster than it writes it."""
+        return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
 def memory_use(trace: Trace) -> MemoryUse:
     """Works out again what the trace does not keep."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")
-    run, stretch, requested = (np.zeros(len(trace), np.int64) for _ in range(3))
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    rows_of = dict[int, "npt.NDArray[np.bool_]"]()
-    for index, (launched, asked) in enumerate(zip(trace.launches, works(trace), strict=True)):
-        if isinstance(launched, HostCall) or asked is None:
-            continue
-        here, program = slice(starts[index], starts[index + 1]), launched.program
-        if id(program) not in rows_of:
-            rows_of[id(program)] = dma.in_rows(program)
-        copies = dma.transfers(program, launched.addresses, trace.machine, rows_of[id(program)])
-        one = _single(program)
-        requested[here] = asked.table[:, REQUESTED]
-        run[here] = np.where(requested[here] > 0, np.maximum(copies.run, one), 0)
-        stretch[here] = np.where(requested[here] > 0, copies.stretch, 0)
-    in_dram = (requested > 0) & (trace.via == Via.DRAM)
-    return MemoryUse(
-        run,
-        stretch,
-        np.where(in_dram, trace.bytes, 0),
-        np.where(in_dram, requested, 0),
-        np.where(in_dram, trace.phase - trace.start, 0),
-    )
+    in_dram = trace.requested > 0
+    programs = [launched.program for launched in trace.launches]
+    known = {id(program): _lengths(program, trace) for program in {id(each): each for each in programs}.values()}
+    lengths = np.concatenate([np.zeros((2, 0), np.int64), *(known[id(program)] for program in programs)], axis=1)
+    run, stretch = lengths * in_dram
+    asked, cycles = trace.bytes * in_dram, (trace.phase - trace.start) * in_dram
+    own = cycles.copy()
+    if len(trace.waits):
+        own -= trace.waits[:, Wait.MEMORY_BUS]
+        own -= trace.waits[:, Wait.INTERCONNECT] if trace.machine.memory == "banked" else 0
+    return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
+
+
+def _lengths(program: TileProgram, trace: Trace) -> I64:
+    """Run and stretch of each instruction, wherever its arguments lie."""
+    anywhere = (0,) * len(program.arguments)
+    copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program))
+    stretch = np.where(program.opcode == Opcode.COPY, 0, copies.stretch)
+    return np.stack([copies.run + run_bytes(program) + _single(program), stretch])
 
 
 def _single(program: TileProgram) -> I64:
-    """Of a gather, a scatter and a loop of accesses, the bytes of one element; 0 of all else."""
-    alone = np.isin(program.opcode, [*INDEXED, Opcode.DIRECT])
-    last = np.maximum(program.operand_start[1:] - 1, 0)
-    has = program.operand_start[1:] > program.operand_start[:-1]
-    size = program.element_bytes[last] if len(program.element_bytes) else np.zeros(len(program), np.int64)
-    return np.where(alone & has, size, 0).astype(np.int64)
+    """Of a loop of accesses, the bytes of its widest element in DRAM; 0 of all else."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    accesses = (program.opcode[owner] == Opcode.DIRECT) & (program.space == Space.DRAM)
+    widest = np.zeros(len(program), np.int64)
+    np.maximum.at(widest, owner[accesses], program.element_bytes[accesses])
+    return widest

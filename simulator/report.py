@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.contention import INEFFICIENT, MEMORY_PEAK, idle_before, waited
 from simulator.indexed import INDEXED, elements
-from simulator.program import Access, Opcode, Space
+from simulator.program import I64, Access, Opcode, Space
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 from simulator.topology import topology
 
@@ -19,36 +21,45 @@ FINISHED = "finished"
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
-    units, unseen, worked = len(trace.unit_names), _unseen(trace), trace.busy_cycles
-    idle = np.zeros((units, CAUSES), np.int64)
-    busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
-    within, now = np.zeros((units, WAITS), np.int64), 0
+    units, found = len(trace.unit_names), waited(trace)
+    busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
+    idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
+    np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
+    np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
+    np.add.at(busy, trace.unit, trace.busy_cycles)
+    np.add.at(shared, trace.unit, found.before + found.within)
+    np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
+    if len(trace.waits):
+        np.add.at(within, trace.unit, trace.waits)
+    edges, now = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1)), 0
     for index, (_, begin, end) in enumerate(trace.kernel_spans):
+        spans, last = slice(edges[index], edges[index + 1]), np.full(units, begin)
+        np.maximum.at(last, trace.unit[spans], trace.end[spans])
+        rest = hosted if Opcode.HOST in trace.kind[spans][:1] else finished
+        rest += end - last
         idle[:, Cause.LAUNCH] += begin - now
-        spans = np.flatnonzero(trace.launch == index)
-        for unit in range(units):
-            own = spans[trace.unit[spans] == unit]
-            own = own[np.argsort(trace.start[own], kind="stable")]
-            starts, ends = trace.start[own], trace.end[own]
-            before = np.concatenate([[begin], ends])
-            np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
-            busy[unit] += int(worked[own].sum())
-            within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
-            rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
-            rest[unit] += end - int(before[-1])
         now = end
+    columns: dict[str, I64] = {"busy": busy}
+    for cause in Cause:
+        if cause == Cause.BANDWIDTH:
+            columns.update({MEMORY_PEAK: shared - wasted, INEFFICIENT: wasted})
+        elif cause not in _unseen(trace):
+            columns[cause.label] = idle[:, cause]
+    columns.update({HOST_UNIT: hosted} if HOST_UNIT in trace.unit_names else {})
+    columns.update({wait.label: within[:, wait] for wait in _told(trace)})
+    columns[FINISHED] = finished
+    columns["total"] = busy + idle.sum(1) + within.sum(1) + finished + hosted
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
-        causes: dict[str, str | int] = {cause.label: int(idle[unit, cause]) for cause in Cause if cause not in unseen}
-        if HOST_UNIT in trace.unit_names:
-            causes[HOST_UNIT] = int(hosted[unit])
-        if len(trace.waits):
-            several = (Wait.INTERCONNECT, Wait.MEMORY_BUS) if trace.machine.chiplets > 1 else (Wait.INTERCONNECT,)
-            told = Wait if len(trace.channels) else several
-            causes.update({wait.label: int(within[unit, wait]) for wait in told})
-        total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
-        rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
+        rows.append({"unit": name, **{column: int(values[unit]) for column, values in columns.items()}})
     return rows
+
+
+def _told(trace: Trace) -> Sequence[Wait]:
+    """What spans may have waited for within, but for the memory while it served others."""
+    if not len(trace.waits):
+        return ()
+    return [wait for wait in Wait if wait != Wait.MEMORY_BUS] if len(trace.channels) else (Wait.INTERCONNECT,)
 
 
 def _unseen(trace: Trace) -> set[Cause]:

@@ -31,7 +31,7 @@ class Cause(IntEnum):
     UNIT_BUSY = 4
     """Its unit was free."""
     BANDWIDTH = 5
-    """The memory was free."""
+    """The memory was free. What it was doing meanwhile is told apart: see contention.py."""
     WRITE_AFTER_READ = 6
     """What it overwrites had been read."""
     WRITE_AFTER_WRITE = 7
@@ -62,7 +62,7 @@ class Wait(IntEnum):
     INTERCONNECT = 0
     """The way to the memory."""
     MEMORY_BUS = 1
-    """Data of other transfers moved."""
+    """Data of other transfers moved: told apart likewise."""
     MEMORY_ROW = 2
     """A row was closed and another opened: bank conflicts, ACTs too close to others."""
     MEMORY_BANK_GROUP = 3

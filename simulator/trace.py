@@ -77,6 +77,8 @@ class Trace:
     phase: I64
     issue: I64
     bytes: I64
+    requested: I64
+    """Bytes that the DRAM moved for it, in whole requests; 0 where it had no part in it."""
     cause: U8
     blocker: I32
     """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
@@ -173,7 +175,8 @@ class Trace:
 
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
         `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
-        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either.
+        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either. Waiting for the
+        memory while it served others is `memory_peak` or `inefficient_transfers`: see contention.py.
         """
         return report.stalls(self)
 
@@ -305,6 +308,7 @@ def assemble(
         phase=rows[:, PHASE].copy(),
         issue=rows[:, ISSUE].copy(),
         bytes=_joined([asked.moved for asked in works], np.int64),
+        requested=_joined([asked.requested for asked in works], np.int64),
         cause=rows[:, CAUSE].astype(np.uint8),
         blocker=rows[:, BLOCKER].astype(np.int32),
         issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
@@ -357,7 +361,7 @@ def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
     return (
         asked.read,
         asked.written,
-        asked.requested,
+        int(asked.requested.sum()),
         asked.remote,
         asked.common_read,
         asked.common_written,

@@ -51,7 +51,7 @@ def _ranges(trace: Trace, units: Sequence[str]) -> Iterator[str]:
         ("issue_cause", CAUSES),
         ("via", len(Via)),
     )
-    times = ("begins", "start", "end", "done", "phase", "issue", "bytes", "channel_times", "channel_bytes")
+    times = ("begins", "start", "end", "done", "phase", "issue", "bytes", "requested", "channel_times", "channel_bytes")
     counts = ("channels", "channel_cycles", "totals", "link_bytes", "origin", "waits")
     limits = (*indices, *((name, LATEST) for name in (*times, *counts)))
     for name, limit in limits:

@@ -15,7 +15,7 @@ from simulator.machine import Machine, machine_from
 from simulator.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 from simulator.topology import topology
 
-FORMAT, VERSION = "aten-workbench/trace", 6
+FORMAT, VERSION = "aten-workbench/trace", 7
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -29,6 +29,7 @@ _COLUMNS: dict[str, type] = {
     "phase": np.int64,
     "issue": np.int64,
     "bytes": np.int64,
+    "requested": np.int64,
     "cause": np.uint8,
     "blocker": np.int32,
     "issue_cause": np.uint8,

@@ -72,6 +72,14 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
     }
 
 
+def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
+    """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
+    alu, special = _operations(program)
+    full = program.extent.prod(1) / (machine.vector_lanes * _lane_elements(program, machine))
+    busy = np.maximum(alu / machine.vector_alus, special * machine.special_interval_cycles)
+    return full * np.maximum(busy, 1)
+
+
 def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
     """The program with the lane dim for each vector pass that takes the fewest cycles, the outermost of equals."""
     chosen = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.rank > 0))

@@ -36,6 +36,7 @@ def show(journey: wb.Journey, folder: Path) -> None:
     looked += [simulated.events, simulated.stats, simulated.by_kernel, simulated.by_op, simulated.stalls]
     looked += [simulated.waterfall, simulated.critical_path, simulated.energy, simulated.memory, simulated.bandwidth]
     looked += [simulated.links, simulated.placement, simulated.time_us]
+    looked += [simulated.transfers, simulated.roofline.table, simulated.roofline.html()]
     for name in (*(node.name for node in captured.record.nodes), *(each.name for each in lowered.kernels)):
         looked.append(repr(journey.select(name)))
     if len(simulated.record):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simulator import Cause
+from simulator.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.program import Opcode
 from simulator.spans import Wait
 from workbench.jupyter.plot_timeline import timeline_figure
@@ -21,9 +22,9 @@ def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int 
     both = np.concatenate([start, start])
     lane = np.repeat(np.arange(2, dtype=np.int64), spans_per_lane)
     kind = np.where(lane == 0, Opcode.LOAD, Opcode.VECTOR).astype(np.int64)
-    cause = np.full(len(lane), Cause.DATA, np.int64)
+    cause, none = np.full(len(lane), Cause.DATA, np.int64), np.zeros_like(lane)
     return gantt(
-        Spans(lane, both, both + waits + busy, kind, cause, np.zeros_like(lane), np.full((len(lane), 1), waits)),
+        Spans(lane, both, both + waits + busy, kind, cause, none, np.full((len(lane), 1), waits), cause, ()),
         units=[("dma0", "DMA"), ("vpu", "vector")],
         kinds=[code.name for code in Opcode],
         causes=[each.label for each in Cause],
@@ -51,7 +52,9 @@ def amount_of(image: np.ndarray, colour: str) -> int:
 @pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
 def test_every_kind_and_every_cause_has_a_colour_of_its_own(style: Style):
     assert set(style.kinds) == {*(code.name for code in Opcode), OTHER}
-    assert set(style.causes) == {cause.label for cause in Cause}
+    told = {cause.label for cause in Cause if cause != Cause.BANDWIDTH} | {MEMORY_PEAK, INEFFICIENT}
+    assert set(style.causes) == told
+    assert set(style.waits) == {wait.label for wait in Wait if wait != Wait.MEMORY_BUS}
     assert len(set(style.kinds.values())) == len(style.kinds)
     assert len(set(style.causes.values())) == len(style.causes)
 

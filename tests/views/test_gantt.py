@@ -21,7 +21,8 @@ def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, in
     """Rows of (lane, start, end, kind, cause, launch), and what each waits for on its way."""
     columns = np.array(rows, np.int64).reshape(-1, 6).T
     within = np.array(waits or [(0, 0)] * len(rows), np.int64).reshape(-1, 2)
-    return Spans(*(column.copy() for column in columns), waits=within)
+    cause = columns[4].copy()
+    return Spans(*(column.copy() for column in columns), waits=within, idle=cause, tails=())
 
 
 def view(made: Spans, makespan: int) -> Gantt:

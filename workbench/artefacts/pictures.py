@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from workbench.errors import MissingExtra
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from workbench.views.gantt import Gantt
+    from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
     from workbench.views.tiles import Tiling
 
@@ -37,6 +39,12 @@ class TilesDrawing(Protocol):
     def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
 
 
+class RooflineDrawing(Protocol):
+    """What `workbench.jupyter.plot_roofline` offers."""
+
+    def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
 def drawing() -> Drawing:
     """How timelines are drawn."""
     return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
@@ -52,7 +60,12 @@ def drawing_of_tiles() -> TilesDrawing:
     return cast(TilesDrawing, _module("plot_tiles", "As text they are j.scheduled.tiles(kernel).text()."))
 
 
-def _module(name: str, instead: str) -> object:
+def drawing_of_rooflines() -> RooflineDrawing:
+    """How rooflines are drawn."""
+    return cast(RooflineDrawing, _module("plot_roofline", "Without it there are .html(), .text() and .table."))
+
+
+def _module(name: str, instead: str) -> ModuleType:
     """A drawing module, reached by name: the core neither imports nor needs matplotlib."""
     try:
         return importlib.import_module(f"workbench.jupyter.{name}")

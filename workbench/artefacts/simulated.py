@@ -10,6 +10,7 @@ from simulator import Trace
 from workbench import views
 from workbench.artefacts.handle import Handle
 from workbench.artefacts.pictures import drawing
+from workbench.artefacts.roofline import RooflineView
 from workbench.artefacts.scratchpad import Scratchpad
 from workbench.asking import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
@@ -56,7 +57,12 @@ class Simulated(Handle[Trace]):
     @property
     def events(self) -> pd.DataFrame:
         """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1, and `slack`
-        the cycles that it could have started later without moving the makespan."""
+        the cycles that it could have started later without moving the makespan.
+
+        Of a transfer from or to DRAM `bytes` are what it asks for, `moved` what the memory moves for it in whole
+        requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
+        `peak_share` what it asks for of all that the memory could move in its time, in which others' data did not move.
+        """
         return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
 
     @property
@@ -68,13 +74,23 @@ class Simulated(Handle[Trace]):
         return views.frame.frame(views.timeline.by_kernel(self.record))
 
     @property
+    def transfers(self) -> pd.DataFrame:
+        """One row a kernel and kind of transfer from or to DRAM: how many, bytes asked for and moved, bytes of a run
+        and of a stretch on the average, cycles, and the share of the memory's peak: see `.events`."""
+        return views.frame.frame(views.transfers.by_kernel(self.record))
+
+    @property
     def by_op(self) -> pd.DataFrame:
         """One row a captured node: its part of the busy unit cycles and of the bytes."""
         return views.frame.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def stalls(self) -> pd.DataFrame:
-        """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+        """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan.
+
+        Of the cycles that wait for the memory while it serves others, `memory_peak` are those in which it moves bytes
+        that were asked for, and `inefficient_transfers` those in which it moves the rest of whole requests.
+        """
         return views.frame.frame(views.timeline.stalls(self.record))
 
     @property
@@ -110,6 +126,12 @@ class Simulated(Handle[Trace]):
         On a machine in one piece there are no rows, and a warning."""
         paths = {given.value: given.path for given in self.lowered.captured.inputs}
         return views.frame.frame(views.placement.placement_table(self.record, paths))
+
+    @property
+    def roofline(self) -> RooflineView:
+        """What each kernel, and the whole, does for the bytes that it moves, under the machine's roofs: `.table`,
+        `.plot()`, and a picture as HTML."""
+        return RooflineView(views.roofline.roofline_of(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def skipped(self) -> pd.DataFrame:

@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
     from workbench.views import residence as residence
+    from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
     from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
+    from workbench.views import svg_roofline as svg_roofline
     from workbench.views import svg_scratchpad as svg_scratchpad
     from workbench.views import svg_tiles as svg_tiles
     from workbench.views import table as table
     from workbench.views import tiles as tiles
     from workbench.views import timeline as timeline
+    from workbench.views import transfers as transfers
 
 __getattr__ = submodules(
     __name__,
@@ -49,15 +52,18 @@ __getattr__ = submodules(
     "perfetto",
     "placement",
     "residence",
+    "roofline",
     "scratchpad",
     "selection",
     "sources",
     "stage_html",
     "style",
     "svg_gantt",
+    "svg_roofline",
     "svg_scratchpad",
     "svg_tiles",
     "table",
     "tiles",
     "timeline",
+    "transfers",
 )

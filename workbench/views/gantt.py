@@ -71,6 +71,10 @@ class Spans:
     launch: I64
     waits: I64
     """Cycles of the span itself in which it waits on its way: a row a span, a column a cause, or none at all."""
+    idle: I64
+    """The cause that idle time before the span is told as."""
+    tails: tuple[tuple[int, I64], ...]
+    """What is told otherwise of that time, in the order of time up to the span's start: a cause, and its cycles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +170,7 @@ def gantt(
     clock_mhz: float,
 ) -> Gantt:
     """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin, end) in order;
-    `waits` name the columns of `Spans.waits`, and are causes like the others from here on.
+    `waits` name the columns of `Spans.waits`, and are causes like all others.
 
     A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
     """
@@ -181,8 +185,15 @@ def gantt(
     begins = np.array([begin for _, begin, _ in launches], np.int64)
     free = np.where(first, 0, before[: len(lane)])
     idle_start = np.minimum(np.maximum(free, begins[spans.launch[order]]) if len(lane) else free, start)
-    before_it = Idle(lane, idle_start, start, spans.cause[order])
-    on_its_way, work_start = _on_its_way(lane, start, spans.waits[order], len(causes))
+    before_it, until = list[Idle](), start
+    for number, cycles in reversed(spans.tails):
+        since = np.maximum(until - cycles[order], idle_start)
+        before_it.append(Idle(lane, since, until, np.full_like(lane, number)))
+        until = since
+    before_it.append(Idle(lane, idle_start, until, spans.idle[order]))
+    names = tuple(dict.fromkeys([*causes, *waits]))
+    columns = np.array([names.index(name) for name in waits], np.int64)
+    on_its_way, work_start = _on_its_way(lane, start, spans.waits[order], columns)
     worked = np.bincount(lane, weights=(end - work_start).astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
@@ -199,7 +210,7 @@ def gantt(
         lanes=lanes,
         unused=unused,
         kinds=tuple(kinds),
-        causes=(*causes, *waits),
+        causes=names,
         bands=tuple(bands),
         launching=tuple(launching),
         makespan=makespan,
@@ -210,7 +221,7 @@ def gantt(
         kind=spans.kind[order],
         cause=spans.cause[order],
         work_start=work_start,
-        idle_time=_joined(before_it, on_its_way),
+        idle_time=_joined(*before_it, on_its_way),
         row=order.astype(np.int64),
     )
 
@@ -220,10 +231,10 @@ def _of_lane(lanes: I64, lane: int) -> slice:
     return slice(int(first), int(last))
 
 
-def _on_its_way(lane: I64, start: I64, waits: I64, causes: int) -> tuple[Idle, I64]:
+def _on_its_way(lane: I64, start: I64, waits: I64, causes: I64) -> tuple[Idle, I64]:
     """What spans wait for while they hold their lane, one cause after another, and where the work of each begins."""
     ends = start[:, None] + np.cumsum(waits, axis=1, dtype=np.int64)
-    columns = np.broadcast_to(np.arange(causes, causes + waits.shape[1], dtype=np.int64), waits.shape)
+    columns = np.broadcast_to(causes, waits.shape)
     lanes = np.broadcast_to(lane[:, None], waits.shape)
     within = Idle(lanes.ravel(), (ends - waits).ravel(), ends.ravel(), columns.ravel())
     return within, ends[:, -1] if waits.shape[1] else start

@@ -9,7 +9,7 @@ from simulator.program import Access
 from simulator.spans import Via
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views import graph as graphs
-from workbench.views import kernels, markup, timeline
+from workbench.views import kernels, markup, timeline, transfers
 from workbench.views.gantt import Gantt
 from workbench.views.highlight import changed_lines, code, diff
 from workbench.views.kernels import Selected
@@ -198,6 +198,7 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + _stalls(trace)
         + _energy(trace)
         + markup.details("kernels", _kernels(trace), note=str(len(set(trace.kernels))))
+        + _filled("transfers", transfers.by_kernel(trace))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("links", timeline.links(trace))
         + _filled("tensors on chiplets", placement_table(trace, {}))

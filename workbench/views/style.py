@@ -26,14 +26,20 @@ class Style:
     """Every second launch's background."""
     kinds: Mapping[str, str]
     causes: Mapping[str, str]
-    """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use."""
+    """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use, yellow
+    for bytes that move in vain."""
     waits: Mapping[str, str]
-    """What transfers wait for on their way and in a banked memory: violet to green by way of
-    blue, light beside dark, and others' data as in `causes`."""
+    """What else transfers wait for on their way and in a banked memory: violet to green by way of blue, light beside
+    dark."""
 
     def idle(self, cause: str) -> str:
         """The colour of idle time, before a span or within it."""
         return self.causes.get(cause) or self.waits.get(cause, self.faint)
+
+    def named(self, variable: str) -> str:
+        """The colour that the style sheet's variable has: `k-LOAD`, `c-memory_row`."""
+        family, _, name = variable.partition("-")
+        return self.kinds[name] if family == "k" else self.idle(name)
 
     def held(self, colour: str) -> str:
         """A kind's colour where it holds its unit and waits: most of the way to the ground's."""
@@ -60,7 +66,8 @@ _LIGHT_CAUSES = {
     "window": "#B3A27C",
     "queue_full": "#DDD3BB",
     "unit_busy": "#9C8F70",
-    "bandwidth": "#8CB7E0",
+    "memory_peak": "#8CB7E0",
+    "inefficient_transfers": "#E6DB5C",
     "write_after_read": "#B497CC",
     "write_after_write": "#D3BEE3",
     "reuse": "#8E6BAE",
@@ -71,7 +78,6 @@ _LIGHT_CAUSES = {
 }
 _LIGHT_WAITS = {
     "interconnect": "#B3A6E8",
-    "memory_bus": "#8CB7E0",
     "memory_row": "#2E8C86",
     "memory_bank_group": "#86CDBB",
     "memory_turnaround": "#6FD3EA",
@@ -80,7 +86,6 @@ _LIGHT_WAITS = {
 }
 _DARK_WAITS = {
     "interconnect": "#B08BE6",
-    "memory_bus": "#476F99",
     "memory_row": "#1F8F86",
     "memory_bank_group": "#8ED6C4",
     "memory_turnaround": "#A6CDF7",
@@ -93,7 +98,8 @@ _DARK_CAUSES = {
     "window": "#857957",
     "queue_full": "#575243",
     "unit_busy": "#948868",
-    "bandwidth": "#476F99",
+    "memory_peak": "#476F99",
+    "inefficient_transfers": "#8F8A00",
     "write_after_read": "#735A8C",
     "write_after_write": "#5A4A6B",
     "reuse": "#94719F",

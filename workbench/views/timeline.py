@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator import Cause, Trace
+from simulator.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
 from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
@@ -30,6 +32,10 @@ EVENT_COLUMNS = (
     "origins",
     "via",
     "slack",
+    "moved",
+    "run",
+    "stretch",
+    "peak_share",
 )
 
 _GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
@@ -39,7 +45,9 @@ def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]
     """Every span, column by column; `origins` are the captured nodes it works for."""
     columns: dict[str, Sequence[Cell]] = {**trace.columns()}
     columns["origins"] = origins_of_spans(trace, launches)
-    columns["slack"] = trace.slack().tolist()
+    use = trace.memory_use()
+    columns |= {"slack": trace.slack().tolist(), "moved": use.requested.tolist(), "run": use.run.tolist()}
+    columns |= {"stretch": use.stretch.tolist(), "peak_share": use.peak_share.tolist()}
     return {name: columns[name] for name in EVENT_COLUMNS}
 
 
@@ -305,6 +313,8 @@ def group_of(unit: str) -> str:
 
 def gantt_of(trace: Trace) -> Gantt:
     """The geometry of the trace's timeline."""
+    found, causes = waited(trace), [cause.label for cause in Cause] + [MEMORY_PEAK, INEFFICIENT]
+    columns = _waits(trace, found)
     spans = Spans(
         lane=trace.unit.astype(np.int64),
         start=trace.start,
@@ -312,15 +322,31 @@ def gantt_of(trace: Trace) -> Gantt:
         kind=trace.kind.astype(np.int64),
         cause=trace.cause.astype(np.int64),
         launch=trace.launch.astype(np.int64),
-        waits=trace.waits.astype(np.int64) if len(trace.waits) else np.zeros((len(trace), 0), np.int64),
+        waits=np.stack([*columns.values()], axis=1) if columns else np.zeros((len(trace), 0), np.int64),
+        idle=found.cause,
+        tails=(
+            (causes.index(MEMORY_PEAK), found.before - found.wasted_before),
+            (causes.index(INEFFICIENT), found.wasted_before),
+        ),
     )
     return gantt(
         spans,
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
-        causes=[cause.label for cause in Cause],
-        waits=[wait.label for wait in Wait] if len(trace.waits) else [],
+        causes=causes,
+        waits=[*columns],
         launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
     )
+
+
+def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:
+    """What each span waits for within, by its name in `.stalls`."""
+    columns: dict[str, npt.NDArray[np.int64]] = {}
+    for wait in Wait if len(trace.waits) else ():
+        if wait == Wait.MEMORY_BUS:
+            columns |= {MEMORY_PEAK: found.within - found.wasted_within, INEFFICIENT: found.wasted_within}
+        else:
+            columns[wait.label] = trace.waits[:, wait].astype(np.int64)
+    return columns

@@ -23,7 +23,7 @@ _TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter tra
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
     for kernel in facts.computed:
-        moved = int(use.requested[kernel.spans].sum())
+        moved = int(use.asked[kernel.spans].sum())  # what whole requests bring besides is something to gain
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
             yield Finding(
                 kernel.name,

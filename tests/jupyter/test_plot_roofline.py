@@ -1,0 +1,66 @@
+"""The roofline's picture with matplotlib: roofs, marks and names in their colours, light and dark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from simulator import load_machine
+from simulator.roofline import peaks
+from workbench.errors import BadOption
+from workbench.jupyter.plot_roofline import draw, roofline
+from workbench.views.gantt import NOTHING
+from workbench.views.roofline import WHOLE, Point, Roofline
+from workbench.views.style import DARK, LIGHT, Style
+
+PRODUCT = Point("k0_mm", 1, 1000, 2_000_000, 0, 64_000, 64_000, 32_000, 10.0, 10.0, (61.0, 0.0, 125.0, 1.0))
+SLOW = replace(PRODUCT, kernel="k1_slow", macs=0, element_ops=8000, stretches=16_000.0, least=(0.0, 8.0, 125.0, 500.0))
+COPY = replace(PRODUCT, kernel="k2_copy", macs=0)
+FOUND = Roofline(
+    "tpu-v3", peaks(load_machine("tpu-v3")), (PRODUCT, SLOW, COPY), replace(PRODUCT, kernel=WHOLE, cycles=3000), 1, 77
+)
+
+
+@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
+def test_roofs_and_marks_have_the_colours_of_what_they_stand_for(style: Style):
+    axes = Figure(figsize=(9, 5)).add_subplot()
+    draw(FOUND, axes, style)
+    lines = {to_hex(line.get_color()).upper(): line for line in axes.lines if line.get_linewidth() == 2}
+    assert set(lines) == {
+        style.kinds["MATMUL"],
+        style.kinds["VECTOR"],
+        style.causes["memory_peak"],
+        style.causes["inefficient_transfers"],
+    }
+    assert lines[style.kinds["MATMUL"]].get_ydata()[0] == 32_768  # type: ignore[index]
+    filled = [line for line in axes.lines if line.get_marker() in ("o", "D") and line.get_markersize() > 6]
+    assert sorted((line.get_marker(), to_hex(line.get_color()).upper()) for line in filled) == [  # type: ignore[arg-type]
+        ("D", style.causes["memory_peak"]),
+        *sorted([("o", style.causes["memory_peak"]), ("o", style.causes["inefficient_transfers"])]),
+    ]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_names_axes_and_what_is_left_out_are_said():
+    axes = roofline(FOUND)
+    texts = {text.get_text() for text in axes.texts}
+    assert {"k0_mm", "k1_slow", WHOLE, "arrays: 32,768", "memory: 512 bytes a cycle"} <= texts
+    label = axes.get_xlabel()
+    assert label.startswith("operations for each byte of DRAM") and axes.get_ylabel() == "operations a cycle"
+    assert "k2_copy (12% of memory)" in label and "1 step on the host, 77 cycles" in label
+    assert roofline(FOUND, axes, style="dark") is axes
+
+
+def test_an_empty_roofline_says_so():
+    axes = roofline(Roofline("tpu-v3", FOUND.peaks, (), None, 0, 0))
+    assert [text.get_text() for text in axes.texts] == [NOTHING]
+
+
+def test_sizes_and_styles_that_make_no_sense_are_refused():
+    with pytest.raises(BadOption, match="width=0"):
+        roofline(FOUND, width=0)
+    with pytest.raises(BadOption, match="style='blue' is unknown"):
+        roofline(FOUND, style="blue")
