@@ -37,12 +37,13 @@ def moved_again(facts: Facts) -> Iterator[Finding]:
         if stake < SHOWS * kernel.cycles:
             continue
         most = max(again, key=lambda each: each.bytes - each.whole)
+        tensor = facts.named(kernel.launches[0].arguments[most.argument])
         why = "the same tiles again" if most.same else "tiles that overlap, such as windows with their halos"
         yield Finding(
             kernel.name,
             stake,
-            f"{facts.named(kernel.launches[0].arguments[most.argument])} is loaded {most.bytes / most.whole:.1f} times over, "
-            f"{most.bytes:,} bytes of {most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's "
+            f"{tensor} is loaded {most.bytes / most.whole:.1f} times over, {most.bytes:,} bytes of "
+            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's "
             "cycles; larger tiles, or loops in another order, reuse more of what is there",
             tuple(sorted(spans)),
         )
