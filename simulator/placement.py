@@ -39,12 +39,16 @@ def placed(program: TileProgram, capacity: int) -> TileProgram:
     buffers = tuple(
         dataclasses.replace(buffer, offset=offsets[number]) for number, buffer in enumerate(program.buffers)
     )
-    tracker = DependenceTracker(buffers)
+    return ordered(dataclasses.replace(program, buffers=buffers))
+
+
+def ordered(program: TileProgram) -> TileProgram:
+    """The program with its dependences derived anew, from what each instruction touches."""
+    tracker = DependenceTracker(program.buffers)
     waits = [tracker.add(program.instruction(index)) for index in range(len(program))]
     starts = np.concatenate([[0], np.cumsum([len(each) for each in waits])]).astype(np.int64)
     return dataclasses.replace(
         program,
-        buffers=buffers,
         dependence_start=starts,
         dependence=np.array([source for each in waits for source, _ in each], np.int32),
         dependence_kind=np.array([kind for each in waits for _, kind in each], np.uint8),

@@ -43,7 +43,7 @@ def test_every_example_is_found():
         "adding-a-machine": 9,
         "adding-a-pass": 2,
         "adding-a-view": 2,
-        "adding-a-finding": 2,
+        "adding-a-finding": 3,
         "differences": 1,
         "scratchpad-and-tiles": 3,
     }

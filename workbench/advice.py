@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.errors import WorkbenchError
-from workbench import stages
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
 from workbench.findings.answer import Findings, Trials
@@ -24,7 +23,7 @@ def findings(journey: Journey, request: Request) -> Findings:
     """Every rule's findings, and how to try them."""
     facts = Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record)
     trials = _Trials(journey, request, facts)
-    lent = Trials(facts.cycles, trials.predicted, trials.measured, trials.place)
+    lent = Trials(facts.cycles, trials.predicted, trials.followed, trials.place)
     return Findings.of(found(facts), lent)
 
 
@@ -43,20 +42,21 @@ class _Trials:
         key = tuple(sorted(remedy.machine.items()))
         if key not in self._simulated:
             try:
-                trace = stages.simulate.simulate(self._facts.scheduled, self._machine(remedy.machine))
-                self._simulated[key] = trace.makespan
+                self._simulated[key] = self._facts.cycles_on(self._machine(remedy.machine))
             except WorkbenchError:  # the program is not one of that machine: what it takes is not known before
                 self._simulated[key] = None
         return self._simulated[key]
 
-    def measured(self, remedy: Remedy) -> int:
-        """Cycles with everything done anew."""
+    def followed(self, remedy: Remedy) -> Journey:
+        """The journey with everything done anew."""
         if remedy.change:
             return self._retraced(remedy.change)
         options = dict(remedy.options)
         if remedy.machine:
             options["machine"] = self._machine(remedy.machine)
-        return self._journey.with_(**cast("dict[str, Any]", options)).simulated.cycles
+        if remedy.keeps_tiles:
+            options["mapping"] = self._journey.scheduled.mappings
+        return self._journey.with_(**cast("dict[str, Any]", options))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
         """The captured nodes a finding is about, and the user's line of the first of them that has one."""
@@ -68,7 +68,7 @@ class _Trials:
     def _machine(self, figures: Mapping[str, float]) -> Machine:
         return self._journey.machine.with_(**figures)
 
-    def _retraced(self, change: str) -> int:
+    def _retraced(self, change: str) -> Journey:
         request = self._request
         if request.target is None or isinstance(request.target, GraphCall):
             raise BadOption(
@@ -77,4 +77,4 @@ class _Trials:
             )
         function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
-        return Stages.of(anew).simulated().cycles
+        return type(self._journey)(anew, Stages.of(anew))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from torch import nn
 import workbench as wb
 from workbench.errors import BadOption
 from workbench.findings import registry
-from workbench.findings.changes import changed, folded_rows, folds
+from workbench.findings.changes import changed, folded_window, folds
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_what_is_tried_is_done_anew_and_the_journey_stays_as_it_was():
     launches = tried[tried.rule == "launches"].iloc[0]
     again = eval(launches.remedy, {"j": journey}).simulated.cycles  # the call as it is written
     assert launches.predicted == launches.gain == journey.simulated.cycles - again == 512
-    assert list(journey.findings.columns) == list(tried.columns)[:-1]
+    assert list(journey.findings.columns) == list(tried.columns)[:-2]
     assert journey.simulated.record.digest() == before
 
 
@@ -72,8 +73,12 @@ def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path
     found = wb.load(tmp_path / "saved.journey").findings
     assert found.drop(columns="place").equals(live.findings.drop(columns="place"))
     assert "channels outermost" in set(found.rule)
-    with pytest.raises(BadOption, match="was loaded from a file"):
-        found.tried()
+    tried = found.tried()
+    (row,) = tried[tried.rule == "channels outermost"].itertuples()
+    assert pd.isna(row.gain) and "was loaded from a file" in row.untried
+    (launches,) = tried[tried.rule == "launches"].itertuples()
+    assert launches.gain == launches.predicted and not launches.untried
+    assert "was loaded from a file" in found.followed(1).untried[1]
 
 
 def test_channels_last_is_tried_on_a_copy():
@@ -85,10 +90,22 @@ def test_channels_last_is_tried_on_a_copy():
 
 
 @pytest.mark.parametrize(("stride", "padding", "bias"), [(2, 3, True), ((1, 2), (0, 1), False)])
-def test_folded_rows_are_the_same_convolution(stride: int, padding: int, bias: bool):
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_folded_window_is_the_same_convolution(layout: torch.memory_format, stride: int, padding: int, bias: bool):
     conv, x = nn.Conv2d(3, 8, (7, 5), stride=stride, padding=padding, bias=bias), torch.randn(2, 3, 20, 22)
+    conv, x = conv.to(memory_format=layout), x.contiguous(memory_format=layout)  # type: ignore[call-overload]
     assert folds(conv) and not folds(nn.Conv2d(4, 8, 3, groups=2)) and not folds(nn.Linear(2, 2))
-    torch.testing.assert_close(folded_rows(conv)(x), conv(x), rtol=1e-5, atol=1e-5)
+    made = folded_window(conv)(x)
+    torch.testing.assert_close(made, conv(x), rtol=1e-5, atol=1e-5)
+    assert made.is_contiguous(memory_format=layout)
+
+
+def test_a_copy_of_a_folded_window_has_weights_of_its_own():
+    model = folded_window(nn.Conv2d(3, 8, 3))
+    copied, x = copy.deepcopy(model), torch.randn(1, 3, 8, 8)
+    before = model(x)
+    nn.init.zeros_(copied.conv.weight)  # type: ignore[union-attr]
+    assert torch.equal(model(x), before) and not torch.equal(copied(x), before)
 
 
 def test_a_first_convolution_fills_more_of_the_arrays_with_its_rows_folded():
@@ -105,4 +122,52 @@ def test_changes_that_there_are_not_are_refused():
     with pytest.raises(BadOption, match="there is no change 'sideways'"):
         changed("sideways", torch.relu, (), {})
     with pytest.raises(BadOption, match="what was traced is a function"):
-        changed("folded rows:0", torch.relu, (), {})
+        changed("folded window:0", torch.relu, (), {})
+    with pytest.raises(BadOption, match="Linear there is no Conv2d"):
+        changed("folded window:0", nn.Sequential(nn.Linear(2, 2)), (), {})
+
+
+def test_remedies_are_followed_one_after_another_on_copies():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()
+    journey = wb.trace(model, torch.randn(1, 3, 56, 56))
+    told = journey.findings.followed(3, same_machine=True)
+    assert told.rule.tolist()[:3] == ["", "array filled in part", "channels outermost"]
+    assert told.cycles[0] == journey.simulated.cycles and told.kept.all()
+    assert (told.cycles.diff()[1:] == -told.gain[1:]).all() and (told.gain[1:] > 0).all()
+    assert isinstance(model[0], nn.Conv2d) and model[0].weight.is_contiguous()
+    assert not told.remedy.str.contains("machine").any()
+
+
+def test_what_saves_nothing_is_not_kept(own_rules: None):
+    registry._RULES.clear()
+
+    @wb.finding("slower memory")
+    def slower_memory(facts: wb.Facts) -> Iterator[wb.Finding]:
+        remedy = wb.Remedy("j.with_(machine=j.machine.with_(dram_latency_ns=1000), ...)", options={"mapping": None})
+        yield wb.Finding("", facts.cycles, "a promise", remedy=remedy, predicted=10)
+
+    told = softmax().findings.followed()
+    assert told.kept.tolist() == [True, False] and told.gain[1] == 0 and told.predicted[1] == 10
+
+
+def test_a_remedy_that_is_not_expected_to_save_anything_is_not_given(own_rules: None):
+    @wb.finding("slower memory")
+    def slower_memory(facts: wb.Facts) -> Iterator[wb.Finding]:
+        call = "j.with_(machine=j.machine.with_(dram_latency_ns=1000))"
+        yield wb.Finding("", facts.cycles, "why not", remedy=wb.Remedy(call, machine={"dram_latency_ns": 1000}))
+
+    (row,) = softmax().findings.query("rule == 'slower memory'").itertuples()
+    assert row.remedy == "" and pd.isna(row.predicted)
+
+
+def test_steps_are_a_number():
+    with pytest.raises(ValueError, match="steps=0: expected how many remedies to follow"):
+        softmax().findings.followed(0)
+
+
+def test_mappings_keep_the_tiles_on_another_machine():
+    journey = wb.trace(nn.Sequential(nn.Linear(64, 96), nn.Softmax(1)), torch.randn(40, 64), machine="edge-8x8")
+    faster = journey.with_(machine=journey.machine.with_(dram_latency_ns=10), mapping=journey.scheduled.mappings)
+    for made, before in zip(faster.scheduled.kernels, journey.scheduled.kernels, strict=True):
+        assert made.mapping.tile == before.mapping.tile and made.program == before.program

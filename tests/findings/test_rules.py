@@ -20,7 +20,9 @@ from workbench.mlir.template import Template
 Program = Callable[[], wb.Journey]
 
 
-def _traced(function: Callable[..., object], *shapes: tuple[int, ...], machine: str = "tpu-v3") -> wb.Journey:
+def _traced(
+    function: Callable[..., object], *shapes: tuple[int, ...], machine: str | wb.Machine = "tpu-v3"
+) -> wb.Journey:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of steps on the host
         return wb.trace(function, *map(torch.randn, shapes), machine=machine)
@@ -58,6 +60,39 @@ def _one_by_one() -> wb.Journey:
         return made
 
 
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, 1) @ x + torch.tanh(torch.softmax(x, 1))
+
+
+def _once(x: torch.Tensor) -> torch.Tensor:
+    y = torch.softmax(x, 1)
+    return y @ x + torch.tanh(y)
+
+
+def _on_cores(function: Callable[..., object], *shapes: tuple[int, ...]) -> wb.Journey:
+    return _traced(function, *shapes, machine=wb.machine("edge-8x8", cores=4))
+
+
+def _banked(function: Callable[..., object], *shapes: tuple[int, ...]) -> wb.Journey:
+    return _traced(function, *shapes, machine=wb.machine("tpu-v3", memory="banked"))
+
+
+def _mlp() -> wb.Journey:
+    return _traced(nn.Sequential(nn.Linear(64, 160), nn.ReLU(), nn.Linear(160, 10)), (32, 64), machine="tpu-v4")
+
+
+def _narrow() -> wb.Journey:
+    return _traced(nn.Linear(100, 60), (37, 100))
+
+
+def _means() -> wb.Journey:
+    return _traced(lambda x: x.mean(-1, keepdim=True), (60, 77), machine="edge-8x8")
+
+
+def _small_images() -> wb.Journey:
+    return _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 7, 7))
+
+
 RULES: dict[str, tuple[Program, Program]] = {
     "launches": (lambda: _traced(_many, (32, 32)), lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048))),
     "memory at its peak": (
@@ -92,6 +127,28 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _traced(lambda x, y: x + y, (40, 48), (40, 48), machine="edge-8x8"),
         lambda: _traced(torch.matmul, (1024, 1024), (1024, 1024)),
     ),
+    "waits for slots": (_means, lambda: _traced(torch.relu, (64, 64))),
+    "weights in the open": (_narrow, lambda: _traced(torch.matmul, (1024, 1024), (1024, 1024))),
+    "arrays wait for one": (_narrow, lambda: _traced(torch.matmul, (1024, 1024), (1024, 1024))),
+    "computed twice": (lambda: _traced(_twice, (128, 128)), lambda: _traced(_once, (128, 128))),
+    "moved again": (
+        lambda: _traced(torch.matmul, (512, 512), (512, 512), machine="tpu-v2"),
+        lambda: _traced(torch.matmul, (128, 128), (128, 128)),
+    ),
+    "cores wait for one": (
+        lambda: _on_cores(torch.sum, (60, 77)),
+        lambda: _on_cores(torch.relu, (256, 256)),
+    ),
+    "barrier waits": (
+        lambda: _on_cores(lambda x: torch.softmax(x, 0), (64, 48)),
+        lambda: _on_cores(torch.relu, (256, 256)),
+    ),
+    "common memory unused": (_mlp, lambda: _mlp().with_(resident="auto")),
+    "rows opened for short runs": (
+        lambda: _banked(lambda x: x[:, :2] * 2.0, (4096, 2048)),
+        lambda: _banked(torch.relu, (512, 512)),
+    ),
+    "padding": (_small_images, lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56))),
     "host trips": (lambda: _traced(_on_the_host, (64, 64)), lambda: _traced(torch.relu, (64, 64))),
     "scalar accesses": (
         _one_by_one,
@@ -113,6 +170,77 @@ def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
     fires, does_not = RULES[rule]
     assert rule in _rules(fires())
     assert rule not in _rules(does_not())
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (_small_images, "18% of the products are with zeros around the images"),
+        (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24)), "19% of 128 lanes"),
+        (lambda: _traced(torch.matmul, (40, 48), (48, 48), machine="edge-8x8"), "in requests of 64"),
+    ],
+)
+def test_padding_is_zeros_lanes_or_parts_of_requests(program: Program, reason: str):
+    found = program().findings
+    assert any(reason in each for each in found[found.rule == "padding"].reason)
+
+
+def _first_convolution(layout: torch.memory_format) -> wb.Journey:
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU()).to(memory_format=layout)  # type: ignore[call-overload]
+    return wb.trace(model, torch.randn(1, 3, 112, 112).contiguous(memory_format=layout))
+
+
+REMEDIES: list[tuple[str, Program]] = [
+    ("launches", RULES["launches"][0]),
+    ("bound by memory", RULES["bound by memory"][0]),
+    ("vector bound", RULES["vector bound"][0]),
+    ("channels outermost", RULES["channels outermost"][0]),
+    ("latency in the open", lambda: _traced(lambda x: torch.softmax(x, 0), (100, 77), machine="edge-8x8")),
+    ("array filled in part", lambda: _first_convolution(torch.contiguous_format)),
+    ("array filled in part", lambda: _first_convolution(torch.channels_last)),
+    ("waits for slots", _means),
+    ("waits for slots", lambda: _traced(torch.matmul, (512, 512), (512, 512), machine="tpu-v4")),
+    ("common memory unused", _mlp),
+    (
+        "weights in the open",
+        lambda: _traced(nn.Linear(512, 512), (64, 512), machine=wb.machine("tpu-v3", systolic_preload_depth=1)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "program"), REMEDIES)
+def test_a_remedy_saves_what_it_is_said_to(rule: str, program: Program):
+    made = program()
+    tried = made.findings.tried()
+    row = tried[tried.rule == rule].iloc[0]
+    assert row.remedy and not row.untried
+    assert max(row.predicted, row.gain) > 0.02 * made.simulated.cycles
+    assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
+
+
+def test_what_a_rule_says_can_be_written_down_and_run():
+    """The calls are text that a person copies."""
+    for program in (_means, _mlp):
+        journey = program()
+        tried = journey.findings.tried()
+        for row in tried[tried.remedy.str.startswith("j.with_")].itertuples():
+            again = eval(row.remedy, {"j": journey}).simulated.cycles
+            assert journey.simulated.cycles - again == row.gain
+
+
+def test_halos_and_tiles_that_come_again_are_told_apart():
+    images = _traced(nn.MaxPool2d(5, 1, 2), (1, 64, 56, 56))
+    rows = images.with_(mapping={"*": {"tile": {"oh": 4}}}).findings.query("rule == 'moved again'")
+    assert len(rows) == 1 and "windows with their halos" in rows.reason.iloc[0]
+    product = RULES["moved again"][0]().findings.query("rule == 'moved again'")
+    assert "is loaded 2.0 times over" in product.reason.iloc[0] and "the same tiles again" in product.reason.iloc[0]
+
+
+def test_groups_are_not_folded_and_their_channels_stay_outermost():
+    made = _traced(nn.Conv2d(64, 64, 3, padding=1, groups=8), (1, 64, 28, 28))
+    first = made.findings.iloc[0]
+    assert first.rule == "array filled in part" and "depth 8 of 128 rows" in first.reason and not first.remedy
+    assert "channels outermost" not in set(made.findings.rule)
 
 
 SMALL = [name for name in PROGRAMS if name not in ("ffn_residual", "softmax_long_row", "matmul_512")]

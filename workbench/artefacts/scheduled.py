@@ -12,6 +12,7 @@ from workbench.artefacts.handle import Handle, count_of
 from workbench.artefacts.tiles import Tiles
 from workbench.asking import knows_its_options
 from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.mlir.user_mapping import UserMapping, mapping_of
 from workbench.views.shown import Shown
 from workbench.views.table import Table
 
@@ -92,6 +93,11 @@ class Scheduled(Handle[ScheduledProgram]):
 
     def _table(self) -> Table:
         return views.kernels.scheduled_table(self.record)
+
+    @property
+    def mappings(self) -> dict[str, UserMapping]:
+        """What `mapping=` is to be given to have every kernel tiled as it is here, on another machine too."""
+        return {kernel.kernel: mapping_of(kernel) for kernel in self.record.kernels if kernel.mapping.tile}
 
     @property
     def residence(self) -> pd.DataFrame:

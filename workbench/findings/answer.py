@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
+from simulator.errors import WorkbenchError
+from workbench.asking import knows_its_options
 from workbench.findings.record import Finding, Remedy
 from workbench.progress import counted, waiting
 
+if TYPE_CHECKING:
+    from workbench.journey import Journey
+
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
+STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
 
 
 @dataclass(frozen=True)
@@ -21,34 +27,41 @@ class Trials:
     cycles: int
     predict: Callable[[Remedy], int | None]
     """The same program on a changed machine; None where the remedy changes the program."""
-    measure: Callable[[Remedy], int]
-    """Everything done anew."""
+    follow: Callable[[Remedy], Journey]
+    """The journey with it: everything done anew."""
     places: Callable[[Finding], tuple[tuple[str, ...], str]]
     """The nodes it is about, and the line of Python."""
 
 
 class Findings(pd.DataFrame):
-    """One row a finding, most cycles at stake first. `.tried()` measures what each remedy gains."""
+    """One row a finding, most cycles at stake first.
+
+    `.tried()` measures what each remedy gains, `.followed()` what several gain together.
+    """
 
     _metadata = ["_found", "_trials"]  # noqa: RUF012 - as pandas wants it
 
     @staticmethod
     def of(found: Sequence[Finding], trials: Trials) -> Findings:
-        rows = list[tuple[Any, ...]]()
+        """A call that is not expected to save anything, or of which nobody can say what it saves, is not given."""
+        rows, kept = list[tuple[Any, ...]](), list[Finding]()
         for each in found:
             nodes, place = trials.places(each)
             remedy, predicted = each.remedy, each.predicted
             if remedy is not None and predicted is None:
                 after = trials.predict(remedy)
                 predicted = None if after is None else trials.cycles - after
+            if remedy is None or predicted is None or predicted <= 0:
+                remedy = predicted = None
             share = each.cycles / max(trials.cycles, 1)
             call = remedy.call if remedy else ""
             rows.append(
                 (each.kernel, each.rule, each.cycles, share, each.reason, place, nodes, each.spans, call, predicted)
             )
+            kept.append(replace(each, remedy=remedy, predicted=predicted))
         made = Findings(rows, columns=pd.Index(COLUMNS))
         made["predicted"] = pd.array([row[-1] for row in rows], dtype="Int64")
-        made._found, made._trials = tuple(found), trials
+        made._found, made._trials = tuple(kept), trials
         return made
 
     @property
@@ -56,17 +69,72 @@ class Findings(pd.DataFrame):
         """A part of the rows is a plain table: what could be tried is known of the whole alone."""
         return pd.DataFrame
 
+    @knows_its_options
     def tried(self) -> pd.DataFrame:
-        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it."""
-        trials: Trials = object.__getattribute__(self, "_trials")
-        found: tuple[Finding, ...] = object.__getattribute__(self, "_found")
-        known = dict[str, int]()
+        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it.
+
+        Where that is not possible, `untried` says why: a change of the function cannot be tried of a loaded journey.
+        """
+        trials, found = self._own()
+        known = dict[str, tuple[int | None, str]]()
         with waiting("try the remedies"):
             for each in counted([each for each in found if each.remedy]):
-                assert each.remedy is not None
-                if each.remedy.call not in known:
-                    known[each.remedy.call] = trials.cycles - trials.measure(each.remedy)
-        gains = [known[each.remedy.call] if each.remedy else None for each in found]
+                remedy = cast("Remedy", each.remedy)
+                if remedy.call not in known:
+                    journey, untried = _followed(trials, remedy)
+                    gain = trials.cycles - journey.simulated.cycles if journey is not None else None
+                    known[remedy.call] = gain, untried
+        results = [known[each.remedy.call] if each.remedy else (None, "") for each in found]
         made = pd.DataFrame(self)
-        made["gain"] = pd.array(gains, dtype="Int64")
+        made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
+        made["untried"] = [untried for _, untried in results]
         return made
+
+    @knows_its_options
+    def followed(self, steps: int = 3, *, same_machine: bool = False) -> pd.DataFrame:
+        """What several remedies save together: one row a step, the first of them with nothing changed.
+
+        Each step follows the remedy of the first finding that has one, on a copy that has all those before, and looks
+        for findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
+        the machine as it is.
+        """
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
+        trials, found = self._own()
+        rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
+        done = set[tuple[str, str]]()
+        with waiting("follow the remedies"):
+            for step in counted(range(1, steps + 1)):
+                each = next((each for each in found if _open(each, done, same_machine)), None)
+                if each is None:
+                    break
+                done.add((each.rule, each.kernel))
+                remedy = cast("Remedy", each.remedy)
+                journey, untried = _followed(trials, remedy)
+                after = journey.simulated.cycles if journey is not None else None
+                gain = None if after is None else trials.cycles - after
+                kept = gain is not None and gain > 0
+                rows.append((step, each.rule, each.kernel, remedy.call, each.predicted, after, gain, kept, untried))
+                if journey is not None and kept:
+                    trials, found = journey.findings._own()
+        made = pd.DataFrame(rows, columns=pd.Index(STEPS))
+        return made.astype(dict.fromkeys(("predicted", "cycles", "gain"), "Int64"))
+
+    def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
+        return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")
+
+
+def _followed(trials: Trials, remedy: Remedy) -> tuple[Journey | None, str]:
+    """The journey with a remedy, simulated; or why there is none."""
+    try:
+        journey = trials.follow(remedy)
+        _ = journey.simulated
+    except WorkbenchError as error:
+        return None, str(error)
+    return journey, ""
+
+
+def _open(each: Finding, done: set[tuple[str, str]], same_machine: bool) -> bool:
+    """Whether a finding's remedy is still to be followed."""
+    wanted = each.remedy is not None and not (same_machine and each.remedy.machine)
+    return wanted and (each.rule, each.kernel) not in done

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 CHANNELS_LAST = "channels last"
 """Images, weights and activations with the channels innermost."""
-FOLDED_ROWS = "folded rows"
-"""`folded rows:path`: the convolution at that path as one over the rows of its window, laid beside each other."""
+FOLDED_WINDOW = "folded window"
+"""`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
+other."""
 
 
 def changed(
@@ -22,11 +23,13 @@ def changed(
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     """The call with a change made to copies of what it is given; what is given stays as it is."""
     kind, _, path = name.partition(":")
-    if kind == FOLDED_ROWS:
+    if kind == FOLDED_WINDOW:
         return _folded(target, path), tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:
         return _channels_last(target, inputs, kwargs)
-    raise BadOption(f"there is no change {name!r}; known are {CHANNELS_LAST!r} and '{FOLDED_ROWS}:<path of a Conv2d>'")
+    raise BadOption(
+        f"there is no change {name!r}; known are {CHANNELS_LAST!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
+    )
 
 
 def _channels_last(
@@ -51,17 +54,23 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
     from torch import nn
 
     if not isinstance(target, nn.Module):
-        raise BadOption(f"'{FOLDED_ROWS}:{path}' is for modules; what was traced is a function")
+        raise BadOption(f"'{FOLDED_WINDOW}:{path}' is for modules; what was traced is a function")
     made = copy.deepcopy(target)
+    conv = made.get_submodule(path)
+    if not folds(conv):
+        raise BadOption(
+            f"'{FOLDED_WINDOW}:{path}': {type(conv).__name__} there is no Conv2d of one group over images with zeros "
+            "around them, whose window has no holes"
+        )
     if not path:
-        return folded_rows(cast("nn.Conv2d", made))
+        return folded_window(cast("nn.Conv2d", conv))
     parent, _, name = path.rpartition(".")
-    setattr(made.get_submodule(parent), name, folded_rows(cast("nn.Conv2d", made.get_submodule(path))))
+    setattr(made.get_submodule(parent), name, folded_window(cast("nn.Conv2d", conv)))
     return made
 
 
 def folds(module: object) -> bool:
-    """Whether `folded_rows` takes it: a convolution over images, zeros around them, windows without holes."""
+    """Whether `folded_window` takes it: a convolution over images, zeros around them, windows without holes."""
     from torch import nn
 
     return (
@@ -73,25 +82,39 @@ def folds(module: object) -> bool:
     )
 
 
-def folded_rows(conv: nn.Conv2d) -> nn.Module:
-    """The same convolution over images whose channels are its window's rows as well: one row high, so many deeper.
+def folded_window(conv: nn.Conv2d) -> nn.Module:
+    """The same convolution over images whose channels are its window's rows as well, or its columns: so many deeper.
 
-    The rows are copied once for each row of the window that they lie in, in long runs. For that a product's depth is
-    channels times rows of the window, and an array with many rows to fill is filled so much further.
+    What lies beside each other is folded: rows, or, where the channels are innermost, the columns, each of which brings
+    all its channels along. They are copied once for each place of the window that they lie in, in long runs. For that a
+    product's depth is channels times rows or columns, and an array with many rows to fill is filled so much further.
     """
+    import torch
     import torch.nn.functional as F
     from torch import Tensor, nn
 
-    class FoldedRows(nn.Module):
+    class FoldedWindow(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.conv = conv
 
         def forward(self, x: Tensor) -> Tensor:
-            (high, _), (down, right) = conv.kernel_size, conv.stride
-            above, left = cast("tuple[int, int]", conv.padding)
-            rows = F.pad(x, (0, 0, above, above)).unfold(2, high, down).permute(0, 1, 4, 2, 3).flatten(1, 2)
-            weight = conv.weight.flatten(1, 2).unsqueeze(2)
-            return F.conv2d(rows, weight, conv.bias, stride=(1, right), padding=(0, left))
+            innermost = x.is_contiguous(memory_format=torch.channels_last)
+            return self.with_columns_folded(x) if innermost else self.with_rows_folded(x)
 
-    return FoldedRows()
+        def with_rows_folded(self, x: Tensor) -> Tensor:
+            (high, _), (down, right) = self.conv.kernel_size, self.conv.stride
+            above, left = cast("tuple[int, int]", self.conv.padding)
+            rows = F.pad(x, (0, 0, above, above)).unfold(2, high, down).permute(0, 1, 4, 2, 3).flatten(1, 2)
+            weight = self.conv.weight.flatten(1, 2).unsqueeze(2)
+            return F.conv2d(rows, weight, self.conv.bias, stride=(1, right), padding=(0, left))
+
+        def with_columns_folded(self, x: Tensor) -> Tensor:
+            (_, wide), (down, right) = self.conv.kernel_size, self.conv.stride
+            above, left = cast("tuple[int, int]", self.conv.padding)
+            columns = F.pad(x.permute(0, 2, 3, 1), (0, 0, left, left)).unfold(2, wide, right)
+            places = columns.permute(0, 1, 2, 4, 3).flatten(3, 4).contiguous().permute(0, 3, 1, 2)
+            weight = self.conv.weight.permute(0, 3, 1, 2).flatten(1, 2).unsqueeze(3)
+            return F.conv2d(places, weight, self.conv.bias, stride=(down, 1), padding=(above, 0))
+
+    return FoldedWindow()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.ir import HOST, KernelGraph, ScheduledProgram
+from simulator import Launched, simulate
+from simulator.program import Opcode, Space
+from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
+from workbench.ops.residence import residents
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from simulator import Machine, Trace
     from simulator.critical import Step
     from simulator.memory_use import MemoryUse
+    from simulator.program import TileProgram
     from workbench.ir import Launch, ScheduledKernel, TensorType
 
 
@@ -25,6 +29,27 @@ def bytes_of(kind: TensorType) -> int:
     """Of a tensor's elements; the bits of one stand in the name of its type, and a boolean takes a byte."""
     bits = re.search(r"\d+", kind.dtype)
     return kind.numel * (int(bits[0]) // 8 if bits else 1)
+
+
+def moved_bytes(program: TileProgram, argument: int) -> int:
+    """Bytes of an argument that a launch's copies load and store."""
+    owner = np.repeat(program.opcode, np.diff(program.operand_start))
+    copies = (program.space == Space.DRAM) & np.isin(owner, [Opcode.LOAD, Opcode.STORE])
+    here = copies & (program.target == argument)
+    return int((program.shape[here].prod(1) * program.element_bytes[here]).sum())
+
+
+def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
+    """What a convolution is given for both axes of its images: at place 3 the stride, 4 the padding, 5 the holes."""
+    given = node.args[place] if place < len(node.args) else Literal("int", usual)
+    items = given.items if isinstance(given, Sequence) else (given,)
+    numbers = [int(str(item.value)) for item in items if isinstance(item, Literal)]
+    return numbers[0], numbers[-1]
+
+
+def channels_innermost(kind: TensorType) -> bool:
+    """Of images: whether all channels of a place lie together."""
+    return len(kind.shape) == 4 and kind.shape[1] > 1 and kind.strides[1] == 1
 
 
 @dataclass(frozen=True)
@@ -56,6 +81,17 @@ class KernelFacts:
         """Cycles of the critical path that one span spent on one of these."""
         return sum(self.on_path.get(each, {}).get(span, 0) for each in what)
 
+    def filled_lanes(self, lanes: int) -> float:
+        """Of the lanes that its vector passes take, the part that has something to do."""
+        if self.scheduled is None:
+            return 1.0
+        program = self.scheduled.program
+        rows = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.lane >= 0))
+        along = program.extent[rows, program.lane[rows].astype(np.int64)]
+        points = program.extent[rows].prod(1)
+        taken = points / np.maximum(along, 1) * -(-along // lanes) * lanes
+        return float(points.sum() / taken.sum()) if len(rows) else 1.0
+
     @property
     def nodes(self) -> tuple[str, ...]:
         """The captured nodes it works for, over all launches."""
@@ -81,6 +117,16 @@ class Facts:
     @functools.cached_property
     def memory_use(self) -> MemoryUse:
         return self.trace.memory_use()
+
+    def named(self, value: str) -> str:
+        """A tensor as the user would write it, where it is given from outside; a view is what it is a view of."""
+        base = next((view.base for view in self.lowered.views if view.value == value), value)
+        return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
+
+    def beyond_memory(self, kernel: KernelFacts) -> int:
+        """Cycles of a kernel that are not taken by its bytes alone: what could be saved without moving fewer."""
+        moved = int(self.memory_use.requested[kernel.spans].sum())
+        return max(0, kernel.cycles - round(moved / float(self.machine.bus_bytes_per_cycle)))
 
     @functools.cached_property
     def launching(self) -> int:
@@ -124,6 +170,43 @@ class Facts:
     def computed(self) -> tuple[KernelFacts, ...]:
         """The kernels that run on the machine."""
         return tuple(kernel for kernel in self.kernels if kernel.scheduled is not None)
+
+    @property
+    def path_origins(self) -> Iterator[tuple[Step, tuple[str, ...]]]:
+        """The critical path, and the captured nodes that each of its instructions works for."""
+        trace, launches = self.trace, self.scheduled.launches.launches
+        for step in self._path:
+            if step.span >= 0:
+                own = trace.origin[trace.origin_start[step.span] : trace.origin_start[step.span + 1]]
+                yield step, tuple(launches[step.launch].origins[place] for place in own.tolist())
+
+    def cycles_planned(self, plan: ScheduledProgram) -> int:
+        """Of the same kernels, with another plan of the common memory."""
+        kept = tuple(residents(plan, plan.residence))
+        return simulate(self.trace.launches, self.machine, residents=kept, placed=self.trace.placed).makespan
+
+    def cycles_on(self, machine: Machine) -> int:
+        """Of the same programs, on another machine."""
+        trace = self.trace
+        return simulate(trace.launches, machine, residents=trace.residents, placed=trace.placed).makespan
+
+    def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
+        """Of the whole, if a kernel had another program.
+
+        A launch begins when the one before has ended, and nothing of it stays but what a memory with rows, links with
+        queues and a common memory hold; where there is none of these, what the others take stays as it is.
+        """
+        trace = self.trace
+        has_history = self.machine.memory != "simple" or self.machine.has_links or trace.residents
+        changed = [
+            replace(each, program=program) if isinstance(each, Launched) and each.kernel == kernel.name else each
+            for each in trace.launches
+        ]
+        if has_history:
+            return simulate(changed, self.machine, residents=trace.residents, placed=trace.placed).makespan
+        alone = [replace(each, after=()) for each in changed if each.kernel == kernel.name]
+        took = simulate(alone, self.machine).makespan - len(alone) * self.machine.launch_overhead_cycles
+        return self.cycles - kernel.cycles + took
 
     @functools.cached_property
     def host_kernels(self) -> frozenset[str]:

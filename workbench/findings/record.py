@@ -16,6 +16,8 @@ class Remedy:
     """What `with_` is given; nothing where `change` is meant."""
     machine: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figures of the machine that are replaced; `options` are then those that stand beside it."""
+    keeps_tiles: bool = False
+    """Beside `machine`: every kernel stays tiled as it is. Else tilings are chosen anew for the changed machine."""
     change: str = ""
     """A change of the traced function itself, by its name: see `changes.py`."""
 

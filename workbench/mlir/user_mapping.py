@@ -32,6 +32,13 @@ class UserMapping(TypedDict, total=False):
 EVERY = "*"
 
 
+def mapping_of(kernel: ScheduledKernel) -> UserMapping:
+    """What a user would say to have a kernel tiled as it is."""
+    made = kernel.mapping
+    said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
+    return {**said, "cores": dict(made.cores)} if made.cores else said
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a user said that is for one kernel, and under which key."""

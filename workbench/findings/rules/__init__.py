@@ -9,7 +9,16 @@ from workbench.findings.rules import (
     arrays_at_their_peak as arrays_at_their_peak,
 )
 from workbench.findings.rules import (
+    barrier_waits as barrier_waits,
+)
+from workbench.findings.rules import (
     bound_by_memory as bound_by_memory,
+)
+from workbench.findings.rules import (
+    common_memory_unused as common_memory_unused,
+)
+from workbench.findings.rules import (
+    computed_twice as computed_twice,
 )
 from workbench.findings.rules import (
     host_trips as host_trips,
@@ -21,7 +30,19 @@ from workbench.findings.rules import (
     launches as launches,
 )
 from workbench.findings.rules import (
+    load_imbalance as load_imbalance,
+)
+from workbench.findings.rules import (
     missed_fusions as missed_fusions,
+)
+from workbench.findings.rules import (
+    moved_again as moved_again,
+)
+from workbench.findings.rules import (
+    padding as padding,
+)
+from workbench.findings.rules import (
+    rows_opened as rows_opened,
 )
 from workbench.findings.rules import (
     scalar_accesses as scalar_accesses,
@@ -31,4 +52,10 @@ from workbench.findings.rules import (
 )
 from workbench.findings.rules import (
     vector_bound as vector_bound,
+)
+from workbench.findings.rules import (
+    waits_for_slots as waits_for_slots,
+)
+from workbench.findings.rules import (
+    weights_in_the_open as weights_in_the_open,
 )

@@ -2,24 +2,27 @@
 (the depth of the product) or few columns as for a full one, since each row that streams through it takes a cycle.
 
 A convolution has a product for each place of its window, whose depth is its input channels: of an image of three
-channels, three of 128 rows. With the rows of the window laid beside each other as channels the depth is so many times
-larger and the products so many times fewer; the copies that this takes are short beside them."""
+channels, three of 128 rows. With the rows of the window laid beside each other as channels, or its columns where the
+channels are innermost, the depth is so many times larger and the products so many times fewer; the copies that this
+takes are short beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from simulator.program import Opcode
-from workbench.findings.changes import FOLDED_ROWS
-from workbench.findings.facts import Facts, KernelFacts, bytes_of
+from workbench.findings.changes import FOLDED_WINDOW
+from workbench.findings.facts import Facts, KernelFacts, bytes_of, channels_innermost, numbers_of
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
 from workbench.findings.words import percent
 from workbench.ir import Node
 
 FULL = 0.75
+_TURNS = 2
+"""Tiles of a copy that are on their way at a time: one slot is filled while the other is emptied."""
 
 
 @finding("array filled in part")
@@ -55,7 +58,8 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
 
 
 def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | None]:
-    """For a convolution of few channels: its window's rows as channels, and what that saves."""
+    """For a module's convolution of few channels: a side of its window as channels, and what that saves."""
+    given = {each.value: each.path for each in facts.lowered.captured.inputs}
     convolutions = [
         node
         for node in facts.lowered.captured.nodes
@@ -64,25 +68,47 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
     if len(convolutions) != 1 or kernel.scheduled is None or not {"kh", "kw", "ic"} <= set(kernel.scheduled.dims):
         return None, None
     (node,) = convolutions
-    dims, rows = kernel.scheduled.dims, facts.machine.systolic_rows
-    high, channels = dims["kh"], dims["ic"]
-    fewer = high * -(-channels // rows) / -(-channels * high // rows)  # times as many passes of the arrays
-    copies = _copies(facts, node, high)
-    saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - copies
-    path = node.origin.module
-    laid = facts.lowered.types[node.operands[0]].strides[-1] == 1  # else the copies are of single channels, and long
-    if high == 1 or saved <= 0 or not laid:
+    path, dims, rows = node.origin.module, kernel.scheduled.dims, facts.machine.systolic_rows
+    if not _is_plain(facts, node, path, given):
         return None, None
-    where = f"model.{path}" if path else "the convolution"
-    call = f"{where} = workbench.findings.changes.folded_rows({where}): rows of the window as channels"
-    return Remedy(call, change=f"{FOLDED_ROWS}:{path}"), saved
+    columns = channels_innermost(facts.lowered.types[node.operands[0]])
+    side, channels = dims["kw" if columns else "kh"], dims["ic"]
+    fewer = side * -(-channels // rows) / -(-channels * side // rows)  # times as many passes of the arrays
+    saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - _copies(facts, node, side, columns)
+    if side == 1 or saved <= 0:
+        return None, None
+    where, what = f"model.{path}" if path else "model", "columns" if columns else "rows"
+    call = f"{where} = workbench.findings.changes.folded_window({where}): {what} of the window as channels"
+    return Remedy(call, change=f"{FOLDED_WINDOW}:{path}"), saved
 
 
-def _copies(facts: Facts, node: Node, high: int) -> int:
-    """Cycles of the launches that pad the image, and lay its rows out for each row of the window: read and written."""
-    kind = facts.lowered.types[node.operands[0]]
-    out = facts.lowered.types[node.results[0]]
-    padded = bytes_of(kind)
-    laid = padded // max(kind.shape[-2], 1) * out.shape[-2] * high
-    moved = (2 * padded + padded + laid) / float(facts.machine.bus_bytes_per_cycle)
-    return round(moved) + 4 * facts.machine.launch_overhead_cycles
+def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:
+    """Whether it is a module's own, of one group, with zeros around its images and no holes in its window."""
+    if len(node.operands) < 2 or node.op != "aten.conv2d.default":
+        return False
+    image, weight = node.operands[:2]
+    padded = any(
+        image in other.results and other.origin.module == path
+        for other in facts.lowered.captured.nodes
+        if "pad" in other.op
+    )
+    one_group = facts.lowered.types[image].shape[1] == facts.lowered.types[weight].shape[1]
+    own = given.get(weight) == (f"{path}.weight" if path else "weight")
+    return own and one_group and not padded and numbers_of(node, 5, 1) == (1, 1)
+
+
+def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
+    """Cycles of the launches that pad the image, and lay it out for each row or column of the window.
+
+    Both read and write; of the second each row of the image, or all channels of a window's row, is a run of its own,
+    that takes a cycle in its queue or more, and one tile is filled while another leaves.
+    """
+    kind, machine = facts.lowered.types[node.operands[0]], facts.machine
+    images, channels, _, wide = kind.shape
+    out = facts.lowered.types[node.results[0]].shape
+    padded, size = bytes_of(kind), bytes_of(kind) // max(kind.numel, 1)
+    runs = images * kind.shape[2] * out[3] if columns else images * channels * side * out[2]
+    run = size * (channels * side if columns else wide)
+    moved = (2 * padded + padded + runs * run) / float(machine.bus_bytes_per_cycle)
+    queued = runs * -(-run // machine.dma_bytes_per_cycle) / _TURNS
+    return round(max(moved, queued)) + 4 * machine.launch_overhead_cycles

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.spans import TOTALS
-from workbench.findings.facts import Facts
+from workbench.findings.facts import Facts, KernelFacts
 from workbench.findings.record import Finding
 from workbench.findings.registry import finding
 from workbench.findings.words import percent
@@ -18,16 +18,26 @@ AT_PEAK = 0.7
 @finding("arrays at their peak")
 def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
     peak = facts.machine.peak_macs_per_cycle
-    of_launch = facts.scheduled.launches.launches
     for kernel in facts.computed:
-        mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
-        macs = int(facts.trace.totals[mine, TOTALS.index("macs")].sum())
-        passes = facts.machine.matmul_passes
-        if kernel.cycles and macs * passes >= AT_PEAK * peak * kernel.cycles:
+        macs = multiplications(facts, kernel)
+        if at_peak(facts, kernel):
             yield Finding(
                 kernel.name,
                 0,
                 f"the arrays are at their peak: {macs:,} multiplications in {kernel.cycles:,} cycles are "
-                f"{percent(macs * passes, peak * kernel.cycles)} of what they can do",
+                f"{percent(macs, peak * kernel.cycles)} of what they can do",
                 kernel.showing("matmul stream"),
             )
+
+
+def at_peak(facts: Facts, kernel: KernelFacts) -> bool:
+    """Whether a kernel multiplies nearly as much as all arrays can in its time."""
+    able = AT_PEAK * facts.machine.peak_macs_per_cycle * kernel.cycles
+    return 0 < able <= multiplications(facts, kernel)
+
+
+def multiplications(facts: Facts, kernel: KernelFacts) -> int:
+    """Of all launches of a kernel, each as often as its precision takes."""
+    of_launch = facts.scheduled.launches.launches
+    mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
+    return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * facts.machine.matmul_passes

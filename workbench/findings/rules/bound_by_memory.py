@@ -1,15 +1,19 @@
 """The memory's own rate. A kernel that moves as many bytes as DRAM can deliver in its time is at a roof: no other
 schedule is faster unless it moves fewer bytes. One that waits for transfers although the memory is not at its peak all
-the time would gain from a faster memory in proportion to the time its transfers are on the critical path."""
+the time would gain from a faster memory in proportion to the time its transfers are on the critical path. Of a kernel
+whose arrays are at their peak that is the first load and the last store, and is not told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from simulator.machine import Machine
-from workbench.findings.facts import Facts
+from workbench.findings.facts import Facts, KernelFacts, moved_bytes
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
+from workbench.findings.rules.arrays_at_their_peak import at_peak
 from workbench.findings.words import percent
 
 AT_PEAK = 0.8
@@ -29,7 +33,8 @@ def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 0,
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of what it can move, so only fewer bytes would be faster",
+                f"{percent(moved, rate * kernel.cycles)} of what it can move{_most_of(facts, kernel)}, so only fewer "
+                "bytes would be faster",
                 kernel.showing(*_TRANSFERS),
             )
 
@@ -41,7 +46,8 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
     waits, whole = 0, 0
     for kernel in facts.computed:
         moved, transfers = int(use.requested[kernel.spans].sum()), kernel.part(*_TRANSFERS)
-        if transfers >= WAITS * kernel.cycles and moved < AT_PEAK * rate * kernel.cycles:
+        idle = moved < AT_PEAK * rate * kernel.cycles and not at_peak(facts, kernel)
+        if transfers >= WAITS * kernel.cycles and idle:
             waits += min(transfers, round(moved / rate))
             whole += kernel.cycles
             bound += kernel.showing(*_TRANSFERS)
@@ -56,6 +62,15 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
             tuple(sorted(bound)),
             remedy=Remedy(f"j.with_(machine=j.machine.with_({said}))", machine=figures),
         )
+
+
+def _most_of(facts: Facts, kernel: KernelFacts) -> str:
+    """The tensor that most bytes are of, as the user would write it."""
+    assert kernel.scheduled is not None
+    program = kernel.scheduled.program
+    sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
+    tensor = facts.named(kernel.launches[0].arguments[int(sizes.argmax())])
+    return f", {percent(int(sizes.max()), int(sizes.sum()))} of them of {tensor}"
 
 
 def _twice(machine: Machine) -> dict[str, int]:

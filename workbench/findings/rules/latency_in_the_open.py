@@ -1,6 +1,9 @@
 """Latency that nothing hides. A transfer's bytes come a latency after its last request. Other tiles' work hides it
 where there are several steps and a free slot for the next tile; the first load and the last store of a kernel have
-nothing to hide behind. A kernel of few steps, or one whose slots are all waited for, shows it on the critical path."""
+nothing to hide behind. A kernel of few steps, or one whose slots are all waited for, shows it on the critical path.
+
+A memory that answers sooner is tried with the tilings as they are: into how many steps a kernel is cut is weighed
+against the latency, and would be weighed anew."""
 
 from __future__ import annotations
 
@@ -29,5 +32,9 @@ def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
         f"{percent(open_, facts.cycles)} of all cycles are the memory's latency with nothing beside it: "
         f"{facts.machine.dram_latency_cycles} cycles a transfer, {len(spans):,} times",
         tuple(spans),
-        remedy=Remedy(f"j.with_(machine=j.machine.with_(dram_latency_ns={half}))", machine={"dram_latency_ns": half}),
+        remedy=Remedy(
+            f"j.with_(machine=j.machine.with_(dram_latency_ns={half}), mapping=j.scheduled.mappings)",
+            machine={"dram_latency_ns": half},
+            keeps_tiles=True,
+        ),
     )

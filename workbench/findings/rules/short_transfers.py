@@ -16,10 +16,12 @@ from workbench.findings.facts import Facts, KernelFacts
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
 from workbench.findings.words import percent
+from workbench.ir import ScheduledKernel
 
 SHORT = 0.5
 """Of a queue's width."""
 _TRANSFERS = ("load transfer", "store transfer")
+_OF_IMAGES = ("aten.conv2d", "aten.convolution", "aten.max_pool2d", "aten.avg_pool2d", "aten._native_batch_norm_legit")
 
 
 @finding("short transfers")
@@ -43,11 +45,14 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
     """All kernels with images together, since one line of Python lays all of them out otherwise."""
     lost, shown = 0, list[int]()
     for kernel in facts.computed:
-        if _has_images(facts, kernel):
+        assert kernel.scheduled is not None
+        if _has_images(facts, kernel) and "g" in kernel.scheduled.dims:
+            lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
+        elif _has_images(facts, kernel):
             stake, spans = _lost(facts, kernel, np.inf)
-            lost += stake + round(kernel.part("vector") * (1 - _filled_lanes(facts, kernel)))
+            lost += stake + round(kernel.part("vector") * (1 - kernel.filled_lanes(facts.machine.vector_lanes)))
             shown += [*spans, *kernel.showing("vector")]
-    if lost:
+    if lost > 0:
         yield Finding(
             "",
             lost,
@@ -73,22 +78,30 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
     return lost, tuple(spans.tolist()) if lost else ()
 
 
+def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> int:
+    """What transfers would take more with the channels innermost where they are of several groups.
+
+    A tile holds one group, so that a row is then the channels of a group."""
+    use = facts.memory_use
+    row = max(made.dims.get("ic", 1), made.dims.get("oc", 1)) * made.program.arguments[-1].element_bytes
+    spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span] > row]
+    on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
+    after = use.asked[spans] / row * -(-row // facts.machine.dma_bytes_per_cycle) / np.maximum(use.cycles[spans], 1)
+    return round(float((on_path * np.maximum(after - 1, 0)).sum()))
+
+
 def _has_images(facts: Facts, kernel: KernelFacts) -> bool:
-    """Whether it reads or makes a tensor of four axes whose last is the innermost, and whose second is not."""
-    types = facts.lowered.types
-    kinds = [types[value] for launch in kernel.launches for value in launch.arguments if value in types]
-    return any(
-        len(kind.shape) == 4 and kind.strides[3] == 1 and kind.strides[1] != 1 and min(kind.shape[1:]) > 1
-        for kind in kinds
+    """Whether it reads or makes images whose channels lie outermost."""
+    images = _images(facts)
+    return any(value in images for launch in kernel.launches for value in launch.arguments)
+
+
+def _images(facts: Facts) -> frozenset[str]:
+    """What convolutions and pools read and make, with more than one channel and place, the channels outermost."""
+    nodes = (node for node in facts.lowered.captured.nodes if node.op.startswith(_OF_IMAGES))
+    kinds = {value: facts.lowered.types[value] for node in nodes for value in (node.operands[0], *node.results)}
+    return frozenset(
+        value
+        for value, kind in kinds.items()
+        if len(kind.shape) == 4 and kind.strides[3] == 1 and kind.strides[1] != 1 and min(kind.shape[1:]) > 1
     )
-
-
-def _filled_lanes(facts: Facts, kernel: KernelFacts) -> float:
-    """Of the lanes that the vector passes of a kernel take, the part that has something to do."""
-    assert kernel.scheduled is not None
-    program, lanes = kernel.scheduled.program, facts.machine.vector_lanes
-    rows = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.lane >= 0))
-    along = program.extent[rows, program.lane[rows].astype(np.int64)]
-    points = program.extent[rows].prod(1)
-    taken = points / along * -(-along // lanes) * lanes
-    return float(points.sum() / taken.sum()) if len(rows) else 1.0

@@ -1,0 +1,42 @@
+"""Meetings of cores. Where cores share what one of them has made, all of them come to a barrier, and none goes on
+before the last has come. At stake is how much later the last one comes than all of them on average: with the work
+shared out evenly they would come then, but for the time that the kernel's bytes take: all share one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator.barriers import meetings
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import percent, times
+
+
+@finding("barrier waits")
+def barrier_waits(facts: Facts) -> Iterator[Finding]:
+    trace = facts.trace
+    for kernel in facts.computed:
+        assert kernel.scheduled is not None
+        met = meetings(kernel.scheduled.program)
+        if not met:
+            continue
+        waits, waited, spans = 0.0, 0, list[int]()
+        for place in np.unique(trace.launch[kernel.spans]).tolist():
+            base = int(np.searchsorted(trace.launch, place))
+            for meeting in met:
+                came = trace.issue[base + np.array(meeting)]
+                waits, waited = waits + float(came.max() - came.mean()), waited + int(came.max() - came.min())
+                spans += [base + row for row in meeting]
+        stake = min(round(waits), facts.beyond_memory(kernel))
+        if stake:
+            yield Finding(
+                kernel.name,
+                stake,
+                f"cores meet {times(len(met) * len(kernel.launches), 'time')}, and the first of them waits "
+                f"{waited:,} cycles for the last, {percent(waited, kernel.cycles)} of the kernel's; another share of "
+                "the work (`cores` of its mapping) may bring them there together",
+                tuple(spans),
+            )

@@ -1,0 +1,33 @@
+"""A common memory that is not used. Tensors that several kernels, or several launches, read and write go through DRAM
+each time; one that stays in the machine's common memory from its first use to its last is moved there at that memory's
+rate, and leaves DRAM to the others. What stays is asked for: `resident="auto"` takes, while there is room, what spares
+most. What it saves is what the same kernels take with that plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding, Remedy
+from workbench.findings.registry import finding
+from workbench.findings.words import times
+from workbench.ops.residence import AUTO, planned
+
+
+@finding("common memory unused")
+def common_memory_unused(facts: Facts) -> Iterator[Finding]:
+    if not facts.machine.common_memory_bytes or any(each.resident for each in facts.scheduled.residence):
+        return
+    plan = planned(facts.lowered, facts.scheduled, facts.machine, AUTO)
+    kept = [each for each in plan.residence if each.resident]
+    saved = facts.cycles - facts.cycles_planned(plan) if kept else 0
+    if saved > 0:
+        spared = sum(each.saved for each in kept)
+        yield Finding(
+            "",
+            saved,
+            f"the common memory of {facts.machine.common_memory_bytes:,} bytes is empty, though "
+            f"{times(len(kept), 'tensor')} moved more than once would fit: DRAM would move {spared:,} bytes fewer",
+            remedy=Remedy('j.with_(resident="auto")', options={"resident": AUTO}),
+            predicted=saved,
+        )

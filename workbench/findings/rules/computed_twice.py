@@ -1,0 +1,56 @@
+"""The same thing computed twice. Nodes with the same op on the same operands make the same numbers; the kernels of all
+but the first are spared where the function keeps the first result. What draws random numbers is never the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import times
+from workbench.ir import Node, Ref
+
+_RANDOM = ("rand", "dropout", "bernoulli", "normal.", "multinomial", "poisson", "uniform", "empty")
+
+
+@finding("computed twice")
+def computed_twice(facts: Facts) -> Iterator[Finding]:
+    first = _first_of(facts.lowered.captured.nodes)
+    again = {name for name, other in first.items() if name != other}
+    spent, spans = dict[str, int](), dict[str, set[int]]()
+    for step, names in facts.path_origins:
+        if names and set(names) <= again:
+            spent[names[-1]] = spent.get(names[-1], 0) + step.cycles
+            spans.setdefault(names[-1], set()).add(step.span)
+    if spent:
+        kernels = {name: launch.kernel for launch in facts.scheduled.launches.launches for name in launch.origins}
+        costly = max(spent, key=lambda name: spent[name])
+        yield Finding(
+            kernels[costly],
+            sum(spent.values()),
+            f"{times(len(again), 'node')} that others have computed before: {costly} makes the same numbers as "
+            f"{first[costly]}, and so do their kernels; keep the first result and use it again",
+            tuple(sorted(span for of in spans.values() for span in of)),
+            nodes=(costly, first[costly]),
+        )
+
+
+def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
+    """Each node's name -> that of the first one which makes the same."""
+    made, found, known = dict[str, str](), dict[str, str](), dict[str, Node]()
+    for node in nodes:
+        key = _key(node, made)
+        before = known.setdefault(key, node) if key else node
+        found[node.name] = before.name
+        made |= dict(zip(node.results, before.results, strict=True))
+    return found
+
+
+def _key(node: Node, made: dict[str, str]) -> str:
+    """What a node's numbers follow from; nothing where they are drawn, or where it is given graphs to run."""
+    if node.bodies or not node.operands or any(word in node.op for word in _RANDOM):
+        return ""
+    args = [replace(arg, value=made.get(arg.value, arg.value)) if isinstance(arg, Ref) else arg for arg in node.args]
+    return repr((node.op, args, sorted(node.kwargs.items(), key=lambda item: item[0])))

@@ -1,0 +1,83 @@
+"""Units with less to do than others. A kernel is done when the last of its arrays, and the last of its cores, is done;
+what the others could have taken over meanwhile is at stake, but for the time that the kernel's bytes take: all cores
+share one memory.
+
+Arrays share a product by its matrices, by tiles of as many columns as an array is wide, or by its rows. Each takes up
+the same weights for its share of the rows, so that rows are only shared where more of them stream than that takes; sums
+are never shared. What is smaller than that leaves arrays with nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator.program import I64, Opcode
+from workbench.findings.facts import Facts, KernelFacts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import percent, times
+
+SHOWS = 0.1
+"""Of a kernel's cycles."""
+_NOT_SHARED = ("load latency", "store latency", "gather latency", "scatter latency")
+"""More cores wait as long."""
+
+
+@finding("arrays wait for one")
+def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
+    arrays = facts.machine.systolic_arrays
+    for kernel in facts.computed:
+        busy = _busy_arrays(facts, kernel)
+        if arrays == 1 or not busy.any():
+            continue
+        most, mean = int(busy.max()), float(busy[busy.max(1).argmax()].mean())
+        stake = round(kernel.part("matmul stream", "matmul preload") * (1 - mean / most))
+        if stake >= SHOWS * kernel.cycles:
+            products = int(np.count_nonzero(facts.trace.kind[kernel.spans] == Opcode.MATMUL))
+            yield Finding(
+                kernel.name,
+                stake,
+                f"one array of {arrays} works {most:,} cycles, and all of them {percent(mean, most)} of that on "
+                f"average: {times(products, 'product')}. They are shared by columns beyond the first "
+                f"{facts.machine.systolic_columns}, and by rows where more stream than a set of weights has; a larger "
+                "batch, or several such products at once, would keep all of them busy",
+                kernel.showing("matmul stream", "matmul preload"),
+            )
+
+
+@finding("cores wait for one")
+def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
+    trace, cores = facts.trace, facts.machine.cores
+    for kernel in facts.computed:
+        if cores == 1 or not len(kernel.spans):
+            continue
+        assert kernel.scheduled is not None
+        last = 0.0
+        for place, launch in enumerate(facts.scheduled.launches.launches):
+            if launch.kernel == kernel.name:
+                mine = kernel.spans[trace.launch[kernel.spans] == place]
+                done = np.full(cores, trace.begins[place])
+                np.maximum.at(done, trace.core[mine], trace.done[mine])
+                last += float(done.max() - done.mean())
+        shared = 1 - kernel.part(*_NOT_SHARED) / max(kernel.cycles, 1)
+        stake = min(round(last * shared), facts.beyond_memory(kernel))
+        if stake >= SHOWS * kernel.cycles:
+            used, spread = len(np.unique(trace.core[kernel.spans])), kernel.scheduled.mapping.spread
+            yield Finding(
+                kernel.name,
+                stake,
+                f"cores are done {percent(last, kernel.cycles)} of the kernel's cycles before the last of them on "
+                f"average, and {used} of {cores} have something to do{f' ({spread})' if spread else ''}",
+                tuple(kernel.spans[trace.done[kernel.spans] == trace.done[kernel.spans].max()].tolist()),
+            )
+
+
+def _busy_arrays(facts: Facts, kernel: KernelFacts) -> I64:
+    """Cycles that each array of each core is held by products of a kernel."""
+    machine, trace = facts.machine, facts.trace
+    busy = np.zeros((machine.cores, machine.systolic_arrays), np.int64)
+    rows = kernel.spans[trace.kind[kernel.spans] == Opcode.MATMUL]
+    units = trace.unit[rows] % (machine.dma_queues + machine.systolic_arrays + 2) - machine.dma_queues
+    np.add.at(busy, (trace.core[rows], units), trace.end[rows] - trace.start[rows])
+    return busy

@@ -1,0 +1,85 @@
+"""Elements that are loaded more than once. A kernel that walks its result in tiles loads an operand's tile again for
+each tile of the result that it is needed for, and tiles of images overlap by their halos. What lies in the scratchpad
+already need not be moved: larger tiles reuse more of it, and loops in another order reuse another operand.
+
+At stake are the cycles of loads on the critical path, as far as their bytes had been loaded before by the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.program import Opcode, Space, TileProgram
+from workbench.findings.facts import Facts, KernelFacts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import percent
+
+_LOADS = ("load transfer",)
+SHOWS = 0.05
+"""Of a kernel's cycles."""
+
+
+@finding("moved again")
+def moved_again(facts: Facts) -> Iterator[Finding]:
+    for kernel in facts.computed:
+        assert kernel.scheduled is not None
+        loads = kernel.part(*_LOADS)
+        if loads < SHOWS * kernel.cycles:
+            continue
+        again = [each for each in _loaded(kernel.scheduled.program) if each.bytes > each.whole]
+        stake, spans = 0, list[int]()
+        for each in again:
+            mine, cycles = _on_path(facts, kernel, each)
+            stake, spans = stake + round(cycles * (1 - each.whole / each.bytes)), [*spans, *mine]
+        if stake < SHOWS * kernel.cycles:
+            continue
+        most = max(again, key=lambda each: each.bytes - each.whole)
+        tensor = facts.named(kernel.launches[0].arguments[most.argument])
+        why = "the same tiles again" if most.same else "tiles that overlap, such as windows with their halos"
+        yield Finding(
+            kernel.name,
+            stake,
+            f"{tensor} is loaded {most.bytes / most.whole:.1f} times over, {most.bytes:,} bytes of "
+            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's "
+            "cycles; larger tiles, or loops in another order, reuse more of what is there",
+            tuple(sorted(spans)),
+        )
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """One argument of a kernel, and what a launch loads of it."""
+
+    argument: int
+    bytes: int
+    whole: int
+    """Of the tensor, or what is loaded of it."""
+    same: bool
+    """Whether boxes come again as they are."""
+
+
+def _loaded(program: TileProgram) -> Iterator[_Loaded]:
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
+    for number, argument in enumerate(program.arguments):
+        here = np.flatnonzero(loads & (program.target == number))
+        size = program.shape[here].prod(1) * program.element_bytes[here]
+        whole = int(np.prod(argument.shape, dtype=np.int64)) * argument.element_bytes
+        boxes = np.column_stack([program.offset[here], program.shape[here], program.strides[here]])
+        if len(here):
+            yield _Loaded(number, int(size.sum()), whole, len(np.unique(boxes, axis=0)) < len(boxes))
+
+
+def _on_path(facts: Facts, kernel: KernelFacts, loaded: _Loaded) -> tuple[list[int], int]:
+    """The loads of an argument on the critical path, and the cycles that they are waited for."""
+    assert kernel.scheduled is not None
+    program = kernel.scheduled.program
+    spans = [
+        span
+        for span in kernel.showing(*_LOADS)
+        if int(program.target[program.operand_start[facts.trace.instr[span]]]) == loaded.argument
+    ]
+    return spans, sum(kernel.path_of(span, *_LOADS) for span in spans)

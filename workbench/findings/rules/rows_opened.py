@@ -1,0 +1,44 @@
+"""Rows of a banked memory. Before a byte is read its row must be opened, which takes a bank many cycles; while it is
+open, the rest of the row comes at the bus's rate. Streams over long runs use whole rows, and open the next ones
+meanwhile. Short runs that lie far apart open a row for a few bytes each, and then the rows that a channel can open in a
+time bound it, not the bytes that it can move. Tiles that take more of what lies together open fewer rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator.memory_file import load_memory
+from simulator.spans import CHANNEL_COUNTERS, Wait
+from workbench.findings.facts import Facts
+from workbench.findings.record import Finding
+from workbench.findings.registry import finding
+from workbench.findings.words import percent
+
+SHOWS = 0.05
+"""Of a kernel's cycles."""
+_WAITS = tuple(f"{name} {Wait.MEMORY_ROW.label}" for name in ("load", "store", "gather", "scatter", "scalar"))
+
+
+@finding("rows opened for short runs")
+def rows_opened_for_short_runs(facts: Facts) -> Iterator[Finding]:
+    machine, use = facts.machine, facts.memory_use
+    if machine.memory != "banked":
+        return
+    opened = int(facts.trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
+    row = load_memory(machine.dram_timing).columns * machine.dram_request_bytes
+    each = int(use.requested.sum()) // max(opened, 1)
+    for kernel in facts.computed:
+        spans = tuple(span for span in kernel.showing(*_WAITS) if use.run[span] < row)
+        stake = sum(kernel.path_of(span, *_WAITS) for span in spans)
+        if spans and stake >= SHOWS * kernel.cycles:
+            run = int(np.median(use.run[list(spans)]))
+            yield Finding(
+                kernel.name,
+                stake,
+                f"transfers wait for rows of the memory to be opened in {percent(stake, kernel.cycles)} of the "
+                f"kernel's cycles: a row of {row:,} bytes is opened for every {each:,} that are moved; {run:,} bytes "
+                "lie together in the middle transfer, and tiles that take more of what lies together open fewer",
+                spans,
+            )

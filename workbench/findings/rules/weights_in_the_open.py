@@ -1,0 +1,78 @@
+"""Weights that go in while no rows stream. A weight-stationary array takes a row of weights a cycle, and a few cycles
+to switch from one set to the next. With two sets (`systolic_preload_depth`) the next one goes in while rows stream
+through the one before; that hides it where at least as many rows stream as a set has. With few rows for each set (a
+small batch) the array takes up weights most of the time, and with one set all of the time they take shows.
+
+Only more rows for the same weights hide more of it: a larger batch, or a larger tile of the rows that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator import systolic
+from simulator.machine import Machine
+from simulator.program import I64, Opcode, TileProgram
+from workbench.findings.facts import Facts, KernelFacts
+from workbench.findings.record import Finding, Remedy
+from workbench.findings.registry import finding
+from workbench.findings.words import percent, times
+
+SHOWS = 0.1
+"""Of a kernel's cycles."""
+_ONE_SET = 1
+
+
+@finding("weights in the open")
+def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
+    machine = facts.machine
+    if machine.dataflow != "weight_stationary":
+        return
+    for kernel in facts.computed:
+        assert kernel.scheduled is not None
+        program = kernel.scheduled.program
+        if not np.any(program.opcode == Opcode.MATMUL):
+            continue
+        stake = kernel.part("matmul preload") + _unused(facts, kernel, program)
+        if stake < SHOWS * kernel.cycles:
+            continue
+        rows, depth = _middle(program)
+        remedy = None
+        if machine.systolic_preload_depth == _ONE_SET:
+            call = "j.with_(machine=j.machine.with_(systolic_preload_depth=2))"
+            remedy = Remedy(call, machine={"systolic_preload_depth": 2})
+        yield Finding(
+            kernel.name,
+            stake,
+            f"arrays take up weights while no row streams in {percent(stake, kernel.cycles)} of the kernel's cycles: a "
+            f"set of {min(depth, machine.systolic_rows)} rows of weights is used for {times(rows, 'row')} of the other "
+            "operand in the middle product, and more rows for the same weights would hide it",
+            kernel.showing("matmul preload", "matmul stream"),
+            remedy=remedy,
+        )
+
+
+def _unused(facts: Facts, kernel: KernelFacts, program: TileProgram) -> int:
+    """Cycles of the critical path on which a product held its array, and no row went in."""
+    rows, cost = _streamed(program, facts.machine)
+    useless = 1 - rows / np.maximum(cost, 1)
+    spans = kernel.on_path.get("matmul stream", {})
+    return round(sum(cycles * float(useless[facts.trace.instr[span]]) for span, cycles in spans.items()))
+
+
+def _streamed(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
+    """Of each product: the rows that stream through all its sets of weights, and the cycles of its stream."""
+    passes = systolic.passes(program, machine)
+    cost = systolic.matmul_cost(program.extent, program.stationary, machine, passes).stream
+    batch, m, n, k = (program.extent[:, axis] for axis in range(4))
+    streamed, across = np.where(program.stationary == 1, m, n), np.where(program.stationary == 1, n, m)
+    sets = batch * -(-across // machine.systolic_columns) * -(-k // machine.systolic_rows) * passes
+    return np.minimum(sets * streamed, cost), cost
+
+
+def _middle(program: TileProgram) -> tuple[int, int]:
+    """Rows that stream, and depth, of the middle product."""
+    products = program.opcode == Opcode.MATMUL
+    streamed = np.where(program.stationary == 1, program.extent[:, 1], program.extent[:, 2])[products]
+    return int(np.median(streamed)), int(np.median(program.extent[products, 3]))
