@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import origins as origins
     from workbench.views import own as own
+    from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
     from workbench.views import residence as residence
@@ -42,6 +43,7 @@ __getattr__ = submodules(
     "markup",
     "origins",
     "own",
+    "passes",
     "perfetto",
     "placement",
     "residence",
