@@ -7,11 +7,11 @@ what is named: lines count as the same if that renaming makes them so. Locations
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+from workbench.views.matching import Pair, matched, refined
 
 _LOCATION = re.compile(r"\s*\bloc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()]|\([^()]*\))*\))*\)\s*$")
 _NAME = re.compile(r"\"(?:[^\"\\]|\\.)*\"|(?P<name>%[\w$.-]+|\^\w+|(?<![\w#])#[A-Za-z_]\w*\b(?!\.))")
@@ -133,22 +133,13 @@ def _defined(line: str, names: Sequence[re.Match[str]]) -> set[int]:
     return results | given | indices
 
 
-Pair = tuple[int, int]
-
-
 def _pairings(old: Sequence[Line], new: Sequence[Line]) -> Iterator[list[Pair]]:
-    """Ways to put lines side by side: by all that they come from, by their text, by their form alone; each of the first
-    two first, and what is left between by form."""
+    """Ways to put lines side by side: by all that they come from, by their text, and by their form alone; what the
+    first two leave over by form as well."""
     forms = [line.form for line in old], [line.form for line in new]
-    for keys in ((_roots(old), _roots(new)), ([line.text for line in old], [line.text for line in new]), forms):
-        sure = matched(*keys)
-        between = [(-1, -1), *sure, (len(old), len(new))]
-        rest = [
-            (i + 1 + a, j + 1 + b)
-            for (i, j), (k, m) in pairwise(between)
-            for a, b in matched(forms[0][i + 1 : k], forms[1][j + 1 : m])
-        ]
-        yield sure + rest
+    yield refined((_roots(old), forms[0]), (_roots(new), forms[1]))
+    yield refined(([line.text for line in old], forms[0]), ([line.text for line in new], forms[1]))
+    yield matched(*forms)
 
 
 def _roots(lines: Sequence[Line]) -> list[Hashable]:
@@ -160,23 +151,6 @@ def _roots(lines: Sequence[Line]) -> list[Hashable]:
         for place, name in enumerate(line.defines):
             defined[name] = hash((found[-1], place))
     return found
-
-
-def matched(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
-    """The places of what two sequences share, in order."""
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
-    a, b = old[first : len(old) - last], new[first : len(new) - last]
-    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks() if a and b else []
-    return [
-        *((place, place) for place in range(first)),
-        *((first + block.a + step, first + block.b + step) for block in blocks for step in range(block.size)),
-        *((len(old) - place, len(new) - place) for place in range(last, 0, -1)),
-    ]
 
 
 def _agreeing(old: Sequence[Line], new: Sequence[Line], pairs: Sequence[Pair]) -> list[Pair]:
