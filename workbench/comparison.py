@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts import drawing
 from workbench.asking import knows_its_options
+from workbench.findings import Facts, found
+from workbench.views.kept import Found
 from workbench.views.shown import Shown
 
 if TYPE_CHECKING:
@@ -15,6 +18,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from workbench.views.compare import Compared
+    from workbench.views.groups import Run
+
+
+def compared(runs: tuple[Run, ...]) -> Comparison:
+    """The comparison of simulated journeys, with what the rules find in each."""
+
+    def findings_of(at: int) -> Iterator[Found]:
+        run = runs[at]
+        facts = Facts(run.lowered, run.scheduled, run.trace)
+        kernels = {kernel.name: kernel.nodes for kernel in facts.kernels}
+        parents = {item.node.name: item.parent for item in run.lowered.nodes}  # a rule may name what a node became
+        for each in found(facts):
+            names = (parents.get(name, name) for name in each.nodes or kernels.get(each.kernel, ()))
+            yield Found(each.rule, tuple(name for name in names if name in run.by_name), each.cycles, each.reason)
+
+    return Comparison(views.compare.Compared(runs, findings_of))
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,6 +46,26 @@ class Comparison(Shown):
     def table(self) -> pd.DataFrame:
         """One row a figure, a kernel or a cause of idle time; one column a journey."""
         return views.frame.frame(self.record.figures())
+
+    @property
+    def nodes(self) -> pd.DataFrame:
+        """One row for the captured nodes that the same kernels compute in every journey, so that different fusions
+        meet, and one for launching kernels. Cycles and bytes of each journey, and `delta`, what it has more than the
+        first one; they add up to those of the whole. What changed most comes first, and `change` says what is
+        identical."""
+        return views.frame.frame(self.record.nodes_table())
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """One row an `nn.Module`, with all that is inside of it, and the same figures; the one without a name is the
+        whole program but for the launches."""
+        return views.frame.frame(self.record.modules_table())
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """One row a finding of any of the journeys: whether it `came`, `went` or `stays`, seen from the first one, and
+        the cycles at stake in each."""
+        return views.frame.frame(self.record.findings_table())
 
     @property
     def ratios(self) -> pd.DataFrame:

@@ -75,8 +75,12 @@ def compared(before: str, after: str) -> Diff:
 
 def same_but_for_names(before: str, after: str) -> bool:
     """Whether one renaming makes the two the same; a kernel's own name is one, too."""
-    old, new = (read(_SYMBOL.sub("@", text)) for text in (before, after))
-    return [(line.form, line.names) for line in old] == [(line.form, line.names) for line in new]
+    return canonical(before) == canonical(after)
+
+
+def canonical(text: str) -> Hashable:
+    """Equal for two texts that one renaming makes the same."""
+    return tuple((line.form, line.names) for line in read(_SYMBOL.sub("@", text)))
 
 
 def shown(diff: Diff, context: int) -> Iterator[Change | int]:
