@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.files import replace_file
 from workbench import views
-from workbench.artefacts import drawing
+from workbench.artefacts import drawing_of_comparisons
 from workbench.asking import knows_its_options
 from workbench.findings import Facts, found
 from workbench.views.kept import Found
@@ -74,16 +76,26 @@ class Comparison(Shown):
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
-        return self.record.text(width=width)
+        """What changed in words, by nodes and by findings, and the timelines aligned in `width` letters."""
+        return views.compare_html.text(self.record, width=width)
 
     @knows_its_options
     def html(self) -> str:
-        return self.record.html()
+        """The same for a notebook: no script, no network."""
+        return views.markup.fragment(views.compare_html.body(self.record))
+
+    @knows_its_options
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the comparison as one page that opens from disk, without network, script or Python."""
+        *others, last = self.record.names
+        title = f"{', '.join(others)} and {last}"
+        body = f"<h1>{views.markup.escape(title)}</h1>{views.compare_html.body(self.record)}"
+        replace_file(path, views.markup.page(title, body).encode("utf-8"))
 
     @knows_its_options
     def plot(self, *, style: str = "light", width: float = 11.0) -> Figure:
-        """The timelines below each other, on one scale of time."""
-        return drawing().timelines(self.record.names, self.record.gantts(), style=style, width=width)
+        """The timelines in one picture, the same nodes below each other: what takes longer is seen where it does."""
+        return drawing_of_comparisons().aligned(views.aligned.aligned(self.record.matching), style=style, width=width)
 
     def __repr__(self) -> str:
         told = (

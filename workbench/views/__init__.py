@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.views import aligned as aligned
     from workbench.views import compare as compare
+    from workbench.views import compare_html as compare_html
     from workbench.views import frame as frame
     from workbench.views import gantt as gantt
     from workbench.views import graph as graph
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 __getattr__ = submodules(
     __name__,
+    "aligned",
     "compare",
+    "compare_html",
     "frame",
     "gantt",
     "graph",

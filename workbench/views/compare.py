@@ -209,7 +209,8 @@ class Compared:
             than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
             told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
         same = sum(line.change == "identical" for line in self.lines)
-        told.append(f"{len(self.lines) - same} of {len(self.lines)} parts differ, {same or 'none'} of them identical")
+        of = f"{len(self.lines) - same} of {len(self.lines)} parts differ, {same} are identical"
+        told.append(of if same else f"all {len(self.lines)} parts differ")
         return told
 
     def _shared(self) -> list[str]:

@@ -151,6 +151,11 @@ STYLE = _sheet()
 """The style sheet of every fragment."""
 
 
+def tone(name: str, style: Style) -> str:
+    """A colour of text, such as `good`, for pictures that know no style sheet."""
+    return (_DARK if style is DARK else _LIGHT)[name]
+
+
 _TALL = 40
 """Rows from which on a table scrolls up and down by itself too."""
 
