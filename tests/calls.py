@@ -110,7 +110,7 @@ def subjects() -> list[Subject]:
         Subject("wb.ops.scope", wb.ops.scope),
         *_commands(),
     ]
-    handles: dict[str, object] = {"j": journey, "check": journey.check(), "comparison": wb.compare(journey)}
+    handles: dict[str, object] = {"j": journey, "check": journey.check(), "comparison": wb.compare(journey, journey)}
     handles |= {f"j.{type(stage).__name__.lower()}": stage for stage in stages}
     handles |= {"kernel of lowered": journey.lowered.kernels[0], "kernel of rendered": journey.rendered.kernels[0]}
     handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "selection": journey.select("relu")}

@@ -219,9 +219,9 @@ class Compared:
         if all(count == shared for count in counts):
             return []
         if not shared:
-            return ["other programs: these journeys share no ATen call, and only the whole can be compared"]
+            return ["the programs differ: they share no ATen call, and only the whole can be compared"]
         of = ", ".join(f"{count} of {name}" for name, count in zip(self.names, counts, strict=True))
-        return [f"other programs: they share {shared} ATen calls ({of})"]
+        return [f"the programs differ: they share {shared} ATen call{'s' * (shared > 1)} ({of})"]
 
     def _clocks(self) -> list[str]:
         clocks = dict.fromkeys(trace.machine.clock_mhz for trace in self.traces)

@@ -154,15 +154,15 @@ class Matching:
 
     def _group(self, launches: Sequence[Sequence[int]]) -> Group:
         parts = tuple(_part(run, mine) for run, mine in zip(self.runs, launches, strict=True))
-        at, first = next((at, part) for at, part in enumerate(parts) if part.launches)
         of_run = [
-            [name for launch in part.launches for name in run.launches[launch].origins]
+            {name for launch in part.launches for name in run.launches[launch].origins}
             for run, part in zip(self.runs, parts, strict=True)
         ]
-        numbers = {self.numbers[at][name] for at, names in enumerate(of_run) for name in names}
-        names = sorted(set(of_run[at]), key=self.numbers[at].__getitem__)
+        numbers = frozenset(self.numbers[at][name] for at, names in enumerate(of_run) for name in names)
+        at = max(range(len(parts)), key=lambda at: (len(of_run[at]), len(parts[at].kernels), -at))  # most to tell of
+        names = sorted(of_run[at], key=self.numbers[at].__getitem__)
         module = common_module([self.runs[at].by_name[name].origin.module for name in names])
-        return Group(self._titles[at].together(names) or first.kernels[0], module, frozenset(numbers), parts)
+        return Group(self._titles[at].together(names) or parts[at].kernels[0], module, numbers, parts)
 
     @cached_property
     def _titles(self) -> tuple[Titles, ...]:
