@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, assert_self_contained, svgs
 from workbench.errors import BadOption
 from workbench.views.aligned import AS_LONG, SLOWER, aligned
-from workbench.views.compare import LAUNCHING
+from workbench.views.compare import LAUNCHING, Compared
 from workbench.views.gantt import NOTHING
 from workbench.views.kept import Found, kept
 from workbench.views.matching import matched, merged, refined
@@ -80,11 +81,23 @@ def test_the_same_journey_is_said_to_be_identical(fused: wb.Journey):
 
 
 def test_other_code_of_the_same_cost_is_not_identical(fused: wb.Journey):
-    other = fused.with_(passes={"clean up": "normalize-memrefs"})
-    both = wb.compare(fused, other)
-    same = [a.mlir == b.mlir for a, b in zip(fused.scheduled.kernels, other.scheduled.kernels, strict=True)]
-    told = both.nodes[both.nodes["what"] != LAUNCHING].set_index("what")["change"]
-    assert (told == "identical").tolist().count(True) == same.count(True)
+    record = wb.compare(fused, fused).record
+    first, second = record.runs
+    up, down = second.scheduled.kernels
+    code = {"math.erf": "math.tanh", "%alloc": "%place", "@k0_linear_gelu": "@k7_other"}
+    changed = up.mlir
+    for old, new in code.items():
+        assert old in changed
+        changed = changed.replace(old, new)
+    renamed = up.mlir.replace("%alloc", "%place").replace("@k0_linear_gelu", "@k7_other")
+    for mlir, told in ((changed, "other code, same cycles and bytes"), (renamed, "identical")):
+        edited = replace(second, scheduled=replace(second.scheduled, kernels=(replace(up, mlir=mlir), down)))
+        lines = Compared((first, edited), record.findings_of).lines
+        assert {line.what: line.change for line in lines} == {
+            "up + gelu": told,
+            "down + add": "identical",
+            LAUNCHING: "identical",
+        }
 
 
 class Small(nn.Module):
@@ -120,6 +133,16 @@ def test_an_edited_function_is_matched_although_names_and_paths_shift():
     (norm,) = [what for what, row in nodes.iterrows() if "layer_norm" in row["kernels after"]]
     assert norm == "layers.0.linear + layer_norm + relu" and nodes.loc[norm, "kernels before"] == "k0_linear_relu"
     assert nodes.loc[norm, "delta cycles after"] > 0
+
+
+def test_another_op_in_the_same_module_stands_for_the_one_before():
+    x = torch.randn(40, 24)
+    both = wb.compare(wb.trace(Small(), x), wb.trace(Small(act=nn.Sigmoid), x), names=("relu", "sigmoid"))
+    assert both.record.matching.rows == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert both.record.sentences()[0] == "the programs differ: they share 3 ATen calls (4 of relu, 4 of sigmoid)"
+    nodes = both.nodes.set_index("what")
+    assert nodes.loc["layers.0.linear + relu", "kernels sigmoid"] == "k0_linear_sigmoid"
+    assert (nodes.loc["layers.2.linear", "change"], nodes.loc["last", "change"]) == ("identical", "identical")
 
 
 def test_what_one_journey_alone_does_is_told_as_such():

@@ -198,13 +198,13 @@ class Compared:
         )
         return Table(("journey", "machine", "cycles", "time_us", "cycles_ratio", "time_ratio"), rows)
 
-    def sentences(self) -> list[str]:
-        """What the tables say, in words."""
+    def sentences(self, *, totals: bool = True) -> list[str]:
+        """What the tables say, in words; without `totals` what each journey takes is left to its table."""
         told = [*self._shared(), *self._clocks()]
         if self.identical:
             return [*told, "identical: the same code in every kernel, the same cycles, the same bytes"]
         first = self.runs[0]
-        for run in self.runs[1:]:
+        for run in self.runs[1:] if totals else ():
             more = run.trace.makespan - first.trace.makespan
             than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
             told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")

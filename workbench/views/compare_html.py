@@ -11,9 +11,11 @@ from workbench.views.kept import Kept
 from workbench.views.svg_aligned import aligned_svg
 from workbench.views.table import Cell, Table
 
-MOST = 12
+MOST = 8
 """Lines that are told before the rest is only counted."""
-MOST_FINDINGS = 6
+MOST_FINDINGS = 3
+MANY = 4
+"""Journeys from which on pictures are so high that there is no room for findings beside them."""
 
 
 def text(compared: Compared, *, width: int) -> str:
@@ -77,7 +79,7 @@ def signed(amount: int) -> str:
 
 def body(compared: Compared) -> str:
     """The same as HTML: what differs most opened, all else closed."""
-    sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences())
+    sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences(totals=False))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]
     parts = [sentences, markup.table(_whole(compared))]
@@ -147,9 +149,13 @@ def _findings(compared: Compared) -> str:
     """Findings that came and went, those with most at stake opened; those that stay, closed."""
     moved = [each for each in compared.findings if each.change != "stays"]
     stay = [each for each in compared.findings if each.change == "stays"]
-    parts = ["<h3>Findings that came and went</h3>"]
-    parts += [_finding(compared, each) for each in moved[:MOST_FINDINGS]] or ['<p class="soft">None.</p>']
-    for told, found in (("more that came or went", moved[MOST_FINDINGS:]), ("findings that stay", stay)):
+    most = 0 if len(compared.names) > MANY else MOST_FINDINGS
+    parts: list[str] = []
+    if most:
+        shown = "".join(_finding(compared, each) for each in moved[:most]) or '<p class="soft">None.</p>'
+        parts.append(f"<h3>Findings that came and went</h3>{shown}")
+    rest = "more findings that came and went" if most else "findings that came and went"
+    for told, found in ((rest, moved[most:]), ("findings that stay", stay)):
         if found:
             parts.append(
                 markup.details(told, "".join(_finding(compared, each) for each in found), note=str(len(found)))

@@ -108,7 +108,8 @@ class Matching:
         """For each node of all journeys together its place in the graph of each.
 
         The same are those with the same op, module and types; what these leave over may be in another module, or have
-        other types: names shift when a function is edited. Their order is the same in all journeys in any case.
+        other types: names shift when a function is edited. What is still left stands for each other if it is of the
+        same module. The order is the same in all journeys in any case.
         """
         same = self.runs[0].lowered.captured
         if all(run.lowered.captured is same for run in self.runs):
@@ -125,8 +126,13 @@ class Matching:
 
     @property
     def shared(self) -> int:
-        """Nodes that all journeys have."""
-        return sum(None not in row for row in self.rows)
+        """Nodes that all journeys have, with the same op."""
+        return sum(
+            len({None if place is None else run.nodes[place].op for run, place in zip(self.runs, row, strict=True)})
+            == 1
+            for row in self.rows
+            if None not in row
+        )
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -185,7 +191,8 @@ def _keys(run: Run) -> list[Keys]:
     types = run.lowered.captured.types
     made = [tuple((types[value].shape, types[value].dtype) for value in node.results) for node in run.nodes]
     told = [(node.op, node.origin.module, made) for node, made in zip(run.nodes, made, strict=True)]
-    return [told, [key[:2] for key in told], [(op, made) for op, _, made in told], [key[0] for key in told]]
+    modules = [node.origin.module or object() for node in run.nodes]  # what is of none is like nothing else
+    return [told, [key[:2] for key in told], [(op, made) for op, _, made in told], [key[0] for key in told], modules]
 
 
 def common_module(paths: Sequence[str]) -> str:

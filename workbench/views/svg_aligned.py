@@ -9,7 +9,10 @@ from workbench.views.gantt import F64, LAUNCH, NOTHING
 from workbench.views.markup import escape, legend
 from workbench.views.svg_gantt import ticks_to
 
-_LABEL, _PLOT, _HEAD, _NAME, _STRIP, _LANE, _BAR, _GAP = 104, 850, 18, 17, 4, 19, 16, 10
+_LABEL, _PLOT, _HEAD, _NAME, _STRIP, _GAP = 104, 850, 18, 17, 4, 10
+_HIGH, _LOW, _BETWEEN = 16, 8, 3
+"""Heights of a lane, of one where there are many, and between lanes."""
+_MANY = 16
 _STEPS = 425
 """Columns in which shares are drawn."""
 _VISIBLE = 0.005
@@ -23,23 +26,19 @@ def aligned_svg(view: Aligned) -> str:
     """The picture, its legend, and how it is read."""
     if not view.lanes:
         return f'<p class="soft">{escape(NOTHING)}</p>'
-    parts, y = list[str](), _HEAD
+    parts, y, height = list[str](), _HEAD, _LOW if len(view.lanes) > _MANY else _HIGH
     for number, run in enumerate(view.runs):
-        parts.append(
-            _heading(
-                f"{run.name}: ", f"{run.trace.makespan:,} cycles, {run.microseconds(run.trace.makespan):,.2f} µs", y
-            )
-        )
+        figures = f"{run.trace.makespan:,} cycles, {run.microseconds(run.trace.makespan):,.2f} µs"
+        parts.append(_heading(f"{run.name}: ", figures, y))
         parts.append(_stays(view, number, y + _NAME))
         y += _NAME + _STRIP + 2
         edges = np.linspace(0, view.whole, _STEPS + 1)
         for lane in view.lanes_of(number):
-            parts.append(
-                f'<text x="{_LABEL - 8}" y="{y + 12}" text-anchor="end" font-size="11.5">{escape(lane.name)} '
-                f'<tspan class="soft">{lane.busy:.0%}</tspan></text>'
-            )
-            parts += [_grounds(view, number, y), _shares(lane.shares(edges, len(view.kinds)), view.kinds, y)]
-            y += _LANE
+            at = f'x="{_LABEL - 8}" y="{y + height / 2 + 4:g}" text-anchor="end" font-size="11"'
+            parts.append(f'<text {at}>{escape(lane.name)} <tspan class="soft">{lane.busy:.0%}</tspan></text>')
+            shares = lane.shares(edges, len(view.kinds))
+            parts += [_grounds(view, number, y, height), _shares(shares, view.kinds, y + height, height)]
+            y += height + _BETWEEN
         y += _GAP
     columns = "".join(_column(view, column, y - _GAP) for column in view.columns)
     names = ", ".join(run.name for run in view.runs)
@@ -71,9 +70,9 @@ def _stays(view: Aligned, run: int, y: int) -> str:
     )
 
 
-def _grounds(view: Aligned, run: int, y: int) -> str:
+def _grounds(view: Aligned, run: int, y: int, height: int) -> str:
     """The part of each column that the journey is in."""
-    return "".join(_box(view, stay.start, stay.end, y, _BAR, "var(--faint)") for stay, _ in view.stays_of(run))
+    return "".join(_box(view, stay.start, stay.end, y, height, "var(--faint)") for stay, _ in view.stays_of(run))
 
 
 def _box(view: Aligned, start: float, end: float, y: int, height: int, fill: str) -> str:
@@ -81,10 +80,10 @@ def _box(view: Aligned, start: float, end: float, y: int, height: int, fill: str
     return f'<rect x="{left:.1f}" y="{y}" width="{width:.1f}" height="{height}" style="fill:{fill}"/>' if width else ""
 
 
-def _shares(shares: F64, kinds: tuple[str, ...], y: int) -> str:
+def _shares(shares: F64, kinds: tuple[str, ...], base: int, height: int) -> str:
     """Steps as high as the share of the units that work, a colour a kind; each kind's cover the next one's foot."""
-    width, base, parts = _PLOT / shares.shape[1], y + _BAR, list[str]()
-    tops = np.cumsum(shares, axis=0) * _BAR
+    width, parts = _PLOT / shares.shape[1], list[str]()
+    tops = np.cumsum(shares, axis=0) * height
     for kind, own, heights in reversed(list(zip(kinds, shares > _VISIBLE, tops, strict=True))):
         steps, last = list[str](), -1
         for place in np.flatnonzero(own).tolist():
