@@ -15,7 +15,7 @@ from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
-PAGES += [ROOT / "docs" / "differences.md"]
+PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "comparing")]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
@@ -44,6 +44,7 @@ def test_every_example_is_found():
         "adding-a-view": 2,
         "adding-a-finding": 2,
         "differences": 1,
+        "comparing": 2,
     }
 
 
