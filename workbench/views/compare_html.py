@@ -79,7 +79,7 @@ def signed(amount: int) -> str:
 
 def body(compared: Compared) -> str:
     """The same as HTML: what differs most opened, all else closed."""
-    sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences(totals=False))
+    sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences(totals=len(compared.names) == 2))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]
     parts = [sentences, markup.table(_whole(compared))]
