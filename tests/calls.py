@@ -110,12 +110,13 @@ def subjects() -> list[Subject]:
         Subject("wb.ops.scope", wb.ops.scope),
         *_commands(),
     ]
-    handles: dict[str, object] = {"j": journey, "check": journey.check(), "comparison": wb.compare(journey)}
+    handles: dict[str, object] = {"j": journey, "check": journey.check(), "comparison": wb.compare(journey, journey)}
     handles |= {f"j.{type(stage).__name__.lower()}": stage for stage in stages}
     handles |= {"kernel of lowered": journey.lowered.kernels[0], "kernel of rendered": journey.rendered.kernels[0]}
-    handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "selection": journey.select("relu")}
+    handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "pass": journey.scheduled.kernels[0].passes[1]}
     handles |= {"tiles": journey.scheduled.tiles(journey.scheduled.kernels[0].name)}
     handles |= {"scratchpad": journey.simulated.scratchpad}
+    handles |= {"selection": journey.select("relu")}
     handles |= {"table": wb.Table(("a", "b"), ((1, "x"),)), "machine": journey.machine}
     return found + [each for name, handle in handles.items() for each in _methods(name, handle, journey, x)]
 

@@ -50,7 +50,7 @@ def journey() -> wb.Journey:
         (lambda j: j.simulated.text(widht=60), "j.simulated.text has no option 'widht'; did you mean 'width'?"),
         (lambda j: j.captured.html(width=60), "j.captured.html has no option 'width'. It takes none"),
         (lambda j: j.rendered.kernels[0].text(selct=1), "RenderedKernel.text has no option 'selct'; did you mean"),
-        (lambda j: wb.compare(j).plot(stile="dark"), "Comparison.plot has no option 'stile'; did you mean 'style'?"),
+        (lambda j: wb.compare(j, j).plot(stile="dark"), "Comparison.plot has no option 'stile'; did you mean 'style'?"),
         (lambda j: wb.compare(a=j, b=j), "has no option 'a'; names of journeys are an option: wb.compare(j, k, names="),
     ],
 )
@@ -68,7 +68,7 @@ def test_an_unknown_option_says_what_was_meant(journey: wb.Journey, asked, words
             lambda j: {"a": j},
             "type 'dict'; it takes journeys one by one: wb.compare(*those.values(), names=list(those))",
         ),
-        (lambda j: j.simulated, "type 'Simulated'; it takes journeys, as wb.trace makes them"),
+        (lambda j: j.simulated, "type 'Simulated'; it takes journeys, as wb.trace and wb.load make them"),
     ],
 )
 def test_a_comparison_of_what_is_no_journey_says_how_it_is_asked(journey: wb.Journey, given, words: str):

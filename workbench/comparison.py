@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.files import replace_file
 from workbench import views
-from workbench.artefacts import drawing
+from workbench.artefacts import drawing_of_comparisons
 from workbench.asking import knows_its_options
+from workbench.findings import Facts, found
+from workbench.views.kept import Found
 from workbench.views.shown import Shown
 
 if TYPE_CHECKING:
@@ -15,6 +20,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from workbench.views.compare import Compared
+    from workbench.views.groups import Run
+
+
+def compared(runs: tuple[Run, ...]) -> Comparison:
+    """The comparison of simulated journeys, with what the rules find in each."""
+
+    def findings_of(at: int) -> Iterator[Found]:
+        run = runs[at]
+        facts = Facts(run.lowered, run.scheduled, run.trace)
+        kernels = {kernel.name: kernel.nodes for kernel in facts.kernels}
+        parents = {item.node.name: item.parent for item in run.lowered.nodes}  # a rule may name what a node became
+        for each in found(facts):
+            names = (parents.get(name, name) for name in each.nodes or kernels.get(each.kernel, ()))
+            yield Found(each.rule, tuple(name for name in names if name in run.by_name), each.cycles, each.reason)
+
+    return Comparison(views.compare.Compared(runs, findings_of))
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,22 +50,52 @@ class Comparison(Shown):
         return views.frame.frame(self.record.figures())
 
     @property
+    def nodes(self) -> pd.DataFrame:
+        """One row for the captured nodes that the same kernels compute in every journey, so that different fusions
+        meet, and one for launching kernels. Cycles and bytes of each journey, and `delta`, what it has more than the
+        first one; they add up to those of the whole. What changed most comes first, and `change` says what is
+        identical."""
+        return views.frame.frame(self.record.nodes_table())
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """One row an `nn.Module`, with all that is inside of it, and the same figures; the one without a name is the
+        whole program but for the launches."""
+        return views.frame.frame(self.record.modules_table())
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """One row a finding of any of the journeys: whether it `came`, `went` or `stays`, seen from the first one, and
+        the cycles at stake in each."""
+        return views.frame.frame(self.record.findings_table())
+
+    @property
     def ratios(self) -> pd.DataFrame:
         """One row a journey: cycles and time, and both as multiples of the first one's."""
         return views.frame.frame(self.record.ratios())
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
-        return self.record.text(width=width)
+        """What changed in words, by nodes and by findings, and the timelines aligned in `width` letters."""
+        return views.compare_html.text(self.record, width=width)
 
     @knows_its_options
     def html(self) -> str:
-        return self.record.html()
+        """The same for a notebook: no script, no network."""
+        return views.markup.fragment(views.compare_html.body(self.record))
+
+    @knows_its_options
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the comparison as one page that opens from disk, without network, script or Python."""
+        *others, last = self.record.names
+        title = f"{', '.join(others)} and {last}"
+        body = f"<h1>{views.markup.escape(title)}</h1>{views.compare_html.body(self.record)}"
+        replace_file(path, views.markup.page(title, body).encode("utf-8"))
 
     @knows_its_options
     def plot(self, *, style: str = "light", width: float = 11.0) -> Figure:
-        """The timelines below each other, on one scale of time."""
-        return drawing().timelines(self.record.names, self.record.gantts(), style=style, width=width)
+        """The timelines in one picture, the same nodes below each other: what takes longer is seen where it does."""
+        return drawing_of_comparisons().aligned(views.aligned.aligned(self.record.matching), style=style, width=width)
 
     def __repr__(self) -> str:
         told = (

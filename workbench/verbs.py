@@ -16,7 +16,7 @@ from simulator.machine import Override
 from workbench import ir, ops, stages, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.asking import knows_its_options
-from workbench.comparison import Comparison
+from workbench.comparison import Comparison, compared
 from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
@@ -33,6 +33,7 @@ from workbench.options import (
 from workbench.pipeline import GraphCall, Request, Stages, check_kernels_named, rendered_of, scheduled_of, simulated_of
 from workbench.progress import waiting
 from workbench.turns import turn
+from workbench.views.groups import Run
 
 if TYPE_CHECKING:
     import torch
@@ -249,20 +250,35 @@ def machines() -> tuple[str, ...]:
 
 @knows_its_options
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
-    """Journeys side by side: cycles, time, bytes, kernels and stalls. The first is what ratios refer to.
+    """Two to eight journeys side by side: what differs in cycles and bytes, where, and by how much.
 
-    They may be on different machines, or of different functions. `names` are theirs in the table; without them they
-    are told apart by their machines, where these differ, else by number.
+    The first is what the others are held against. They may be on different machines, fused and tiled differently, come
+    from files, or be of a function before and after it was edited: captured nodes are matched by op, module and order,
+    and kernels meet by the nodes they compute. `names` are theirs in the tables; without them they are told apart by
+    their machines, where these differ, else by number.
     """
     for journey in journeys:
         if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
             raise BadOption(_no_journey(journey))
-    if not journeys:
-        raise BadOption("wb.compare takes one journey or more: wb.compare(j, j.with_(machine='edge-8x8'))")
+    if not 2 <= len(journeys) <= _MOST_COMPARED:
+        raise BadOption(_not_so_many(len(journeys)))
     if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
-    called = tuple(names) if names is not None else _names(journeys)
-    return Comparison(views.compare.Compared(called, tuple(journey.simulated.record for journey in journeys)))
+    runs = (
+        Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record)
+        for name, journey in zip(names or _names(journeys), journeys, strict=True)
+    )
+    return compared(tuple(runs))
+
+
+_MOST_COMPARED = 8
+
+
+def _not_so_many(count: int) -> str:
+    told = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, and was given {count or 'none'}"
+    if count > _MOST_COMPARED:
+        return f"{told}: compare them in parts, each with the same first one"
+    return f"{told}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
 
 
 def _no_journey(given: object) -> str:
@@ -272,7 +288,7 @@ def _no_journey(given: object) -> str:
         return f"{told}; it takes journeys one by one: wb.compare(*those.values(), names=list(those))"
     if isinstance(given, list | tuple):
         return f"{told}; it takes journeys one by one: wb.compare(*those)"
-    return f"{told}; it takes journeys, as wb.trace makes them"
+    return f"{told}; it takes journeys, as wb.trace and wb.load make them"
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:

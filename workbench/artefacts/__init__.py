@@ -9,6 +9,7 @@ from __future__ import annotations
 from workbench.artefacts.captured import Captured as Captured
 from workbench.artefacts.lowered import Lowered as Lowered
 from workbench.artefacts.pictures import drawing as drawing
+from workbench.artefacts.pictures import drawing_of_comparisons as drawing_of_comparisons
 from workbench.artefacts.rendered import Rendered as Rendered
 from workbench.artefacts.scheduled import Scheduled as Scheduled
 from workbench.artefacts.scratchpad import Scratchpad as Scratchpad

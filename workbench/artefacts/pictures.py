@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
     from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
@@ -24,7 +24,11 @@ class Drawing(Protocol):
 
     def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
-    def timelines(self, names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure: ...
+
+class AlignedDrawing(Protocol):
+    """What `workbench.jupyter.plot_aligned` offers."""
+
+    def aligned(self, view: Aligned, *, style: str, width: float) -> Figure: ...
 
 
 class ScratchpadDrawing(Protocol):
@@ -63,6 +67,11 @@ def drawing_of_tiles() -> TilesDrawing:
 def drawing_of_rooflines() -> RooflineDrawing:
     """How rooflines are drawn."""
     return cast(RooflineDrawing, _module("plot_roofline", "Without it there are .html(), .text() and .table."))
+
+
+def drawing_of_comparisons() -> AlignedDrawing:
+    """How the timelines of a comparison are drawn."""
+    return cast(AlignedDrawing, _module("plot_aligned", "As text they are in .text() of the comparison."))
 
 
 def _module(name: str, instead: str) -> ModuleType:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
+from workbench.artefacts.passes import Passes
 from workbench.artefacts.tiles import Tiles
 from workbench.asking import knows_its_options
-from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.mlir.user_mapping import UserMapping, mapping_of
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -27,6 +28,8 @@ class ScheduledKernelHandle(Shown):
     """One kernel in the scheduled form: what runs natively and what is simulated."""
 
     record: ScheduledKernel
+    rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
+    """The kernels before scheduling, this one among them: what its first pass is shown against."""
 
     @property
     def name(self) -> str:
@@ -50,10 +53,10 @@ class ScheduledKernelHandle(Shown):
         """Name and extent of every dim that a mapping may name."""
         return dict(self.record.dims)
 
-    @property
-    def passes(self) -> tuple[Snapshot, ...]:
-        """The module after every step, with the pipeline that reproduces the step."""
-        return self.record.passes
+    @cached_property
+    def passes(self) -> Passes:
+        """The module after every step, what the step changed, and the pipeline that reproduces it."""
+        return Passes.of(views.passes.steps_of(self.record, self.rendered))
 
     @property
     def program(self) -> TileProgram:
@@ -66,7 +69,7 @@ class ScheduledKernelHandle(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a pass."""
-        return views.frame.frame(views.kernels.passes_table(self.record))
+        return self.passes.table
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
@@ -79,7 +82,8 @@ class ScheduledKernelHandle(Shown):
     @knows_its_options
     def html(self) -> str:
         """Mapping, MLIR, passes with what each changed, transform script and buffers."""
-        return views.markup.fragment(views.stage_html.scheduled_kernel(self.record))
+        steps = [each.step for each in self.passes]
+        return views.markup.fragment(views.stage_html.scheduled_kernel(self.record, steps))
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +125,7 @@ class Scheduled(Handle[ScheduledProgram]):
 
     @cached_property
     def kernels(self) -> tuple[ScheduledKernelHandle, ...]:
-        return tuple(ScheduledKernelHandle(kernel) for kernel in self.record.kernels)
+        return tuple(ScheduledKernelHandle(kernel, self.rendered) for kernel in self.record.kernels)
 
     def __repr__(self) -> str:
         kernels, launches = len(self.record.kernels), len(self.record.launches.launches)

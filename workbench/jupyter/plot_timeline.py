@@ -9,7 +9,6 @@ that each takes to begin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -48,20 +47,6 @@ def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -
     """The timeline as a figure of its own, which pyplot does not know: for files."""
     figure = Figure(figsize=(inches(width), height_of(view)), layout="constrained")
     draw(view, figure.add_subplot(), style_named(style))
-    return figure
-
-
-def timelines(names: Sequence[str], each: Sequence[Gantt], *, style: str, width: float) -> Figure:
-    """Several timelines below each other; each axis spans the time of the longest, so lengths can be compared."""
-    heights = [height_of(view) for view in each]
-    figure = pyplot.figure(figsize=(inches(width), sum(heights)), layout="constrained")
-    figure.set_facecolor(style_named(style).ground)
-    longest = max((view.makespan / view.clock_mhz for view in each), default=0.0)
-    parts = figure.subfigures(len(each), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for name, view, part in zip(names, each, parts, strict=True):
-        axes = part.add_subplot()
-        draw(view, axes, style_named(style), scale=longest * view.clock_mhz)
-        axes.set_title(name, loc="left", fontsize=10, color=style_named(style).ink)
     return figure
 
 
@@ -115,7 +100,7 @@ def _draw_bands(view: Gantt, ax: Axes, style: Style, pixels: int) -> None:
         ax.plot([band.start, band.start], [-_TITLE_ROOM, bottom], color=style.faint, linewidth=0.8, zorder=0.5)
     start, end = (np.array([getattr(each, side) for each in view.launching], np.int64) for side in ("start", "end"))
     colour = style.causes[LAUNCH]
-    _draw_boxes(ax, start, end, -0.05 - _STRIP_HEIGHT, -0.05, colour, colour)
+    draw_boxes(ax, start, end, -0.05 - _STRIP_HEIGHT, -0.05, colour, colour)
 
 
 def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixels: int) -> None:
@@ -128,9 +113,9 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
         edges = np.linspace(0, max(view.makespan, 1), pixels + 1)
         colours = [style.kinds.get(kind, style.ink) for kind in view.kinds]
         both = np.concatenate([view.busy(lane, edges), view.held(lane, edges)])
-        _draw_shares(ax, both, edges, base, -_BAR_HEIGHT, [*colours, *map(style.held, colours)])
+        draw_shares(ax, both, edges, base, -_BAR_HEIGHT, [*colours, *map(style.held, colours)])
         causes = [style.idle(cause) for cause in view.causes]
-        _draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
+        draw_shares(ax, view.idle(lane, edges), edges, strip, _STRIP_HEIGHT, causes)
         return
     wide = (end - works) * (pixels / max(view.makespan, 1)) > 4
     for kind in view.used_kinds():
@@ -139,16 +124,16 @@ def _draw_lane(view: Gantt, lane: int, top: float, ax: Axes, style: Style, pixel
             continue
         colour = style.kinds.get(view.kinds[kind], style.ink)
         for some, edge in ((mine & wide, style.ground), (mine & ~wide, colour)):
-            _draw_boxes(ax, works[some], end[some], top, base, colour, edge)
+            draw_boxes(ax, works[some], end[some], top, base, colour, edge)
         held, pale = mine & (start < works), style.held(colour)
-        _draw_boxes(ax, start[held], works[held], top, base, pale, pale)
+        draw_boxes(ax, start[held], works[held], top, base, pale, pale)
     for cause in view.used_causes():
         mine = view.idle_time.cause[idle] == cause
         begins, ends, colour = view.idle_time.start[idle][mine], view.idle_time.end[idle][mine], view.causes[cause]
-        _draw_boxes(ax, begins, ends, strip, strip + _STRIP_HEIGHT, style.idle(colour), style.idle(colour))
+        draw_boxes(ax, begins, ends, strip, strip + _STRIP_HEIGHT, style.idle(colour), style.idle(colour))
 
 
-def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: str, edge: str) -> None:
+def draw_boxes(ax: Axes, start: I64 | F64, end: I64 | F64, top: float, base: float, face: str, edge: str) -> None:
     """Rectangles as one collection. An edge in the ground's colour keeps neighbours apart."""
     if not len(start):
         return
@@ -160,7 +145,7 @@ def _draw_boxes(ax: Axes, start: I64, end: I64, top: float, base: float, face: s
     ax.add_collection(PolyCollection(list(corners), facecolors=face, edgecolors=edge, linewidths=0.4, zorder=2))
 
 
-def _draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, colours: list[str]) -> None:
+def draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, colours: list[str]) -> None:
     """Stacked columns, one a pixel, each as high as the share of the time it stands for."""
     below = np.zeros(shares.shape[1])
     for row, colour in zip(shares, colours, strict=True):

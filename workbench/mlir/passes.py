@@ -29,11 +29,12 @@ from workbench.mlir.gathers import split_gathers
 from workbench.mlir.loops import is_opened, role_of
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.origins import origins_in
+from workbench.mlir.pass_places import OURS
 from workbench.mlir.payload import linalg_ops, tag
 from workbench.mlir.promote import promote
 from workbench.mlir.tightening import tighten_windows
 from workbench.mlir.tiling import transform_script
-from workbench.mlir.user_passes import OURS, REGISTERED, PassFunction
+from workbench.mlir.user_passes import REGISTERED, PassFunction
 from workbench.mlir.walking import walk_windows
 
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)

@@ -12,6 +12,7 @@ from torch_mlir.passmanager import PassManager
 from simulator.given import checks_what_it_is_given
 from workbench.errors import BadOption, BadRegistration
 from workbench.mlir.context import new_context
+from workbench.mlir.pass_places import OURS
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 PassFunction: TypeAlias = "Callable[[ir.Module, dict[str, str]], None]"
 UserPasses: TypeAlias = Mapping[str, "str | Sequence[str]"]
 P = TypeVar("P", bound="PassFunction")
-
-OURS = "npu-"
-"""How the names of the workbench's own passes begin."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': 'canonicalize'}"

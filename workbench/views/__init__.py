@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.views import aligned as aligned
     from workbench.views import compare as compare
+    from workbench.views import compare_html as compare_html
     from workbench.views import frame as frame
     from workbench.views import gantt as gantt
     from workbench.views import graph as graph
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import origins as origins
     from workbench.views import own as own
+    from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
     from workbench.views import residence as residence
@@ -34,11 +37,14 @@ if TYPE_CHECKING:
     from workbench.views import table as table
     from workbench.views import tiles as tiles
     from workbench.views import timeline as timeline
+    from workbench.views import titles as titles
     from workbench.views import transfers as transfers
 
 __getattr__ = submodules(
     __name__,
+    "aligned",
     "compare",
+    "compare_html",
     "frame",
     "gantt",
     "graph",
@@ -49,6 +55,7 @@ __getattr__ = submodules(
     "markup",
     "origins",
     "own",
+    "passes",
     "perfetto",
     "placement",
     "residence",
@@ -66,4 +73,5 @@ __getattr__ = submodules(
     "tiles",
     "timeline",
     "transfers",
+    "titles",
 )

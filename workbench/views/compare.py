@@ -1,14 +1,15 @@
-"""Journeys side by side, as plain data: figures, kernels, idle time by cause, and timelines on one scale."""
+"""Journeys side by side, as plain data: what changed where, findings that came and went, figures, and sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from simulator import Trace
-from workbench.views import letters, markup, timeline
-from workbench.views.gantt import Gantt
-from workbench.views.svg_gantt import gantt_svg
+from workbench.views import timeline
+from workbench.views.groups import Group, Matching, Run
+from workbench.views.kept import Found, Kept, kept
 from workbench.views.table import Cell, Table
 
 _FIGURES = (
@@ -22,14 +23,150 @@ _FIGURES = (
     "dram_share_of_peak",
     "macs_share_of_peak",
 )
+LAUNCHING = "launching kernels"
+"""The row of the cycles that are in no kernel."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Simulated journeys by name."""
+class Line:
+    """A part of the program, and what each journey needs for it."""
 
-    names: tuple[str, ...]
-    traces: tuple[Trace, ...]
+    what: str
+    module: str
+    change: str
+    cycles: tuple[int, ...]
+    bytes: tuple[int, ...]
+    kernels: tuple[str, ...]
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """By how many cycles, and how many bytes, some journey differs most from the first."""
+        return max(map(abs, _more(self.cycles))), max(map(abs, _more(self.bytes)))
+
+    def figures(self) -> tuple[int, ...]:
+        return (*self.cycles, *_more(self.cycles), *self.bytes, *_more(self.bytes))
+
+
+def _more(each: Sequence[int]) -> tuple[int, ...]:
+    """What the others have more than the first."""
+    return tuple(amount - each[0] for amount in each[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Simulated journeys; the first one is what the others are held against."""
+
+    runs: tuple[Run, ...]
+    findings_of: Callable[[int], Iterable[Found]]
+    """Of a journey by its number: worked out when they are first asked for."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(run.name for run in self.runs)
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        return tuple(run.trace for run in self.runs)
+
+    @cached_property
+    def matching(self) -> Matching:
+        return Matching(self.runs)
+
+    @property
+    def identical(self) -> bool:
+        """Nothing differs: neither code, nor cycles, nor bytes."""
+        return all(group.identical for group in self.matching.groups) and len({run.launching for run in self.runs}) == 1
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The groups, and the cycles in which kernels are launched: what differs most first."""
+        counts = tuple(f"{len(run.launches)} launches" for run in self.runs)
+        between = tuple(run.launching for run in self.runs)
+        change = "identical" if len(set(between)) == 1 else "differs"
+        lines = [*(self._line(group) for group in self.matching.groups)]
+        lines.append(Line(LAUNCHING, "", change, between, (0,) * len(between), counts))
+        return tuple(sorted(lines, key=lambda line: [-most for most in line.most]))
+
+    def _line(self, group: Group) -> Line:
+        cycles, moved = (tuple(getattr(part, what) for part in group.parts) for what in ("cycles", "bytes"))
+        kernels = tuple(", ".join(part.kernels) for part in group.parts)
+        return Line(group.title, group.module, self.change(group), cycles, moved, kernels)
+
+    def change(self, group: Group) -> str:
+        """What became of a group, in a word or two."""
+        if group.identical:
+            return "identical"
+        without = [name for name, part in zip(self.names, group.parts, strict=True) if not part.launches]
+        if without:
+            return f"not in {', '.join(without)}"
+        same = len({(part.cycles, part.bytes) for part in group.parts}) == 1
+        return "other code, same cycles and bytes" if same else "differs"
+
+    @cached_property
+    def modules(self) -> tuple[Line, ...]:
+        """Every `nn.Module` with all that is inside of it; the one without a name is the whole program but for the
+        launches. What differs most comes first."""
+        inside: dict[str, list[Group]] = {}
+        for group in self.matching.groups:
+            path = group.module.split(".") if group.module else []
+            for depth in range(len(path) + 1):
+                inside.setdefault(".".join(path[:depth]), []).append(group)
+        lines = (self._module(module, groups) for module, groups in inside.items())
+        return tuple(sorted(lines, key=lambda line: [-most for most in line.most]))
+
+    def _module(self, module: str, groups: Sequence[Group]) -> Line:
+        cycles, moved = (
+            tuple(sum(getattr(group.parts[at], what) for group in groups) for at in range(len(self.runs)))
+            for what in ("cycles", "bytes")
+        )
+        launches = (sum(len(group.parts[at].launches) for group in groups) for at in range(len(self.runs)))
+        changes = {self.change(group) for group in groups}
+        counts = tuple(f"{count} launch{'es' * (count != 1)}" for count in launches)
+        return Line(module, module, changes.pop() if len(changes) == 1 else "differs", cycles, moved, counts)
+
+    def nodes_table(self) -> Table:
+        """One row for the captured nodes that the same kernels compute in every journey, and one for the cycles in
+        which kernels are launched: cycles and bytes of the rows add up to those of the journeys."""
+        rows = ((line.what, line.module, line.change, *line.figures(), *line.kernels) for line in self.lines)
+        kernels = (f"kernels {name}" for name in self.names)
+        return Table(("what", "module", "change", *self._columns(), *kernels), tuple(rows))
+
+    def modules_table(self) -> Table:
+        """One row an `nn.Module`, with all that is inside of it."""
+        rows = ((line.module, line.change, *line.figures(), *line.kernels) for line in self.modules)
+        return Table(("module", "change", *self._columns(), *(f"launches {name}" for name in self.names)), tuple(rows))
+
+    def _columns(self) -> list[str]:
+        """Of the figures of a line: what each journey has, then what it has more than the first one."""
+        each = [[f"{what} {name}" for name in self.names] for what in ("cycles", "bytes")]
+        more = [[f"delta {column}" for column in columns[1:]] for columns in each]
+        return [*each[0], *more[0], *each[1], *more[1]]
+
+    @cached_property
+    def findings(self) -> tuple[Kept, ...]:
+        """Those that came and went first, then those with most cycles at stake."""
+        return kept([self.findings_of(at) for at in range(len(self.runs))], self.matching)
+
+    def findings_table(self) -> Table:
+        """One row a finding: whether it `came`, `went` or `stays`, and the cycles at stake in each journey."""
+        rows = tuple(
+            (
+                each.change,
+                each.rule,
+                self.title(each.groups),
+                *(None if found is None else found.cycles for found in each.each),
+                each.reason,
+            )
+            for each in self.findings
+        )
+        return Table(("change", "rule", "what", *(f"cycles {name}" for name in self.names), "reason"), rows)
+
+    def title(self, groups: frozenset[int]) -> str:
+        """What a finding is about."""
+        meant = [self.matching.groups[number].title for number in sorted(groups)]
+        if not meant:
+            return "the whole program"
+        return meant[0] + (f", and {len(meant) - 1} more" if len(meant) > 1 else "")
 
     def figures(self) -> Table:
         """One row a figure, one column a journey: what was replaced of a machine, then figures of the run, cycles by
@@ -61,27 +198,36 @@ class Compared:
         )
         return Table(("journey", "machine", "cycles", "time_us", "cycles_ratio", "time_ratio"), rows)
 
-    def gantts(self) -> tuple[Gantt, ...]:
-        return tuple(map(timeline.gantt_of, self.traces))
+    def sentences(self, *, totals: bool = True) -> list[str]:
+        """What the tables say, in words; without `totals` what each journey takes is left to its table."""
+        told = [*self._shared(), *self._clocks()]
+        if self.identical:
+            return [*told, "identical: the same code in every kernel, the same cycles, the same bytes"]
+        first = self.runs[0]
+        for run in self.runs[1:] if totals else ():
+            more = run.trace.makespan - first.trace.makespan
+            than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
+            told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
+        same = sum(line.change == "identical" for line in self.lines)
+        of = f"{len(self.lines) - same} of {len(self.lines)} parts differ, {same} are identical"
+        told.append(of if same else f"all {len(self.lines)} parts differ")
+        return told
 
-    def text(self, *, width: int = 72) -> str:
-        """Ratios, figures, and the timelines below each other on one scale of time."""
-        longest = max(trace.machine.microseconds(trace.makespan) for trace in self.traces)
-        parts = [self.ratios().text(), "", self.figures().text()]
-        for name, trace in zip(self.names, self.traces, strict=True):
-            part = trace.machine.microseconds(trace.makespan) / max(longest, 1e-12)
-            parts += ["", name, letters.timeline_text(timeline.gantt_of(trace), width=max(8, round(width * part)))]
-        return "\n".join(parts)
+    def _shared(self) -> list[str]:
+        """Which calls the journeys have in common, where that is not all of them."""
+        shared, counts = self.matching.shared, [len(run.nodes) for run in self.runs]
+        if all(count == shared for count in counts):
+            return []
+        if not shared:
+            return ["the programs differ: they share no ATen call, and only the whole can be compared"]
+        of = ", ".join(f"{count} of {name}" for name, count in zip(self.names, counts, strict=True))
+        return [f"the programs differ: they share {shared} ATen call{'s' * (shared > 1)} ({of})"]
 
-    def html(self) -> str:
-        """The same as HTML; the pictures span the same time from edge to edge."""
-        longest = max(trace.machine.microseconds(trace.makespan) for trace in self.traces)
-        parts = [markup.table(self.ratios()), markup.table(self.figures(), named=self.names)]
-        for name, view in zip(self.names, self.gantts(), strict=True):
-            parts.append(
-                f"<h3>{markup.escape(name)}</h3>{gantt_svg(view, scale=round(longest * view.clock_mhz), label=name)}"
-            )
-        return markup.fragment("".join(parts))
+    def _clocks(self) -> list[str]:
+        clocks = dict.fromkeys(trace.machine.clock_mhz for trace in self.traces)
+        if len(clocks) == 1:
+            return []
+        return [f"clocks differ ({', '.join(f'{clock:g}' for clock in clocks)} MHz): a cycle is not the same time"]
 
 
 def idle_by_cause(trace: Trace) -> dict[str, int]:

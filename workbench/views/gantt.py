@@ -273,7 +273,7 @@ def unused_text(names: Sequence[str], letters: int) -> str:
     return found
 
 
-def occupancy(start: I64, end: I64, group: I64, groups: int, edges: F64) -> F64:
+def occupancy(start: I64 | F64, end: I64 | F64, group: I64, groups: int, edges: F64) -> F64:
     """How much of every interval between equally spaced `edges` the spans of each group fill: groups x intervals.
 
     Exact: a span's share goes to its first and last interval by the part it covers and to those between in full.

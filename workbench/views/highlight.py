@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 from workbench.views.markup import HUES, escape
+from workbench.views.mlir_diff import Diff, shown
 
 _TOKEN = re.compile(
     r"""(?P<m>//.*)|(?P<q>"(?:[^"\\]|\\.)*")|(?P<v>%[\w$.-]+(?::\d+)?)|(?P<h>[@#^!][\w$.-]+)"""
@@ -44,7 +45,7 @@ def code(
             f'<div class="l{state}"><span class="n" data-n="{number}"></span>{gutter}'
             f"<span>{mlir_line(line)}</span></div>"
         )
-    return f'<div class="code" tabindex="0"><div class="in">{"".join(rows)}</div></div>'
+    return _box(rows)
 
 
 def _gutter(names: tuple[str, ...], hues: Mapping[str, int]) -> str:
@@ -58,23 +59,54 @@ def _cut(name: str, most: int = 18) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def diff(before: str, after: str, *, context: int = 2) -> str:
-    """What a step changed, as a unified diff in colour; a sentence when it changed nothing."""
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=context))[2:]
-    if not lines:
-        return '<p class="soft">This step changes nothing here.</p>'
-    return f'<div class="code" tabindex="0"><div class="in">{"".join(_diff_rows(lines))}</div></div>'
+def unified(found: Diff, *, context: int) -> str:
+    """What changed, below each other: lines that went, lines that came, and some of those around."""
+    rows: list[str] = []
+    for change in shown(found, context):
+        if isinstance(change, int):
+            rows.append(_left_out(change))
+        elif change.same:
+            rows += [_diff_row("", line, found.after) for line in change.after]
+        else:
+            rows += [_diff_row("minus", line, found.before) for line in change.before]
+            rows += [_diff_row("plus", line, found.after) for line in change.after]
+    return _box(rows)
 
 
-def changed_lines(before: str, after: str) -> tuple[int, int]:
-    """How many lines a step added and removed."""
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))[2:]
-    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+def side_by_side(found: Diff, *, context: int) -> str:
+    """The text before on the left, the text after on the right, each with its own names."""
+    sides: tuple[list[str], list[str]] = [], []
+    for change in shown(found, context):
+        if isinstance(change, int):
+            for side in sides:
+                side.append(_left_out(change))
+            continue
+        for lines in zip_longest(change.before, change.after):
+            for side, line, text, kind in zip(
+                sides, lines, (found.before, found.after), ("minus", "plus"), strict=True
+            ):
+                side.append(_diff_row("" if change.same else kind, line, text))
+    return f'<div class="scroll tall"><div class="both">{"".join(map(_box, sides))}</div></div>'
 
 
-def _diff_rows(lines: Iterable[str]) -> Iterable[str]:
-    for line in lines:
-        kind = {"+": "plus", "-": "minus", "@": "at"}.get(line[:1], "")
-        sign = "" if kind == "at" else line[:1]
-        body = escape(line) if kind == "at" else mlir_line(line[1:])
-        yield f'<div class="l {kind}"><span class="n" data-n="{escape(sign)}"></span><span>{body}</span></div>'
+_SIGNS = {"plus": "+", "minus": "-", "": ""}
+
+
+def _diff_row(kind: str, line: int | None, text: Sequence[str]) -> str:
+    """One line with its number; an empty one where the other side has more."""
+    if line is None:
+        return (
+            '<div class="l"><span class="n" data-n=""></span><span class="n" data-n=""></span><span>&nbsp;</span></div>'
+        )
+    numbers = f'<span class="n" data-n="{line + 1}"></span><span class="n" data-n="{_SIGNS[kind]}"></span>'
+    return f'<div class="l {kind}">{numbers}<span>{mlir_line(text[line])}</span></div>'
+
+
+def _left_out(count: int) -> str:
+    told = f"{count} line{'s' * (count > 1)} the same"
+    dots = '<span class="n" data-n="…"></span><span class="n" data-n=""></span>'
+    return f'<div class="l at">{dots}<span>{told}</span></div>'
+
+
+def _box(rows: Iterable[str]) -> str:
+    return f'<div class="code" tabindex="0"><div class="in">{"".join(rows)}</div></div>'

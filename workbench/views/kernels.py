@@ -109,15 +109,6 @@ def buffers_table(program: TileProgram) -> Table:
     return Table(columns, tuple(rows))
 
 
-def passes_table(kernel: ScheduledKernel) -> Table:
-    """One row a step from the rendered to the scheduled module."""
-    rows = tuple(
-        (step.name, round(step.seconds * 1e3, 3), step.ops_before, step.ops_after, step.pipeline)
-        for step in kernel.passes
-    )
-    return Table(("pass", "milliseconds", "ops_before", "ops_after", "pipeline"), rows)
-
-
 def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:
     parts = [*filter(None, [residence_text(program), placement_text(program)])]
     parts += [scheduled_kernel_text(kernel, selected) for kernel in program.kernels]

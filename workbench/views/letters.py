@@ -9,6 +9,7 @@ import numpy as np
 from simulator import Trace
 from simulator.spans import Via
 from workbench.errors import BadOption
+from workbench.views.aligned import Aligned
 from workbench.views.gantt import F64, NOTHING, OTHER, WAITING, Gantt, unused_text
 from workbench.views.placement import crossed_text
 from workbench.views.timeline import gantt_of, stats, sum_text, waterfall
@@ -46,25 +47,60 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
     lines += _launch_line(view, wide, width)
     for index, lane in enumerate(view.lanes):
-        lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
+        shares = view.busy(index, edges), view.held(index, edges)
+        lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(*shares, view.kinds)}")
     if view.unused:
         lines.append(f"{'':<{wide}}       {unused_text(view.unused, max(width, _LEAST))}")
-    used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
-    legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
     waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
-    lines.append(f"{'':<{wide}}       {legend}{waiting}  . idle  (small letter: less than half of the time)")
+    lines.append(f"{'':<{wide}}       {_legend(view.kinds, view.used_kinds(), waiting)}")
     return "\n".join(lines)
 
 
-def _letters(view: Gantt, lane: int, edges: F64) -> str:
-    busy, held = view.busy(lane, edges), view.held(lane, edges)
+def aligned_text(view: Aligned, *, width: int = 72) -> str:
+    """Timelines below each other in letters, the same nodes at the same place; blank where a journey is not."""
+    if not view.lanes:
+        return NOTHING
+    if width < 1:
+        raise BadOption(f"width={width}: expected letters, 1 or more")
+    edges = np.linspace(0, view.whole, width + 1)
+    wide = max(len(lane.name) for lane in view.lanes)
+    line, lines = [" "] * width, list[str]()
+    for column in view.columns:
+        first, last = (int(place / view.whole * width) for place in (column.start, column.end))
+        label = f"|{column.group.title}"[: max(last - first, 1)]
+        line[first : first + len(label)] = label
+    head = f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"
+    for number, run in enumerate(view.runs):
+        lines += [f"{run.name}: {run.trace.makespan:,} cycles", head]
+        here = _covered(view, number, edges)
+        for lane in view.lanes_of(number):
+            shares = lane.shares(edges, len(view.kinds))
+            letters = _letters(shares, np.zeros_like(shares), view.kinds)
+            shown = "".join(letter if there else " " for letter, there in zip(letters, here, strict=True))
+            lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {shown}".rstrip())
+    return "\n".join([*lines, f"{'':<{wide}}       {_legend(view.kinds, view.used_kinds())}"])
+
+
+def _covered(view: Aligned, run: int, edges: F64) -> list[bool]:
+    """For each letter whether the journey is there in most of it."""
+    middles = (edges[:-1] + edges[1:]) / 2
+    stays = [stay for column in view.columns if (stay := column.stays[run]) is not None]
+    return [any(stay.start <= middle < stay.end for stay in stays) for middle in middles.tolist()]
+
+
+def _legend(kinds: Sequence[str], used: Sequence[int], more: str = "") -> str:
+    told = "  ".join(f"{_GLYPHS.get(kinds[kind], '#')} {kinds[kind].lower()}" for kind in used)
+    return f"{told}{more}  . idle  (small letter: less than half of the time)"
+
+
+def _letters(busy: F64, held: F64, kinds: Sequence[str]) -> str:
     most: list[int] = (busy + held).argmax(axis=0).tolist()
     letters: list[str] = []
     for kind, works, waits in zip(most, busy.sum(axis=0).tolist(), held.sum(axis=0).tolist(), strict=True):
-        glyph = _GLYPHS.get(view.kinds[kind], "#")
+        glyph = _GLYPHS.get(kinds[kind], "#")
         if works + waits < 0.005:
             letters.append(".")
-        elif waits > works and view.kinds[kind] != OTHER:
+        elif waits > works and kinds[kind] != OTHER:
             letters.append(_WAVE)
         else:
             letters.append(glyph if works >= 0.5 else glyph.lower())

@@ -97,6 +97,9 @@ border-right:1px solid var(--line)}
 .wb .code .l.plus>span{background:color-mix(in srgb,var(--good) 16%,transparent)}
 .wb .code .l.minus>span{background:color-mix(in srgb,var(--bad) 15%,transparent)}
 .wb .code .l.at>span{color:var(--soft);background:var(--raised)}
+.wb .both{display:grid;grid-template-columns:1fr 1fr;gap:6px}
+.wb .both>.code{min-width:0;max-height:none}
+.wb code.whole{user-select:all;-webkit-user-select:all;white-space:pre-wrap;overflow-wrap:anywhere}
 .wb i.c{display:inline-block;width:7px;height:10px;margin-right:2px;border-radius:1px;vertical-align:-1px}
 .wb .o{color:var(--op)}.wb .v{color:var(--ssa)}.wb .y{color:var(--type)}.wb .q{color:var(--text)}.wb .d{
 color:var(--number)}
@@ -146,6 +149,11 @@ def _sheet() -> str:
 
 STYLE = _sheet()
 """The style sheet of every fragment."""
+
+
+def tone(name: str, style: Style) -> str:
+    """A colour of text, such as `good`, for pictures that know no style sheet."""
+    return (_DARK if style is DARK else _LIGHT)[name]
 
 
 _TALL = 40

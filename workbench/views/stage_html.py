@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from simulator import Trace
 from simulator.program import Access
 from simulator.spans import Via
-from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, Snapshot
+from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 from workbench.views import graph as graphs
 from workbench.views import kernels, markup, timeline, transfers
 from workbench.views.gantt import Gantt
-from workbench.views.highlight import changed_lines, code, diff
+from workbench.views.highlight import code
 from workbench.views.kernels import Selected
+from workbench.views.passes import Step, steps_html, steps_of
 from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
 from workbench.views.svg_gantt import gantt_svg
@@ -110,7 +111,6 @@ def scheduled(
     program: ScheduledProgram, rendered: tuple[KernelModule, ...] = (), selected: Selected = _NO_LINES
 ) -> str:
     """How each kernel is tiled, what became of it pass by pass, and the result."""
-    before = {module.kernel: module.mlir for module in rendered}
     few = len(program.kernels) <= 2
     told = kernels.scheduled_table(program)
     parts = [markup.table(told.pick(*(name for name in told.columns if name != "cores")), wide=("reason",))]
@@ -118,9 +118,9 @@ def scheduled(
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
         parts.append(markup.details("common memory", markup.table(shown, wide=("why",)), note=note))
-    for kernel in program.kernels:
-        many = len(program.kernels) > _MANY
-        body = scheduled_kernel(kernel, before.get(kernel.kernel), selected, diffs=not many)
+    for number, kernel in enumerate(program.kernels):
+        steps = number if len(program.kernels) > _MANY else steps_of(kernel, rendered)
+        body = scheduled_kernel(kernel, steps, selected)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
         parts.append(markup.details(kernel.kernel, body, note=note, opened=few or bool(selected(kernel.kernel))))
@@ -129,10 +129,9 @@ def scheduled(
     return "".join(parts)
 
 
-def scheduled_kernel(
-    kernel: ScheduledKernel, before: str | None = None, selected: Selected = _NO_LINES, *, diffs: bool = True
-) -> str:
-    """One kernel. Without `diffs` its passes are a table: with many kernels the diffs would be most of the page."""
+def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selected: Selected = _NO_LINES) -> str:
+    """One kernel, its passes step by step; with the kernel's number in their place it says how they are asked for,
+    since what they changed would be most of a page of many kernels."""
     program = kernel.program
     names = program.origin_names
     figures = {
@@ -146,7 +145,8 @@ def scheduled_kernel(
     head = f'<p>{markup.escape(mapping)}{spread}<br><span class="soft">{markup.escape(counts)}</span></p>'
     origins = kernels.scheduled_line_origins(kernel)
     body = _nodes_legend(names) + code(kernel.mlir, origins=origins, nodes=names, selected=selected(kernel.kernel))
-    shown = passes(kernel.passes, before) if diffs else markup.table(kernels.passes_table(kernel), wide=("pipeline",))
+    asked = f"<p>What each changed: <code>j.scheduled.kernels[{steps}].passes</code></p>"
+    shown = asked if isinstance(steps, int) else steps_html(steps)
     return (
         head
         + markup.cards(figures)
@@ -155,20 +155,6 @@ def scheduled_kernel(
         + markup.details("transform script", code(kernel.schedule), note=_lines_of(kernel.schedule))
         + markup.details("buffers", markup.table(kernels.buffers_table(program)), note=str(len(program.buffers)))
     )
-
-
-def passes(steps: tuple[Snapshot, ...], before: str | None) -> str:
-    """A step after the other, each with what it changed and the pipeline that reproduces it."""
-    parts: list[str] = []
-    for step in steps:
-        added, removed = changed_lines(before, step.mlir) if before is not None else (0, 0)
-        change = f"+{added} -{removed}" if added or removed else "nothing changed" if before is not None else "first"
-        note = f"{change} · {step.ops_before} → {step.ops_after} ops · {step.seconds * 1e3:.1f} ms"
-        pipeline = f'<p class="soft mono">{markup.escape(step.pipeline)}</p>'
-        shown = diff(before, step.mlir) if before is not None else code(step.mlir)
-        parts.append(markup.details(step.name, pipeline + shown, note=note))
-        before = step.mlir
-    return "".join(parts)
 
 
 def simulated(trace: Trace, view: Gantt) -> str:

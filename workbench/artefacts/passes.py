@@ -1,0 +1,125 @@
+"""The passes of a kernel: each with what it changed, and all of them as a list that shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.asking import knows_its_options
+from workbench.errors import BadOption
+from workbench.views.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.ir import Snapshot
+    from workbench.views.mlir_diff import Diff
+    from workbench.views.passes import Step
+
+
+@dataclass(frozen=True, repr=False)
+class Pass(Shown):
+    """One step from the rendered to the scheduled kernel."""
+
+    step: Step
+
+    @property
+    def record(self) -> Snapshot:
+        return self.step.made
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def pipeline(self) -> str:
+        """What runs, as MLIR's and our passes are written: on the text before it gives the text after again."""
+        return self.record.pipeline
+
+    @property
+    def source(self) -> str:
+        """Where the code of its passes stands: a file of the workbench's or of yours, or MLIR's pass by its name."""
+        return self.step.source
+
+    @property
+    def seconds(self) -> float:
+        return self.record.seconds
+
+    @property
+    def ops_before(self) -> int:
+        return self.record.ops_before
+
+    @property
+    def ops_after(self) -> int:
+        return self.record.ops_after
+
+    @property
+    def before(self) -> str | None:
+        """The kernel that it was given; None for the first pass if the rendered kernel is not known."""
+        return self.step.before
+
+    @property
+    def mlir(self) -> str:
+        """The kernel after it."""
+        return self.record.mlir
+
+    @property
+    def diff(self) -> Diff | None:
+        """What it changed: lines that are the same but for the numbers of values and maps, and lines that are not."""
+        return self.step.diff
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changed more than names."""
+        return self.step.changes
+
+    @knows_its_options
+    def text(self, *, side_by_side: bool = False, context: int = views.passes.CONTEXT, width: int = 150) -> str:
+        """What it changed, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
+        if context < 0:
+            raise BadOption(f"context={context}: expected lines, 0 or more")
+        return views.passes.step_text(self.step, context=context, width=width if side_by_side else 0)
+
+    @knows_its_options
+    def html(self) -> str:
+        """Pipeline, source, and what it changed in one column and in two."""
+        return views.markup.fragment(views.passes.step_html(self.step))
+
+    def __repr__(self) -> str:
+        return f"Pass({self.name!r} of {self.step.kernel!r}: {self.step.told})"
+
+
+class Passes(tuple[Pass, ...]):
+    """All passes of a kernel in order: a tuple with views of its own."""
+
+    @staticmethod
+    def of(steps: Iterable[Step]) -> Passes:
+        return Passes(map(Pass, steps))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a pass: lines that it changed, operations, time, pipeline, and where its code stands."""
+        return views.frame.frame(views.passes.table([each.step for each in self]))
+
+    @property
+    def pipelines(self) -> str:
+        """All pipelines, one a line."""
+        return "\n".join(each.pipeline for each in self)
+
+    @knows_its_options
+    def text(self, *, context: int = views.passes.CONTEXT) -> str:
+        """What each changed; passes that changed nothing share a line."""
+        return views.passes.steps_text([each.step for each in self], context=context)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The same, each pass closed until it is opened."""
+        return views.markup.fragment(views.passes.steps_html([each.step for each in self]))
+
+    def __repr__(self) -> str:
+        return f"Passes({len(self)} of {self[0].step.kernel!r})" if self else "Passes(none)"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.html()}
