@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.views import svg_gantt as svg_gantt
     from workbench.views import table as table
     from workbench.views import timeline as timeline
+    from workbench.views import titles as titles
 
 __getattr__ = submodules(
     __name__,
@@ -52,4 +53,5 @@ __getattr__ = submodules(
     "svg_gantt",
     "table",
     "timeline",
+    "titles",
 )
