@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from workbench.ir import AtenGraph, Kernel, KernelGraph, LoweredNode, ScheduledProgram
+from workbench.ir import AtenGraph, KernelGraph, ScheduledProgram
 
 _MOST = 4
 """Parts that a title has; further ones are counted."""
@@ -37,14 +37,10 @@ class Titles:
         """Of one captured node: its module's path if all that the module does is this op, else the path and the op."""
         return self._known.get(name, (name, name))[0]
 
-    def together(self, names: Iterable[str], notes: Mapping[str, str] | None = None) -> str:
-        """Of several captured nodes: the first says where, the others what they do; `notes` stand behind them."""
-        said = notes or {}
-        parts = [
-            self._known.get(name, (name, name))[place > 0] + said.get(name, "")
-            for place, name in enumerate(dict.fromkeys(names))
-        ]
-        return _joined(parts)
+    def together(self, names: Iterable[str]) -> str:
+        """Of several captured nodes: the first says where, the others what they do."""
+        each = enumerate(dict.fromkeys(names))
+        return _joined([self._known.get(name, (name, name))[place > 0] for place, name in each])
 
     @cached_property
     def _known(self) -> dict[str, tuple[str, str]]:
@@ -73,21 +69,17 @@ def _joined(parts: list[str]) -> str:
 
 
 def kernel_titles(lowered: KernelGraph) -> dict[str, str]:
-    """Kernel of the graph -> its title. Of a node of which it computes a part only, the part's ops are said."""
+    """Kernel of the graph -> its title. Where several kernels compute one node, each says which ops of it are its."""
     titles, items = Titles(lowered.captured), {item.node.name: item for item in lowered.nodes}
-    results = {node.name: set(node.results) for node in lowered.captured.nodes}
-    return {kernel.name: _title(titles, kernel, items, results) or kernel.name for kernel in lowered.kernels}
-
-
-def _title(titles: Titles, kernel: Kernel, items: Mapping[str, LoweredNode], results: Mapping[str, set[str]]) -> str:
-    members: dict[str, list[LoweredNode]] = {}
-    for name in kernel.nodes:
-        members.setdefault(items[name].parent, []).append(items[name])
-    notes: dict[str, str] = {}
-    for parent, made in members.items():
-        if not any(item.node.name == parent or results[parent].intersection(item.node.results) for item in made):
-            notes[parent] = f" ({_joined([short_op(item.node.op) for item in made])})"
-    return titles.together(members, notes)
+    of = {kernel.name: dict.fromkeys(items[name].parent for name in kernel.nodes) for kernel in lowered.kernels}
+    kernels_of = Counter(parent for parents in of.values() for parent in parents)
+    named: dict[str, str] = {}
+    for kernel in lowered.kernels:
+        title = titles.together(of[kernel.name]) or kernel.name
+        if len(of[kernel.name]) == 1 and kernels_of[next(iter(of[kernel.name]))] > 1:
+            title += f" ({_joined([short_op(items[name].node.op) for name in kernel.nodes])})"
+        named[kernel.name] = title
+    return named
 
 
 def scheduled_titles(lowered: KernelGraph, program: ScheduledProgram) -> dict[str, str]:
