@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator import dma
+from simulator import dma, indexed, scalar
 from simulator.again import works
-from simulator.costs import REQUESTED
+from simulator.costs import REQUESTED, Work
 from simulator.errors import SimulatorError
 from simulator.indexed import INDEXED
 from simulator.program import I64, Opcode, TileProgram
@@ -44,15 +46,21 @@ def memory_use(trace: Trace) -> MemoryUse:
     run, stretch, requested = (np.zeros(len(trace), np.int64) for _ in range(3))
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     rows_of = dict[int, "npt.NDArray[np.bool_]"]()
-    for index, (launched, asked) in enumerate(zip(trace.launches, works(trace), strict=True)):
-        if isinstance(launched, HostCall) or asked is None:
+    for index, (launched, on_chiplets) in enumerate(zip(trace.launches, _on_chiplets(trace), strict=True)):
+        if isinstance(launched, HostCall):
             continue
         here, program = slice(starts[index], starts[index + 1]), launched.program
         if id(program) not in rows_of:
             rows_of[id(program)] = dma.in_rows(program)
         copies = dma.transfers(program, launched.addresses, trace.machine, rows_of[id(program)])
         one = _single(program)
-        requested[here] = asked.table[:, REQUESTED]
+        if on_chiplets is None:
+            loops = scalar.loops(program, launched.addresses, trace.machine)
+            runs = indexed.requests(program, launched.addresses, launched.indices, trace.machine)
+            asked = copies.request_bytes + loops.request_bytes + runs.request_bytes
+            requested[here] = np.where(trace.via[here] == Via.DRAM, asked, 0)
+        else:
+            requested[here] = on_chiplets.table[:, REQUESTED]
         run[here] = np.where(requested[here] > 0, np.maximum(copies.run, one), 0)
         stretch[here] = np.where(requested[here] > 0, copies.stretch, 0)
     in_dram = (requested > 0) & (trace.via == Via.DRAM)
@@ -63,6 +71,11 @@ def memory_use(trace: Trace) -> MemoryUse:
         np.where(in_dram, requested, 0),
         np.where(in_dram, trace.phase - trace.start, 0),
     )
+
+
+def _on_chiplets(trace: Trace) -> Iterator[Work | None]:
+    """The work of each launch where it depends on which chiplet has the bytes; None where an instruction says it."""
+    return works(trace) if trace.machine.chiplets > 1 else repeat(None, len(trace.launches))
 
 
 def _single(program: TileProgram) -> I64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simulator import Trace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from simulator import Machine
     from workbench.views.gantt import Gantt
     from workbench.views.selection import Selection
+    from workbench.views.spent import Spent
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +47,11 @@ class Simulated(Handle[Trace]):
     @property
     def time_us(self) -> float:
         return self.record.machine.microseconds(self.record.makespan)
+
+    @cached_property
+    def spent(self) -> Spent:
+        """What the run spent on each captured node and on each kernel: cycles and bytes of DRAM."""
+        return views.spent.spent(self.record, self.scheduled.launches)
 
     @property
     def stats(self) -> dict[str, int | float]:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from workbench.findings.record import Finding, Remedy
+from workbench.findings.record import Finding
+from workbench.findings.trials import Trials
 from workbench.progress import counted, waiting
+from workbench.views import markup
+from workbench.views.cards import cards_html
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 
 
-@dataclass(frozen=True)
-class Trials:
-    """What a journey lends its findings: how long the whole takes, and how long it would with a remedy."""
-
-    cycles: int
-    predict: Callable[[Remedy], int | None]
-    """The same program on a changed machine; None where the remedy changes the program."""
-    measure: Callable[[Remedy], int]
-    """Everything done anew."""
-    places: Callable[[Finding], tuple[tuple[str, ...], str]]
-    """The nodes it is about, and the line of Python."""
+_MOST = 5
+"""Cards that are shown open."""
 
 
 class Findings(pd.DataFrame):
@@ -56,10 +49,17 @@ class Findings(pd.DataFrame):
         """A part of the rows is a plain table: what could be tried is known of the whole alone."""
         return pd.DataFrame
 
+    def _repr_html_(self) -> str:
+        """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
+        trials, found = self._given()
+        return markup.fragment(cards_html(map(trials.card, found), _MOST))
+
+    def _given(self) -> tuple[Trials, tuple[Finding, ...]]:
+        return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")
+
     def tried(self) -> pd.DataFrame:
         """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it."""
-        trials: Trials = object.__getattribute__(self, "_trials")
-        found: tuple[Finding, ...] = object.__getattribute__(self, "_found")
+        trials, found = self._given()
         known = dict[str, int]()
         with waiting("try the remedies"):
             for each in counted([each for each in found if each.remedy]):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.views import cards as cards
     from workbench.views import compare as compare
     from workbench.views import frame as frame
     from workbench.views import gantt as gantt
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
     from workbench.views import letters as letters
     from workbench.views import machines as machines
     from workbench.views import markup as markup
+    from workbench.views import module_html as module_html
+    from workbench.views import modules as modules
     from workbench.views import origins as origins
+    from workbench.views import overview as overview
     from workbench.views import own as own
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
     from workbench.views import residence as residence
     from workbench.views import selection as selection
     from workbench.views import sources as sources
+    from workbench.views import spent as spent
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 __getattr__ = submodules(
     __name__,
+    "cards",
     "compare",
     "frame",
     "gantt",
@@ -41,13 +47,17 @@ __getattr__ = submodules(
     "letters",
     "machines",
     "markup",
+    "module_html",
+    "modules",
     "origins",
+    "overview",
     "own",
     "perfetto",
     "placement",
     "residence",
     "selection",
     "sources",
+    "spent",
     "stage_html",
     "style",
     "svg_gantt",

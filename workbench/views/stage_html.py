@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from simulator import Trace
@@ -13,20 +14,33 @@ from workbench.views import kernels, markup, timeline
 from workbench.views.gantt import Gantt
 from workbench.views.highlight import changed_lines, code, diff
 from workbench.views.kernels import Selected
+from workbench.views.module_html import tree_html
+from workbench.views.modules import captured_tree, lowered_tree
 from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
+from workbench.views.spent import Spent
 from workbench.views.svg_gantt import gantt_svg
-from workbench.views.svg_graph import captured_svg, lowered_svg, route_colour
+from workbench.views.svg_graph import MOST, captured_svg, lowered_svg, route_colour
 from workbench.views.table import Table
 
 _MANY = 8
 """Kernels up to which every pass is shown with what it changed."""
 
+_LOW = 620
+"""Pixels: a picture up to this height stands on a screen with what is said of it."""
+_FEW_ROWS = 16
+"""Rows of a table that have room below such a picture on the second screen."""
+
 _NO_LINES: Selected = lambda kernel: ()  # noqa: E731
 
 
-def captured(graph: AtenGraph, sources: Mapping[str, str] | None = None) -> str:
-    """The graph, its calls and what it takes."""
+def captured(
+    graph: AtenGraph,
+    sources: Mapping[str, str] | None = None,
+    lowered: KernelGraph | None = None,
+    spent: Spent | None = None,
+) -> str:
+    """The graph, its calls and what it takes; with a run, what that spent on them."""
     count = len(graph.nodes)
     head = (
         f"<p><b>{markup.escape(graph.name)}</b>: {count} ATen call{'s' * (count != 1)}, captured by {graph.capture}</p>"
@@ -36,7 +50,13 @@ def captured(graph: AtenGraph, sources: Mapping[str, str] | None = None) -> str:
         lines = [sources.get(node.origin.place, "").strip() for node in graph.nodes]
         calls = Table((*calls.columns, "python"), tuple((*r, line) for r, line in zip(calls.rows, lines, strict=True)))
     inputs = markup.details("inputs, parameters, buffers", markup.table(graphs.inputs_table(graph)), note=_count(graph))
-    return head + captured_svg(graph) + markup.table(_short_files(calls)) + inputs
+    picture, table = captured_svg(graph), markup.table(_short_files(calls))
+    if picture.height <= _LOW and count <= _FEW_ROWS:
+        return head + picture.html + table + inputs
+    tree = tree_html(captured_tree(graph, lowered, spent), "calls", spent)
+    return (
+        head + tree + markup.details("picture", picture.html) + markup.details("calls", table, note=str(count)) + inputs
+    )
 
 
 def _count(graph: AtenGraph) -> str:
@@ -53,28 +73,41 @@ def _short_files(table: Table) -> Table:
     return Table(table.columns, rows)
 
 
-def lowered(graph: KernelGraph) -> str:
-    """The kernels with their nodes by route, and every decision about fusing them."""
+def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
+    """The kernels with their nodes by route, and every decision about fusing them; with a run, what that spent."""
     routes = [item.route for item in graph.nodes]
-    counts = {route: routes.count(route) for route in dict.fromkeys(routes)}
-    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in counts.items()])
+    kernels = markup.table(graphs.kernels_table(graph), wide=("ops", "inputs"))
+    shown = _kernels_shown(graph, kernels, spent)
     refused = sum(not fusion.fused for fusion in graph.fusions)
     note = f"{len(graph.fusions) - refused} fused, {refused} refused"
     fusions = markup.table(graphs.fusions_table(graph), wide=("reason",))
     return (
-        lowered_svg(graph)
-        + told
-        + (
-            '<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>'
-            if refused
-            else ""
-        )
-        + markup.table(graphs.kernels_table(graph), wide=("ops", "inputs"))
+        shown
         + markup.details("fusion decisions", fusions, note=note, opened=0 < len(graph.fusions) <= 8)
         + markup.details(
             "nodes after decomposition", markup.table(_short_files(graphs.lowered_table(graph))), note=str(len(routes))
         )
     )
+
+
+def _kernels_shown(graph: KernelGraph, table: str, spent: Spent | None) -> str:
+    """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
+    picture = lowered_svg(graph) if len(graph.kernels) <= MOST else None
+    count = len(graph.kernels)
+    if picture and picture.height <= _LOW and count <= _FEW_ROWS:
+        return picture.html + _routes(graph) + table
+    drawn = markup.details("picture", picture.html + _routes(graph)) if picture else ""
+    tree = tree_html(lowered_tree(graph, spent), "kernels", spent)
+    return tree + drawn + markup.details("kernels", table, note=str(count))
+
+
+def _routes(graph: KernelGraph) -> str:
+    """What the colours and the dashed arrows of the picture say."""
+    routes = Counter(item.route for item in graph.nodes)
+    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
+    if all(fusion.fused for fusion in graph.fusions):
+        return told
+    return told + ('<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>')
 
 
 def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES, hosts: tuple[Kernel, ...] = ()) -> str:
