@@ -55,6 +55,14 @@ class Advice:
     def trials(self) -> Trials:
         return Trials(self._facts.cycles, self.predicted, self.measured, self.place, self.card)
 
+    def cards(self, *, predicted: bool = False) -> tuple[Card, ...]:
+        """All findings, with what is known of their remedies by now, or with what can be predicted of them."""
+        every = self.found()
+        for each in every if predicted else ():
+            if each.remedy and each.predicted is None:
+                self.predicted(each.remedy)
+        return tuple(map(self.card, every))
+
     def card(self, finding: Finding) -> Card:
         """The finding as a person reads it; nothing is simulated for it."""
         remedy, whole = finding.remedy, self._facts.cycles

@@ -32,7 +32,7 @@ from workbench.options import (
     warn_without_common_memory,
 )
 from workbench.pipeline import Request, Stages, check_kernels_named
-from workbench.summary import overview
+from workbench.summary import MOST_SPANS, overview
 from workbench.views.overview import Overview
 from workbench.views.shown import Shown
 
@@ -116,7 +116,8 @@ class Journey(Shown):
     def overview(self) -> Overview:
         """The journey on one screen: the stages that are there by now with their figures, what `check` said, the
         findings and where the time went. It computes no stage and checks nothing."""
-        cards = lambda: tuple(map(self._advice.card, self._advice.found()))  # noqa: E731
+        run = self._simulated_by_now()
+        cards = self._advice.cards() if run and len(run.record) <= MOST_SPANS else None
         return overview(self._request, self._stages, cards, self._checks.values())
 
     def html(self) -> str:
@@ -268,18 +269,11 @@ class Journey(Shown):
     @knows_its_options
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey as one page that opens from disk, without network, script or Python."""
-        simulated = self.simulated
-        facts = {
-            "machine": self.machine.label,
-            "cycles": f"{simulated.cycles:,}",
-            "µs": f"{simulated.time_us:,.2f}",
-            "kernels": str(len(self.lowered.record.kernels)),
-            "ATen calls": str(len(self.captured.record.nodes)),
-        }
-        stages = (self.captured, self.lowered, self.rendered, self.scheduled, simulated)
+        stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
-        _write(path, views.journey_html.journey_page(title, facts, self._stages.sources(), bodies))
+        whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
+        _write(path, views.journey_html.journey_page(title, whole, self._stages.sources(), bodies))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"

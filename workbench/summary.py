@@ -23,9 +23,7 @@ MOST_SPANS = 100_000
 what stands at the end of a cell."""
 
 
-def overview(
-    request: Request, stages: Stages, cards: Callable[[], tuple[Card, ...]], checks: Iterable[Check]
-) -> Overview:
+def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, checks: Iterable[Check]) -> Overview:
     """The overview of a journey as it is now."""
     captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
@@ -45,7 +43,7 @@ def overview(
         "j.check() compares it with PyTorch" if request.target else "a file holds no function to compare with",
         captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
-        cards() if simulated and len(simulated.record) <= MOST_SPANS else None,
+        cards,
     )
 
 
@@ -71,7 +69,7 @@ def _of_lowered(lowered: Lowered) -> str:
 
 
 def _of_rendered(rendered: Rendered) -> str:
-    return f"{sum(len(module.mlir.splitlines()) for module in rendered.record):,} lines; of MLIR"
+    return f"{sum(len(module.mlir.splitlines()) for module in rendered.record):,} lines of MLIR"
 
 
 def _of_scheduled(scheduled: Scheduled) -> str:

@@ -31,6 +31,11 @@ class LoweredKernel:
         return self.record.name
 
     @property
+    def title(self) -> str:
+        """What a person would call it: `layers.3.conv1 + bn1 + relu`. In calls it goes by its name."""
+        return views.titles.kernel_titles(self.graph)[self.name]
+
+    @property
     def kind(self) -> str:
         """What its anchor is: elementwise, reduction or contraction, for instance."""
         return self.record.kind

@@ -66,11 +66,12 @@ class Simulated(Handle[Trace]):
 
     @property
     def by_kernel(self) -> pd.DataFrame:
-        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles.
+        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles, and its title, which is
+        what a person would call it.
 
         What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
         """
-        return views.frame.frame(views.timeline.by_kernel(self.record))
+        return views.frame.frame(self._table())
 
     @property
     def by_op(self) -> pd.DataFrame:
@@ -138,7 +139,8 @@ class Simulated(Handle[Trace]):
         return views.timeline.kernel_cycles(self.record)
 
     def _table(self) -> Table:
-        return views.timeline.by_kernel(self.record)
+        titles = views.titles.scheduled_titles(self.lowered, self.scheduled)
+        return views.titles.with_titles(views.timeline.by_kernel(self.record), titles)
 
     @knows_its_options
     def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
@@ -147,7 +149,7 @@ class Simulated(Handle[Trace]):
         return views.letters.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
     def body_html(self) -> str:
-        return views.stage_html.simulated(self.record, self.gantt())
+        return views.stage_html.simulated(self.record, self.gantt(), self._table())
 
     @knows_its_options
     def gantt(self, *, select: Selection | None = None, critical: bool = False) -> Gantt:

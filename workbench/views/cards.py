@@ -62,7 +62,9 @@ class Card:
         where = ", ".join(filter(None, (self.kernel, self.place.replace("\\", "/").rpartition("/")[2])))
         told = f' <span class="soft mono">{escape(where)}</span>' if where else ""
         stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
-        tried = f"<p>try <code>{escape(self.call)}</code> <b>{escape(self.gain)}</b></p>" if self.call else ""
+        kind = "b" if self.predicted is not None or self.measured is not None else 'span class="soft"'
+        gain = f"<{kind}>{escape(self.gain)}</{kind.partition(' ')[0]}>"
+        tried = f"<p>try <code>{escape(self.call)}</code></p><p>{gain}</p>" if self.call else ""
         return (
             f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'
             f"<p><b>{escape(self.title or 'the whole program')}</b>{told}</p><p>{escape(self.reason)}</p>{tried}</div>"

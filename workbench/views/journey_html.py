@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from workbench.views import markup
+from workbench.views.overview import Overview
 
 _STAGES = (
     ("captured", "Captured", "what PyTorch was asked to compute"),
@@ -15,9 +17,9 @@ _STAGES = (
 )
 
 
-def journey_page(title: str, facts: Mapping[str, str], sources: Mapping[str, str], bodies: Iterable[str]) -> str:
-    """The page from the five stages' bodies, in order."""
-    parts = [f"<h1>{markup.escape(title)}</h1>", markup.cards(facts), _python(sources)]
+def journey_page(title: str, overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
+    """The page from the overview and the five stages' bodies, in order. Nobody can call anything on it."""
+    parts = [f"<h1>{markup.escape(title)}</h1>", replace(overview, no_check="").inside_html(), _python(sources)]
     ways = "".join(
         f'<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>' for key, name, what in _STAGES
     )

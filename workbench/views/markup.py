@@ -131,12 +131,12 @@ background:color-mix(in srgb,var(--accent) 38%,transparent)}
 .wb .tree summary>span:first-child::before{content:"\\25B8";position:absolute;left:calc(var(--d,0)*16px)}
 .wb .tree details[open]>summary>span:first-child::before{content:"\\25BE"}
 .wb .tree .row:not(.head):hover{background:var(--raised)}
-.wb .overview .lead{font-size:14px;overflow-wrap:anywhere}
+.wb .lead{font-size:14px;overflow-wrap:anywhere}
 .wb .stages{display:flex;flex-wrap:wrap;gap:8px;list-style:none;margin:8px 0;padding:0}
 .wb .stages li{flex:1 1 130px;border:1px solid var(--line);border-radius:6px;padding:5px 12px;margin:0}
 .wb .stages li>*{display:block}.wb .stages .soft{font-size:11.5px}
 .wb .stages b{font-size:14px;font-variant-numeric:tabular-nums}
-.wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:8px;margin:6px 0}
+.wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(230px,1fr));gap:8px;margin:6px 0}
 .wb .finding{border:1px solid var(--line);border-left:3px solid var(--accent);border-radius:6px;padding:5px 12px 7px;
 background:var(--ground);overflow-wrap:anywhere;min-width:0}
 .wb .finding>div{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, takewhile
 
@@ -148,9 +148,56 @@ def costliest(tree: Module, share: float = 0.25) -> list[Module | Leaf]:
 
 
 def counted(module: Module, most: int = 4) -> str:
-    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`."""
-    ops = Counter(op for _, op in module.calls).most_common(most)
+    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`; what no kernel works for is not among them,
+    as long as anything is."""
+    leaves = list(_leaves(module))
+    worked = [leaf for leaf in leaves if leaf.kernels] or leaves
+    ops = Counter(op for _, op in dict.fromkeys(call for leaf in worked for call in leaf.calls)).most_common(most)
     return ", ".join(f"{count} {op}" if count > 1 else op for op, count in ops)
+
+
+def folded(tree: Module) -> Module:
+    """The tree with numbered modules that follow each other and are alike as one: `layers.0-11` has what the twelve
+    have together, leaf by leaf."""
+    named = dict(_ranges(tree))
+    found: dict[tuple[str, str], Leaf] = {}
+    for leaf in _leaves(tree):
+        each = replace(leaf, module=_in_ranges(leaf.module, named), title=_in_ranges(leaf.title, named))
+        same = found.get((each.module, each.title))
+        if same:
+            calls, kernels = (*same.calls, *each.calls), (*same.kernels, *each.kernels)
+            each = replace(same, calls=calls, kernels=kernels, cost=Cost.sum([same.cost, each.cost]))
+        found[each.module, each.title] = each
+    return _tree(tree.title, found.values())
+
+
+def _ranges(tree: Module) -> Iterator[tuple[str, str]]:
+    """Path of a numbered module -> the numbers of those that are alike."""
+    for _, run in groupby(_modules(tree), key=_shape):
+        alike = [module for module in run if module.path == module.title and _number(module).isdigit()]
+        for module in alike if len(alike) > 1 else ():
+            yield module.path, f"{_number(alike[0])}-{_number(alike[-1])}"
+    for module in _modules(tree):
+        yield from _ranges(module)
+
+
+def _number(module: Module) -> str:
+    return module.path.rpartition(".")[2]
+
+
+def _shape(module: Module) -> tuple[tuple[str, ...], ...]:
+    """What modules that are alike have in common: where their leaves stand in them, and which ops these are."""
+    return tuple((leaf.title.removeprefix(module.path), *(op for _, op in leaf.calls)) for leaf in _leaves(module))
+
+
+def _in_ranges(path: str, named: Mapping[str, str]) -> str:
+    parts = path.split(".")
+    return ".".join(named.get(".".join(parts[: place + 1]), part) for place, part in enumerate(parts))
+
+
+def _leaves(tree: Module) -> Iterator[Leaf]:
+    for part in tree.parts:
+        yield from [part] if isinstance(part, Leaf) else _leaves(part)
 
 
 def _modules(tree: Module) -> list[Module]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench import views
 from workbench.views import markup
 from workbench.views.cards import Card, cards_html
-from workbench.views.modules import Module, costliest, counted, modules_table
+from workbench.views.modules import Module, costliest, counted, folded, modules_table
 from workbench.views.shown import Shown
 from workbench.views.spent import Spent
 from workbench.views.table import Table
@@ -65,14 +65,15 @@ class Overview(Shown):
 
     @property
     def time(self) -> pd.DataFrame:
-        """Where the time went, most cycles first: the modules and calls that have bars. The cycles add up to the
-        makespan."""
+        """Where the time went, most cycles first: the modules and calls that have bars. Numbered modules that are alike
+        are one row, `layers.0-11`. The cycles add up to the makespan."""
         return views.frame.frame(self._time())
 
     def text(self) -> str:
         """The same for a terminal."""
         lines = [f"{self.name} on {self.machine}", f"  {', '.join(self.inputs)}"] if self.inputs else [self.name]
-        lines += [f"  {stage.name:<10} {stage.figure or f'not there yet: {stage.ask}'}" for stage in self.stages]
+        figures = [stage.figure.replace("; ", ", ") or f"not there yet: {stage.ask}" for stage in self.stages]
+        lines += [f"  {stage.name:<10} {figure}" for stage, figure in zip(self.stages, figures, strict=True)]
         lines += [f"  {'checked':<10} {told}" for told in self.checks or (self.no_check,)]
         most = sorted(self.cards or (), key=lambda card: -card.cycles)[:_TOP]
         if most:
@@ -86,28 +87,29 @@ class Overview(Shown):
 
     def body_html(self) -> str:
         """The overview for a page that has the style sheet."""
-        given = ", ".join(self.inputs)
-        head = (
-            f'<p class="lead"><b>{markup.escape(self.name)}</b> on <b>{markup.escape(self.machine)}</b> '
-            f'<span class="soft mono">{markup.escape(given)}</span></p>'
-        )
+        name, machine = markup.escape(self.name), markup.escape(self.machine)
+        return f'<p class="lead"><b>{name}</b> on <b>{machine}</b></p>{self.inside_html()}'
+
+    def inside_html(self) -> str:
+        """The overview without the name and the machine."""
+        given = markup.escape(", ".join(self.inputs))
         checked = (
             "".join(f"<p><b>Checked</b> {markup.escape(told)}</p>" for told in self.checks)
             or f'<p><b>Not checked</b> <span class="soft">{markup.escape(self.no_check)}</span></p>'
         )
-        return f'<div class="overview">{head}{self._stages()}{checked}{self._why()}{self._where()}</div>'
+        return f'<p class="soft mono">{given}</p>{self._stages()}{checked}{self._why()}{self._where()}'
 
     def _stages(self) -> str:
         parts: list[str] = []
         for stage in self.stages:
-            took = f", took {stage.seconds:.1f} s" if stage.seconds is not None and stage.seconds >= 0.05 else ""
             if stage.figure:
                 first, *others = stage.figure.split("; ")
-                more = "".join(f"<br>{markup.escape(each)}" for each in others)
-                said = f'<b>{markup.escape(first)}</b><span class="soft">{more[4:]}</span>'
+                others += [f"took {stage.seconds:.1f} s"] if stage.seconds is not None else []
+                more = "<br>".join(map(markup.escape, others))
+                said = f'<b>{markup.escape(first)}</b><span class="soft">{more}</span>'
             else:
                 said = f'<b class="soft">not there yet</b><code>{markup.escape(stage.ask)}</code>'
-            parts.append(f'<li><span class="soft">{stage.name}{took}</span>{said}</li>')
+            parts.append(f'<li><span class="soft">{stage.name}</span>{said}</li>')
         return f'<ol class="stages">{"".join(parts)}</ol>'
 
     def _why(self) -> str:
@@ -130,7 +132,7 @@ class Overview(Shown):
         columns = ("title", "ops", "cycles")
         if not self.tree or not self.spent:
             return Table(columns, (), "there is no timeline yet: j.simulated")
-        parts = [part for part in costliest(self.tree) if part.cost.cycles]
+        parts = [part for part in costliest(folded(self.tree)) if part.cost.cycles]
         rows = [(part.title, counted(part) if isinstance(part, Module) else "", part.cost.cycles) for part in parts]
         shown, others = rows[:_BARS], rows[_BARS:]
         if others:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from simulator import Trace
 from simulator.program import Access
@@ -31,6 +32,7 @@ _LOW = 620
 _FEW_ROWS = 16
 """Rows of a table that have room below such a picture on the second screen."""
 
+_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _NO_LINES: Selected = lambda kernel: ()  # noqa: E731
 
 
@@ -76,7 +78,7 @@ def _short_files(table: Table) -> Table:
 def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
     """The kernels with their nodes by route, and every decision about fusing them; with a run, what that spent."""
     routes = [item.route for item in graph.nodes]
-    kernels = markup.table(graphs.kernels_table(graph), wide=("ops", "inputs"))
+    kernels = markup.table(graphs.kernels_table(graph), wide=("title", "ops", "inputs"))
     shown = _kernels_shown(graph, kernels, spent)
     refused = sum(not fusion.fused for fusion in graph.fusions)
     note = f"{len(graph.fusions) - refused} fused, {refused} refused"
@@ -110,13 +112,19 @@ def _routes(graph: KernelGraph) -> str:
     return told + ('<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>')
 
 
-def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES, hosts: tuple[Kernel, ...] = ()) -> str:
+def rendered(
+    modules: tuple[KernelModule, ...],
+    selected: Selected = _NO_LINES,
+    hosts: tuple[Kernel, ...] = (),
+    titles: Mapping[str, str] = _NO_TITLES,
+) -> str:
     """Each kernel's MLIR with the origins of its lines; of steps on the host there is none."""
     few = len(modules) <= 2
     parts: list[str] = []
     for module in modules:
         body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
-        parts.append(markup.details(module.kernel, body, note=_lines_of(module.mlir), opened=opened))
+        head, note = _headed(module.kernel, titles, _lines_of(module.mlir))
+        parts.append(markup.details(head, body, note=note, opened=opened))
     for step in hosts:
         parts.append(f"<p>{markup.escape(step.name)}: no MLIR, PyTorch computes it on the host</p>")
     return "".join(parts)
@@ -135,12 +143,20 @@ def _nodes_legend(nodes: tuple[str, ...]) -> str:
     return markup.legend([(name, f"var(--h{number % len(markup.HUES)})") for number, name in enumerate(nodes)])
 
 
+def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str]:
+    """What stands above a kernel: what a person calls it where that is known, and what it goes by in calls."""
+    return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
+
+
 def _lines_of(text: str) -> str:
     return f"{len(text.strip().splitlines())} lines"
 
 
 def scheduled(
-    program: ScheduledProgram, rendered: tuple[KernelModule, ...] = (), selected: Selected = _NO_LINES
+    program: ScheduledProgram,
+    rendered: tuple[KernelModule, ...] = (),
+    selected: Selected = _NO_LINES,
+    titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
     """How each kernel is tiled, what became of it pass by pass, and the result."""
     before = {module.kernel: module.mlir for module in rendered}
@@ -156,7 +172,8 @@ def scheduled(
         body = scheduled_kernel(kernel, before.get(kernel.kernel), selected, diffs=not many)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
-        parts.append(markup.details(kernel.kernel, body, note=note, opened=few or bool(selected(kernel.kernel))))
+        head, note = _headed(kernel.kernel, titles, note)
+        parts.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
     for step in program.hosts:
         parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
     return "".join(parts)
@@ -204,7 +221,7 @@ def passes(steps: tuple[Snapshot, ...], before: str | None) -> str:
     return "".join(parts)
 
 
-def simulated(trace: Trace, view: Gantt) -> str:
+def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
     """The timeline, where the time went, and what each unit waited for."""
     told = timeline.stats(trace)
     common = told["common_read_bytes"] + told["common_write_bytes"]
@@ -230,15 +247,15 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + "<h3>What each unit did and waited for</h3>"
         + _stalls(trace)
         + _energy(trace)
-        + markup.details("kernels", _kernels(trace), note=str(len(set(trace.kernels))))
+        + markup.details("kernels", _kernels(trace, by_kernel), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("links", timeline.links(trace))
         + _filled("tensors on chiplets", placement_table(trace, {}))
     )
 
 
-def _kernels(trace: Trace) -> str:
-    return markup.table(timeline.by_kernel(trace)) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
+def _kernels(trace: Trace, by_kernel: Table) -> str:
+    return markup.table(by_kernel) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
 
 
 def _filled(title: str, found: Table) -> str:
