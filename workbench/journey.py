@@ -32,7 +32,7 @@ from workbench.options import (
     warn_without_common_memory,
 )
 from workbench.pipeline import Request, Stages, check_kernels_named
-from workbench.summary import MOST_SPANS, overview
+from workbench.summary import MOST_SPANS, name_of, overview
 from workbench.views.overview import Overview
 from workbench.views.shown import Shown
 
@@ -277,7 +277,7 @@ class Journey(Shown):
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
-        return f"Journey({self.captured.record.name!r} on {self.machine.label}; done: {done})"
+        return f"Journey({name_of(self._stages)!r} on {self.machine.label}; done: {done})"
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

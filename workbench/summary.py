@@ -29,7 +29,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
     given = [given for given in graph.inputs if given.kind == "user"] if graph else []
     return Overview(
-        graph.name if graph else type(request.target).__name__,
+        name_of(stages),
         request.machine.label,
         tuple(f"{each.path}: {graph.types[each.value]}" for each in given) if graph else (),
         (
@@ -39,12 +39,17 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
             _stage(stages.scheduled, "scheduled", _of_scheduled),
             _stage(stages.simulated, "simulated", _of_simulated),
         ),
-        tuple(map(repr, checks)),
+        tuple((check.ok, check.text().splitlines()[0]) for check in checks),
         "j.check() compares it with PyTorch" if request.target else "a file holds no function to compare with",
         captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
         cards,
     )
+
+
+def name_of(stages: Stages) -> str:
+    """What was traced. Only a graph that Dynamo has made is not captured when its journey is."""
+    return stages.captured().record.name if stages.captured.made else "a graph of torch.compile"
 
 
 def _now(once: Once[T]) -> T | None:

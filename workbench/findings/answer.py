@@ -16,7 +16,7 @@ from workbench.views.cards import cards_html
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 
 
-_MOST = 5
+_MOST = 6
 """Cards that are shown open."""
 
 

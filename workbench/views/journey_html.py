@@ -15,6 +15,8 @@ _STAGES = (
     ("scheduled", "Scheduled", "loops over scratchpad tiles: what runs and what is timed"),
     ("simulated", "Simulated", "when each instruction runs, on which unit, and what it waited for"),
 )
+_FEW_LINES = 12
+"""Lines of Python that stand open before the stages."""
 
 
 def journey_page(title: str, overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
@@ -37,4 +39,5 @@ def _python(sources: Mapping[str, str]) -> str:
     for place, text in sources.items():
         short = place.replace("\\", "/").rpartition("/")[2]
         rows += f"<tr><th>{markup.escape(short)}</th><td>{markup.escape(text.strip())}</td></tr>"
-    return f'<div class="scroll"><table class="thread">{rows}</table></div>'
+    lines = f'<div class="scroll"><table class="thread">{rows}</table></div>'
+    return markup.details("lines of Python", lines, note=str(len(sources)), opened=len(sources) <= _FEW_LINES)

@@ -136,7 +136,7 @@ background:color-mix(in srgb,var(--accent) 38%,transparent)}
 .wb .stages li{flex:1 1 130px;border:1px solid var(--line);border-radius:6px;padding:5px 12px;margin:0}
 .wb .stages li>*{display:block}.wb .stages .soft{font-size:11.5px}
 .wb .stages b{font-size:14px;font-variant-numeric:tabular-nums}
-.wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(230px,1fr));gap:8px;margin:6px 0}
+.wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(230px,31%),1fr));gap:8px;margin:6px 0}
 .wb .finding{border:1px solid var(--line);border-left:3px solid var(--accent);border-radius:6px;padding:5px 12px 7px;
 background:var(--ground);overflow-wrap:anywhere;min-width:0}
 .wb .finding>div{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}

@@ -44,8 +44,8 @@ class Overview(Shown):
     machine: str
     inputs: tuple[str, ...]
     stages: tuple[Stage, ...]
-    checks: tuple[str, ...]
-    """What `j.check` said, of each stage that it was asked of."""
+    checks: tuple[tuple[bool, str], ...]
+    """What `j.check` said, of each stage that it was asked of: whether all was right, and in words."""
     no_check: str
     """How to check, or why that is not possible."""
     tree: Module | None = None
@@ -74,7 +74,7 @@ class Overview(Shown):
         lines = [f"{self.name} on {self.machine}", f"  {', '.join(self.inputs)}"] if self.inputs else [self.name]
         figures = [stage.figure.replace("; ", ", ") or f"not there yet: {stage.ask}" for stage in self.stages]
         lines += [f"  {stage.name:<10} {figure}" for stage, figure in zip(self.stages, figures, strict=True)]
-        lines += [f"  {'checked':<10} {told}" for told in self.checks or (self.no_check,)]
+        lines += [f"  {'checked':<10} {told}" for told in [said for _, said in self.checks] or [self.no_check]]
         most = sorted(self.cards or (), key=lambda card: -card.cycles)[:_TOP]
         if most:
             lines += ["", *(card.text() for card in most), f"all {len(self.cards or ())}: j.findings"]
@@ -93,11 +93,16 @@ class Overview(Shown):
     def inside_html(self) -> str:
         """The overview without the name and the machine."""
         given = markup.escape(", ".join(self.inputs))
-        checked = (
-            "".join(f"<p><b>Checked</b> {markup.escape(told)}</p>" for told in self.checks)
-            or f'<p><b>Not checked</b> <span class="soft">{markup.escape(self.no_check)}</span></p>'
+        return f'<p class="soft mono">{given}</p>{self._stages()}{self._checked()}{self._why()}{self._where()}'
+
+    def _checked(self) -> str:
+        if not self.checks:
+            return f'<p><b>Not checked</b> <span class="soft">{markup.escape(self.no_check)}</span></p>'
+        colours = {True: "good", False: "bad"}
+        return "".join(
+            f'<p><b style="color:var(--{colours[ok]})">Checked</b> {markup.escape(told)}</p>'
+            for ok, told in self.checks
         )
-        return f'<p class="soft mono">{given}</p>{self._stages()}{checked}{self._why()}{self._where()}'
 
     def _stages(self) -> str:
         parts: list[str] = []

@@ -21,16 +21,16 @@ from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
 from workbench.views.spent import Spent
 from workbench.views.svg_gantt import gantt_svg
-from workbench.views.svg_graph import MOST, captured_svg, lowered_svg, route_colour
+from workbench.views.svg_graph import MOST, Drawn, captured_svg, lowered_svg, route_colour
 from workbench.views.table import Table
 
 _MANY = 8
 """Kernels up to which every pass is shown with what it changed."""
 
-_LOW = 620
-"""Pixels: a picture up to this height stands on a screen with what is said of it."""
+_PICTURE = 1200, 1000
+"""Pixels that a picture may have each way: with what stands below it, it takes two screens at most."""
 _FEW_ROWS = 16
-"""Rows of a table that have room below such a picture on the second screen."""
+"""Rows of a table that stands below a picture."""
 
 _NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _NO_LINES: Selected = lambda kernel: ()  # noqa: E731
@@ -53,7 +53,7 @@ def captured(
         calls = Table((*calls.columns, "python"), tuple((*r, line) for r, line in zip(calls.rows, lines, strict=True)))
     inputs = markup.details("inputs, parameters, buffers", markup.table(graphs.inputs_table(graph)), note=_count(graph))
     picture, table = captured_svg(graph), markup.table(_short_files(calls))
-    if picture.height <= _LOW and count <= _FEW_ROWS:
+    if _fits(picture) and count <= _FEW_ROWS:
         return head + picture.html + table + inputs
     tree = tree_html(captured_tree(graph, lowered, spent), "calls", spent)
     return (
@@ -96,11 +96,15 @@ def _kernels_shown(graph: KernelGraph, table: str, spent: Spent | None) -> str:
     """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
     picture = lowered_svg(graph) if len(graph.kernels) <= MOST else None
     count = len(graph.kernels)
-    if picture and picture.height <= _LOW and count <= _FEW_ROWS:
+    if picture and _fits(picture) and count <= _FEW_ROWS:
         return picture.html + _routes(graph) + table
     drawn = markup.details("picture", picture.html + _routes(graph)) if picture else ""
     tree = tree_html(lowered_tree(graph, spent), "kernels", spent)
     return tree + drawn + markup.details("kernels", table, note=str(count))
+
+
+def _fits(picture: Drawn) -> bool:
+    return picture.width <= _PICTURE[0] and picture.height <= _PICTURE[1]
 
 
 def _routes(graph: KernelGraph) -> str:

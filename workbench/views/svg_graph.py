@@ -70,9 +70,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A picture as HTML, and how high it is in pixels."""
+    """A picture as HTML, and its pixels."""
 
     html: str
+    width: float
     height: float
 
 
@@ -223,7 +224,7 @@ def _drawn(picture: Picture, label: str) -> Drawn:
         f'<div class="scroll"><svg role="img" aria-label="{escape(label)}" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">{"".join(parts)}</svg></div>'
     )
-    return Drawn(svg, height)
+    return Drawn(svg, width, height)
 
 
 def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[str]:
