@@ -114,6 +114,7 @@ def subjects() -> list[Subject]:
     handles |= {f"j.{type(stage).__name__.lower()}": stage for stage in stages}
     handles |= {"kernel of lowered": journey.lowered.kernels[0], "kernel of rendered": journey.rendered.kernels[0]}
     handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "selection": journey.select("relu")}
+    handles["overview"] = journey.overview
     handles |= {"table": wb.Table(("a", "b"), ((1, "x"),)), "machine": journey.machine}
     return found + [each for name, handle in handles.items() for each in _methods(name, handle, journey, x)]
 

@@ -70,12 +70,12 @@ class Journey(Shown):
     @cached_property
     def captured(self) -> Captured:
         """What the function asks of ATen."""
-        return replace(self._stages.captured(), simulated=self._simulated_by_now)
+        return replace(self._stages.captured(), _run=self._simulated_by_now)
 
     @cached_property
     def lowered(self) -> Lowered:
         """Every node routed and grouped into kernels."""
-        return replace(self._stages.lowered(), simulated=self._simulated_by_now)
+        return replace(self._stages.lowered(), _run=self._simulated_by_now)
 
     def _simulated_by_now(self) -> Simulated | None:
         return self._stages.simulated() if self._stages.simulated.made else None
@@ -120,6 +120,7 @@ class Journey(Shown):
         cards = self._advice.cards() if run and len(run.record) <= MOST_SPANS else None
         return overview(self._request, self._stages, cards, self._checks.values())
 
+    @knows_its_options
     def html(self) -> str:
         """The overview as HTML that needs nothing else."""
         return self.overview.html()

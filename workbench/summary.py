@@ -56,32 +56,33 @@ def _now(once: Once[T]) -> T | None:
     return once() if once.made else None
 
 
-def _stage(once: Once[T], name: str, figure: Callable[[T], str]) -> Stage:
-    return Stage(name, f"j.{name}", figure(once()) if once.made else "", once.seconds)
+def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]]) -> Stage:
+    return Stage(name, f"j.{name}", figures(once()) if once.made else (), once.seconds)
 
 
-def _of_captured(captured: Captured) -> str:
+def _of_captured(captured: Captured) -> tuple[str, ...]:
     nodes = captured.record.nodes
     modules = len({node.origin.module for node in nodes if node.origin.module})
-    return count_of(len(nodes), "ATen call") + (f"; in {count_of(modules, 'module')}" if modules else "")
+    calls = count_of(len(nodes), "ATen call")
+    return (calls, f"in {count_of(modules, 'module')}") if modules else (calls,)
 
 
-def _of_lowered(lowered: Lowered) -> str:
+def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
     kernels = lowered.record.kernels
     hosted = sum(kernel.kind == HOST for kernel in kernels)
-    first = count_of(len(kernels) - hosted, "kernel")
-    return f"{first}; {count_of(hosted, 'step')} on the host" if hosted else first
+    made = count_of(len(kernels) - hosted, "kernel")
+    return (made, f"{count_of(hosted, 'step')} on the host") if hosted else (made,)
 
 
-def _of_rendered(rendered: Rendered) -> str:
-    return f"{sum(len(module.mlir.splitlines()) for module in rendered.record):,} lines of MLIR"
+def _of_rendered(rendered: Rendered) -> tuple[str, ...]:
+    return (f"{sum(len(module.mlir.splitlines()) for module in rendered.record):,} lines of MLIR",)
 
 
-def _of_scheduled(scheduled: Scheduled) -> str:
+def _of_scheduled(scheduled: Scheduled) -> tuple[str, ...]:
     programs = [kernel.program for kernel in scheduled.record.kernels]
     buffers, instructions = sum(len(each.buffers) for each in programs), sum(map(len, programs))
-    return f"{count_of(len(programs), 'program')}; {instructions:,} instructions on tiles; {buffers:,} buffers"
+    return count_of(len(programs), "program"), f"{instructions:,} instructions on tiles", f"{buffers:,} buffers"
 
 
-def _of_simulated(simulated: Simulated) -> str:
-    return f"{simulated.cycles:,} cycles; {simulated.time_us:,.2f} µs"
+def _of_simulated(simulated: Simulated) -> tuple[str, ...]:
+    return f"{simulated.cycles:,} cycles", f"{simulated.time_us:,.2f} µs"

@@ -14,8 +14,8 @@ from tests.programs import PROGRAMS
 from workbench.errors import HostRoute
 from workbench.views.modules import MOST_ROWS, Leaf, Module, captured_tree, folded, lowered_tree, opened
 
-SCREEN = 31
-"""Rows of a tree that a screen of 800 pixels has room for: its head, one for launches and 29 below."""
+SCREEN = 32
+"""Rows of a tree that a screen of 800 pixels has room for: its head, one for launches and 30 below."""
 
 
 class Rows(HTMLParser):

@@ -53,7 +53,7 @@ def test_resnet50_is_small_and_adds_up():
     assert len(html.encode()) < 200_000 and j.seconds == before
     assert_self_contained(html)
     overview = j.overview
-    assert [stage.figure.partition(";")[0] for stage in overview.stages] == [
+    assert [stage.figures[0] for stage in overview.stages] == [
         "175 ATen calls",
         f"{len(j.lowered.kernels)} kernels",
         f"{sum(kernel.mlir.strip().count(chr(10)) + 1 for kernel in j.rendered.kernels):,} lines of MLIR",
@@ -125,7 +125,15 @@ def test_a_loaded_journey_shows_the_same(tmp_path: Path):
     assert loaded.table.equals(j.overview.table) and loaded.time.equals(j.overview.time)
     assert loaded.cards == j.overview.cards
     assert "a file holds no function" in loaded.text()
-    assert [stage.figure for stage in loaded.stages] == [stage.figure for stage in j.overview.stages]
+    assert [stage.figures for stage in loaded.stages] == [stage.figures for stage in j.overview.stages]
+
+
+def test_a_long_run_is_shown_without_looking_for_findings(monkeypatch: pytest.MonkeyPatch):
+    j = ffn()
+    assert j.simulated.cycles
+    monkeypatch.setattr("workbench.journey.MOST_SPANS", 3)
+    assert j.overview.cards is None and "j.findings says why" in j.html() and "j.findings says why" in j.overview.text()
+    assert "Where the time went" in j.html()
 
 
 def test_titles_stand_where_kernels_are_listed():

@@ -25,7 +25,7 @@ class Captured(Handle[AtenGraph]):
 
     program: CapturedProgram | None = field(default=None, compare=False)
     """The ties to the live function; None for a record that was loaded."""
-    simulated: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
+    _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
     """The run of the journey that it belongs to, if that has been simulated by now."""
 
     def _table(self) -> Table:
@@ -36,14 +36,14 @@ class Captured(Handle[AtenGraph]):
         return views.graph.graph_text(self.record)
 
     def body_html(self) -> str:
-        run = self.simulated()
+        run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
         return views.stage_html.captured(self.record, lowered=lowered, spent=spent)
 
     @property
     def modules(self) -> pd.DataFrame:
         """One row a module or call, as the tree of modules has them; with what the run spent, once it is simulated."""
-        run = self.simulated()
+        run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
         tree = views.modules.captured_tree(self.record, lowered, spent)
         return views.frame.frame(views.modules.modules_table(tree, spent))

@@ -68,7 +68,7 @@ class LoweredKernel:
 class Lowered(Handle[KernelGraph]):
     """Every node with its route, grouped into kernels."""
 
-    simulated: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
+    _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
     """The run of the journey that it belongs to, if that has been simulated by now."""
 
     def _table(self) -> Table:
@@ -79,14 +79,14 @@ class Lowered(Handle[KernelGraph]):
         return views.graph.lowered_text(self.record)
 
     def body_html(self) -> str:
-        run = self.simulated()
+        run = self._run()
         return views.stage_html.lowered(self.record, run.spent if run else None)
 
     @property
     def modules(self) -> pd.DataFrame:
         """One row a module or kernel, as the tree of modules has them; with what the run spent, once it is simulated.
         A kernel that works for several modules stands at the one that holds them all."""
-        run = self.simulated()
+        run = self._run()
         tree, spent = views.modules.lowered_tree(self.record, run.spent if run else None), run.spent if run else None
         return views.frame.frame(views.modules.modules_table(tree, spent))
 

@@ -115,6 +115,7 @@ align-items:center;font-size:12px;max-width:760px}
 .wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) 58px 92px 130px 72px;gap:0 10px;padding:1.5px 10px;
 align-items:center;font-variant-numeric:tabular-nums}
 .wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px}
+@media(max-width:900px){.wb .tree:not(.plain) .row{grid-template-columns:minmax(0,1fr) 46px 74px 84px 58px;gap:0 8px}}
 .wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative}
 .wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);color:var(--soft);font-weight:600;
@@ -132,9 +133,9 @@ background:color-mix(in srgb,var(--accent) 38%,transparent)}
 .wb .tree details[open]>summary>span:first-child::before{content:"\\25BE"}
 .wb .tree .row:not(.head):hover{background:var(--raised)}
 .wb .lead{font-size:14px;overflow-wrap:anywhere}
-.wb .stages{display:flex;flex-wrap:wrap;gap:8px;list-style:none;margin:8px 0;padding:0}
-.wb .stages li{flex:1 1 130px;border:1px solid var(--line);border-radius:6px;padding:5px 12px;margin:0}
-.wb .stages li>*{display:block}.wb .stages .soft{font-size:11.5px}
+.wb .stages{display:flex;flex-wrap:wrap;gap:8px;margin:8px 0}
+.wb .stages>div{flex:1 1 100px;border:1px solid var(--line);border-radius:6px;padding:5px 10px}
+.wb .stages>div>*{display:block}.wb .stages .soft{font-size:11.5px}
 .wb .stages b{font-size:14px;font-variant-numeric:tabular-nums}
 .wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(230px,31%),1fr));gap:8px;margin:6px 0}
 .wb .finding{border:1px solid var(--line);border-left:3px solid var(--accent);border-radius:6px;padding:5px 12px 7px;

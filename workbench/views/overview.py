@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.given import checks_what_it_is_given
 from workbench import views
 from workbench.views import markup
 from workbench.views.cards import Card, cards_html
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _TOP = 3
 """Findings that are shown by themselves."""
 _LAUNCHING = "before kernels begin"
+_ASK_WHY = "j.findings says why it takes as long as it does"
 _BARS = 8
 """Modules or calls that have a bar of their own."""
 
@@ -30,8 +32,8 @@ class Stage:
     name: str
     ask: str
     """What makes it: `j.simulated`."""
-    figure: str = ""
-    """The figure that matters; empty for a stage that is not there yet."""
+    figures: tuple[str, ...] = ()
+    """The one that matters first; none for a stage that is not there yet."""
     seconds: float | None = None
     """How long it took."""
 
@@ -69,19 +71,23 @@ class Overview(Shown):
         are one row, `layers.0-11`. The cycles add up to the makespan."""
         return views.frame.frame(self._time())
 
+    @checks_what_it_is_given
     def text(self) -> str:
         """The same for a terminal."""
-        lines = [f"{self.name} on {self.machine}", f"  {', '.join(self.inputs)}"] if self.inputs else [self.name]
-        figures = [stage.figure.replace("; ", ", ") or f"not there yet: {stage.ask}" for stage in self.stages]
-        lines += [f"  {stage.name:<10} {figure}" for stage, figure in zip(self.stages, figures, strict=True)]
+        lines = [f"{self.name} on {self.machine}", *([f"  {', '.join(self.inputs)}"] if self.inputs else [])]
+        for stage in self.stages:
+            lines.append(f"  {stage.name:<10} {', '.join(stage.figures) or f'not there yet: {stage.ask}'}")
         lines += [f"  {'checked':<10} {told}" for told in [said for _, said in self.checks] or [self.no_check]]
         most = sorted(self.cards or (), key=lambda card: -card.cycles)[:_TOP]
         if most:
             lines += ["", *(card.text() for card in most), f"all {len(self.cards or ())}: j.findings"]
+        elif self.spent and self.cards is None:
+            lines += ["", _ASK_WHY]
         if self.spent:
             lines += ["", "where the time went", self._time().text(indent="  ")]
         return "\n".join(lines)
 
+    @checks_what_it_is_given
     def html(self) -> str:
         return markup.fragment(self.body_html())
 
@@ -107,19 +113,19 @@ class Overview(Shown):
     def _stages(self) -> str:
         parts: list[str] = []
         for stage in self.stages:
-            if stage.figure:
-                first, *others = stage.figure.split("; ")
+            if stage.figures:
+                first, *others = stage.figures
                 others += [f"took {stage.seconds:.1f} s"] if stage.seconds is not None else []
                 more = "<br>".join(map(markup.escape, others))
                 said = f'<b>{markup.escape(first)}</b><span class="soft">{more}</span>'
             else:
                 said = f'<b class="soft">not there yet</b><code>{markup.escape(stage.ask)}</code>'
-            parts.append(f'<li><span class="soft">{stage.name}</span>{said}</li>')
-        return f'<ol class="stages">{"".join(parts)}</ol>'
+            parts.append(f'<div><span class="soft">{stage.name}</span>{said}</div>')
+        return f'<div class="stages">{"".join(parts)}</div>'
 
     def _why(self) -> str:
         if self.cards is None:
-            return ""
+            return f'<p class="soft">{_ASK_WHY}</p>' if self.spent else ""
         return f"<h3>Why it takes as long as it does</h3>{cards_html(self.cards, _TOP)}"
 
     def _where(self) -> str:
