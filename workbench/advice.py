@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.journey import Journey
 
 
+_Figures: TypeAlias = tuple[tuple[str, float], ...]
 _PREDICTS = "j.findings predicts what it saves"
 _MEASURES = "j.findings.tried() measures what it saves"
 
@@ -68,10 +69,12 @@ class Advice:
         remedy, whole = finding.remedy, self._facts.cycles
         call, predicted, measured, ask = remedy.call if remedy else "", finding.predicted, None, ""
         if remedy:
-            after = self._predicted.get(_figures(remedy))
-            predicted = whole - after if predicted is None and after is not None else predicted
+            ask = _MEASURES
+            if _on_another_machine(remedy):
+                after = self._predicted.get(_figures(remedy))
+                predicted = whole - after if predicted is None and after is not None else predicted
+                ask = ask if _figures(remedy) in self._predicted else _PREDICTS
             measured = whole - self._measured[call] if call in self._measured else None
-            ask = _PREDICTS if _on_another_machine(remedy) else _MEASURES
         return Card(
             finding.rule,
             self._titles.get(finding.kernel, finding.kernel),
@@ -133,9 +136,6 @@ class Advice:
         function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return Stages.of(anew).simulated().cycles
-
-
-_Figures: TypeAlias = tuple[tuple[str, float], ...]
 
 
 def _figures(remedy: Remedy) -> _Figures:

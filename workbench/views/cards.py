@@ -62,8 +62,8 @@ class Card:
         where = ", ".join(filter(None, (self.kernel, self.place.replace("\\", "/").rpartition("/")[2])))
         told = f' <span class="soft mono">{escape(where)}</span>' if where else ""
         stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
-        kind = "b" if self.predicted is not None or self.measured is not None else 'span class="soft"'
-        gain = f"<{kind}>{escape(self.gain)}</{kind.partition(' ')[0]}>"
+        known = self.predicted is not None or self.measured is not None
+        gain = f"<b>{escape(self.gain)}</b>" if known else f'<span class="soft">{escape(self.gain)}</span>'
         tried = f"<p>try <code>{escape(self.call)}</code></p><p>{gain}</p>" if self.call else ""
         return (
             f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'

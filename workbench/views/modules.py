@@ -113,8 +113,9 @@ def modules_table(tree: Module, spent: Spent | None = None) -> Table:
         told: tuple[Cell, ...] = (*part.cost, part.cost.cycles / whole) if spent else (None, None, None)
         name = part.name if isinstance(part, Leaf) else ""
         rows.append((part.title, module, depth, name, len(part.calls), len(part.kernels), *told))
-        for inner in () if isinstance(part, Leaf) else part.parts:
-            add(inner, part.path, depth + 1)
+        if isinstance(part, Module):
+            for inner in part.parts:
+                add(inner, part.path, depth + 1)
 
     add(tree, "", 0)
     if spent:

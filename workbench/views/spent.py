@@ -66,7 +66,7 @@ def _shares(trace: Trace, launch: Launch, rows: slice, taken: Cost) -> list[tupl
 
     def of_each(amount: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         divided = np.repeat(amount / np.maximum(counts, 1), counts)
-        return np.bincount(ids, divided, minlength=len(launch.origins))
+        return np.bincount(ids, divided, minlength=len(launch.origins)).astype(np.float64)
 
     busy, bytes = of_each(trace.busy_cycles[rows]), of_each(in_dram)
     cycles = _apportioned(taken.cycles, busy)
