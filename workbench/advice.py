@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -17,7 +16,6 @@ from workbench.findings.trials import Trials
 from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages
 from workbench.views.cards import Card
-from workbench.views.titles import scheduled_titles
 
 if TYPE_CHECKING:
     from simulator import Machine
@@ -34,20 +32,21 @@ class Advice:
 
     def __init__(self, journey: Journey, request: Request) -> None:
         self._journey, self._request = journey, request
+        self._made = list[Facts]()
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
 
-    @cached_property
+    @property
     def _facts(self) -> Facts:
-        return Facts(self._journey.lowered.record, self._journey.scheduled.record, self._journey.simulated.record)
+        """Of the run, once. Without a lock, since whoever makes a stage may have to wait for another's turn."""
+        if not self._made:
+            journey = self._journey
+            self._made.append(Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record))
+        return self._made[0]
 
-    @cached_property
+    @property
     def _origins(self) -> dict[str, Origin]:
         return {node.name: node.origin for node in self._facts.lowered.captured.nodes}
-
-    @cached_property
-    def _titles(self) -> dict[str, str]:
-        return scheduled_titles(self._facts.lowered, self._facts.scheduled)
 
     def found(self) -> tuple[Finding, ...]:
         """What the rules that there are now find."""
@@ -77,7 +76,7 @@ class Advice:
             measured = whole - self._measured[call] if call in self._measured else None
         return Card(
             finding.rule,
-            self._titles.get(finding.kernel, finding.kernel),
+            self._journey.scheduled.titles.get(finding.kernel, finding.kernel),
             finding.kernel,
             finding.reason,
             self.place(finding)[1],

@@ -67,12 +67,12 @@ class Journey(Shown):
     _checks: dict[str, Check] = field(default_factory=dict[str, Check])
     """The last answer of `check` by stage."""
 
-    @cached_property
+    @property
     def captured(self) -> Captured:
         """What the function asks of ATen."""
         return replace(self._stages.captured(), _run=self._simulated_by_now)
 
-    @cached_property
+    @property
     def lowered(self) -> Lowered:
         """Every node routed and grouped into kernels."""
         return replace(self._stages.lowered(), _run=self._simulated_by_now)
