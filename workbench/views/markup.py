@@ -112,10 +112,9 @@ align-items:center;font-size:12px;max-width:760px}
 .wb .bars .b i{display:block;height:100%}
 .wb .bars .r{text-align:right;font-variant-numeric:tabular-nums}
 .wb .tree{border:1px solid var(--line);border-radius:6px;margin:6px 0;max-height:640px;overflow:auto;font-size:12px}
-.wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) 58px 92px 130px 72px;gap:0 10px;padding:1.5px 10px;
-align-items:center;font-variant-numeric:tabular-nums}
+.wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) clamp(46px,5vw,58px) clamp(74px,7vw,92px)
+clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font-variant-numeric:tabular-nums}
 .wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px}
-@media(max-width:900px){.wb .tree:not(.plain) .row{grid-template-columns:minmax(0,1fr) 46px 74px 84px 58px;gap:0 8px}}
 .wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative}
 .wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);color:var(--soft);font-weight:600;
