@@ -117,6 +117,7 @@ def subjects() -> list[Subject]:
     handles |= {"tiles": journey.scheduled.tiles(journey.scheduled.kernels[0].name)}
     handles |= {"scratchpad": journey.simulated.scratchpad}
     handles |= {"selection": journey.select("relu")}
+    handles |= {"overview": journey.overview}
     handles |= {"table": wb.Table(("a", "b"), ((1, "x"),)), "machine": journey.machine}
     return found + [each for name, handle in handles.items() for each in _methods(name, handle, journey, x)]
 

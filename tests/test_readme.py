@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(language: str) -> str:
     found = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    assert len(found) == 3, f"the README has {len(found)} {language} blocks"
+    assert len(found) == 4, f"the README has {len(found)} {language} blocks"
     return "".join(found)
 
 

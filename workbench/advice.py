@@ -5,47 +5,105 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from simulator.errors import WorkbenchError
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
-from workbench.findings.answer import Findings, Trials
 from workbench.findings.changes import changed
+from workbench.findings.trials import Trials
+from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages
+from workbench.views.cards import Card
 
 if TYPE_CHECKING:
     from simulator import Machine
     from workbench.journey import Journey
 
 
-def findings(journey: Journey, request: Request) -> Findings:
-    """Every rule's findings, and how to try them."""
-    facts = Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record)
-    trials = _Trials(journey, request, facts)
-    lent = Trials(facts.cycles, trials.predicted, trials.followed, trials.place)
-    return Findings.of(found(facts), lent)
+_Figures: TypeAlias = tuple[tuple[str, float], ...]
+_PREDICTS = "j.findings predicts what it saves"
+_MEASURES = "j.findings.tried() measures what it saves"
 
 
-class _Trials:
-    """Remedies tried on copies of the journey."""
+class Advice:
+    """The findings of one journey, and what is known of their remedies by now."""
 
-    def __init__(self, journey: Journey, request: Request, facts: Facts) -> None:
-        self._journey, self._request, self._facts = journey, request, facts
-        self._origins = {node.name: node.origin for node in facts.lowered.captured.nodes}
-        self._simulated = dict[tuple[tuple[str, float], ...], int | None]()
+    def __init__(self, journey: Journey, request: Request) -> None:
+        self._journey, self._request = journey, request
+        self._made = list[Facts]()
+        self._predicted = dict[_Figures, int | None]()
+        self._measured = dict[str, int]()
+
+    @property
+    def _facts(self) -> Facts:
+        """Of the run, once. Without a lock, since whoever makes a stage may have to wait for another's turn."""
+        if not self._made:
+            journey = self._journey
+            self._made.append(Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record))
+        return self._made[0]
+
+    @property
+    def _origins(self) -> dict[str, Origin]:
+        return {node.name: node.origin for node in self._facts.lowered.captured.nodes}
+
+    def found(self) -> tuple[Finding, ...]:
+        """What the rules that there are now find."""
+        return found(self._facts)
+
+    def trials(self) -> Trials:
+        return Trials(self._facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card)
+
+    def cards(self, *, predicted: bool = False) -> tuple[Card, ...]:
+        """All findings, with what is known of their remedies by now, or with what can be predicted of them."""
+        every = self.found()
+        for each in every if predicted else ():
+            if each.remedy and each.predicted is None:
+                self.predicted(each.remedy)
+        return tuple(map(self.card, every))
+
+    def card(self, finding: Finding) -> Card:
+        """The finding as a person reads it; nothing is simulated for it."""
+        remedy, whole = finding.remedy, self._facts.cycles
+        call, predicted, measured, ask = remedy.call if remedy else "", finding.predicted, None, ""
+        if remedy:
+            ask = _MEASURES
+            if _on_another_machine(remedy):
+                after = self._predicted.get(_figures(remedy))
+                predicted = whole - after if predicted is None and after is not None else predicted
+                ask = ask if _figures(remedy) in self._predicted else _PREDICTS
+            measured = whole - self._measured[call] if call in self._measured else None
+        return Card(
+            finding.rule,
+            self._journey.scheduled.titles.get(finding.kernel, finding.kernel),
+            finding.kernel,
+            finding.reason,
+            self.place(finding)[1],
+            finding.cycles,
+            whole,
+            call,
+            predicted,
+            measured,
+            ask,
+        )
 
     def predicted(self, remedy: Remedy) -> int | None:
         """Cycles of the same program on the changed machine; None if the program itself is to change."""
-        if remedy.change or remedy.options or not remedy.machine:
+        if not _on_another_machine(remedy):
             return None
-        key = tuple(sorted(remedy.machine.items()))
-        if key not in self._simulated:
+        key = _figures(remedy)
+        if key not in self._predicted:
             try:
-                self._simulated[key] = self._facts.cycles_on(self._machine(remedy.machine))
+                self._predicted[key] = self._facts.cycles_on(self._machine(remedy.machine))
             except WorkbenchError:  # the program is not one of that machine: what it takes is not known before
-                self._simulated[key] = None
-        return self._simulated[key]
+                self._predicted[key] = None
+        return self._predicted[key]
+
+    def measured(self, remedy: Remedy) -> int:
+        """Cycles with everything done anew."""
+        if remedy.call not in self._measured:
+            self._measured[remedy.call] = self.followed(remedy).simulated.cycles
+        return self._measured[remedy.call]
 
     def followed(self, remedy: Remedy) -> Journey:
         """The journey with everything done anew."""
@@ -78,3 +136,12 @@ class _Trials:
         function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return type(self._journey)(anew, Stages.of(anew))
+
+
+def _figures(remedy: Remedy) -> _Figures:
+    return tuple(sorted(remedy.machine.items()))
+
+
+def _on_another_machine(remedy: Remedy) -> bool:
+    """Whether the same program is to run on a changed machine, and nothing else is to change."""
+    return bool(remedy.machine) and not remedy.change and not remedy.options

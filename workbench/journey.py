@@ -10,13 +10,15 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, final
 
 import templates
 from simulator import Machine
 from simulator.files import replace_file
 from workbench import __version__, ir, ops, views
+from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.asking import knows_its_options
 from workbench.check import Check
@@ -30,6 +32,9 @@ from workbench.options import (
     warn_without_common_memory,
 )
 from workbench.pipeline import Request, Stages, check_kernels_named
+from workbench.summary import MOST_SPANS, name_of, overview
+from workbench.views.overview import Overview
+from workbench.views.shown import Shown
 
 if TYPE_CHECKING:
     from workbench.findings.answer import Findings
@@ -54,21 +59,26 @@ KEEP: Final = _Keep()
 
 
 @dataclass(frozen=True, eq=False)
-class Journey:
+class Journey(Shown):
     """One function on its way from PyTorch to the timeline. Made by `wb.trace`."""
 
     _request: Request
     _stages: Stages
+    _checks: dict[str, Check] = field(default_factory=dict[str, Check])
+    """The last answer of `check` by stage."""
 
     @property
     def captured(self) -> Captured:
         """What the function asks of ATen."""
-        return self._stages.captured()
+        return replace(self._stages.captured(), _run=self._simulated_by_now)
 
     @property
     def lowered(self) -> Lowered:
         """Every node routed and grouped into kernels."""
-        return self._stages.lowered()
+        return replace(self._stages.lowered(), _run=self._simulated_by_now)
+
+    def _simulated_by_now(self) -> Simulated | None:
+        return self._stages.simulated() if self._stages.simulated.made else None
 
     @property
     def rendered(self) -> Rendered:
@@ -94,9 +104,26 @@ class Journey:
         """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
         line of Python, the spans that show it, what to try, and the cycles that this is predicted to save.
         `.findings.tried()` measures what each saves."""
-        from workbench import advice  # only here: it loads pandas
+        from workbench.findings.answer import Findings  # only here: it loads pandas
 
-        return advice.findings(self, self._request)
+        return Findings.of(self._advice.found(), self._advice.trials())
+
+    @cached_property
+    def _advice(self) -> Advice:
+        return Advice(self, self._request)
+
+    @property
+    def overview(self) -> Overview:
+        """The journey on one screen: the stages that are there by now with their figures, what `check` said, the
+        findings and where the time went. It computes no stage and checks nothing."""
+        run = self._simulated_by_now()
+        cards = self._advice.cards() if run and len(run.record) <= MOST_SPANS else None
+        return overview(self._request, self._stages, cards, self._checks.values())
+
+    @knows_its_options
+    def html(self) -> str:
+        """The overview as HTML that needs nothing else."""
+        return self.overview.html()
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -132,7 +159,8 @@ class Journey:
         from how they are rounded, see docs/checking.md. `rtol` and `atol` take the place of that: what is right is then
         within `atol + rtol * |reference|`. Nothing the function would change is changed.
         """
-        return self._computing.check(inputs, kwargs, stage, rtol, atol)
+        self._checks[stage] = self._computing.check(inputs, kwargs, stage, rtol, atol)
+        return self._checks[stage]
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`, for callers that flatten inputs and rebuild results themselves."""
@@ -242,22 +270,15 @@ class Journey:
     @knows_its_options
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey as one page that opens from disk, without network, script or Python."""
-        simulated = self.simulated
-        facts = {
-            "machine": self.machine.label,
-            "cycles": f"{simulated.cycles:,}",
-            "µs": f"{simulated.time_us:,.2f}",
-            "kernels": str(len(self.lowered.record.kernels)),
-            "ATen calls": str(len(self.captured.record.nodes)),
-        }
-        stages = (self.captured, self.lowered, self.rendered, self.scheduled, simulated)
+        stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
-        _write(path, views.journey_html.journey_page(title, facts, self._stages.sources(), bodies))
+        whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
+        _write(path, views.journey_html.journey_page(title, whole, self._stages.sources(), bodies))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
-        return f"Journey({self.captured.record.name!r} on {self.machine.label}; done: {done})"
+        return f"Journey({name_of(self._stages)!r} on {self.machine.label}; done: {done})"
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

@@ -235,12 +235,16 @@ class Stages:
         took = found.seconds.get
         kept = tuple(ops.residence.residents(found.scheduled, found.scheduled.residence))
         lie = tuple(ops.placement.placed(found.scheduled))
+        titles = views.titles.kernel_titles(found.lowered)
+        shared = views.titles.scheduled_titles(found.lowered, found.scheduled)
         trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled), residents=kept, placed=lie)
         return Stages(
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
-            Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered))).keep(took("render")),
-            Once("schedule", lambda: Scheduled(found.scheduled, found.lowered, found.rendered)).keep(took("schedule")),
+            Once("render", lambda: Rendered(found.rendered, _hosts(found.lowered), titles)).keep(took("render")),
+            Once("schedule", lambda: Scheduled(found.scheduled, found.lowered, found.rendered, shared)).keep(
+                took("schedule")
+            ),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
             Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
             Once("read the sources", lambda: found.sources).keep(None),
@@ -300,7 +304,7 @@ def _lower(graph: AtenGraph, request: Request) -> Lowered:
 def rendered_of(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
     with _compiler("rendering"):
         verb = stages.render.render
-    return Rendered(verb(lowered, registrations), _hosts(lowered))
+    return Rendered(verb(lowered, registrations), _hosts(lowered), views.titles.kernel_titles(lowered))
 
 
 def _hosts(lowered: KernelGraph) -> tuple[Kernel, ...]:
@@ -338,7 +342,7 @@ def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Sc
         record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
     with request.blaming("placement", BadOption, NoSuchPlace):
         record = ops.placement.planned(lowered, record, request.machine, request.placement)
-    return replace(scheduled, record=record)
+    return replace(scheduled, record=record, titles=views.titles.scheduled_titles(lowered, record))
 
 
 def simulated_of(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workbench import views
-from workbench.artefacts.handle import Handle, count_of
+from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.asking import knows_its_options
 from workbench.ir import BREAK, AtenGraph
 from workbench.views.table import Table
@@ -14,6 +15,7 @@ from workbench.views.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.artefacts.simulated import Simulated
     from workbench.ops.captured import CapturedProgram
 
 
@@ -23,6 +25,8 @@ class Captured(Handle[AtenGraph]):
 
     program: CapturedProgram | None = field(default=None, compare=False)
     """The ties to the live function; None for a record that was loaded."""
+    _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
+    """The run of the journey that it belongs to, if that has been simulated by now."""
 
     def _table(self) -> Table:
         return views.graph.nodes_table(self.record)
@@ -32,7 +36,17 @@ class Captured(Handle[AtenGraph]):
         return views.graph.graph_text(self.record)
 
     def body_html(self) -> str:
-        return views.stage_html.captured(self.record)
+        run = self._run()
+        lowered, spent = (run.lowered, run.spent) if run else (None, None)
+        return views.stage_html.captured(self.record, lowered=lowered, spent=spent)
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """One row a module or call, as the tree of modules has them; with what the run spent, once it is simulated."""
+        run = self._run()
+        lowered, spent = (run.lowered, run.spent) if run else (None, None)
+        tree = views.modules.captured_tree(self.record, lowered, spent)
+        return views.frame.frame(views.modules.modules_table(tree, spent))
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from workbench.artefacts.simulated import Simulated
+
 R = TypeVar("R")
 
 
@@ -76,6 +78,11 @@ class Handle(Shown, Generic[R]):
     def widget(self) -> object:
         """An interactive view in a notebook."""
         raise not_yet(f"a widget of {type(self).__name__}", "Use .text(), .table or j.simulated.plot().")
+
+
+def not_simulated() -> Simulated | None:
+    """Of a handle that no journey has: there is no run of what it holds."""
+    return None
 
 
 def count_of(number: int, noun: str) -> str:

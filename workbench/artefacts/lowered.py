@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from workbench import views
-from workbench.artefacts.handle import Handle, count_of
+from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.asking import knows_its_options
 from workbench.ir import Kernel, KernelGraph, TensorType
 from workbench.views.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from workbench.artefacts.simulated import Simulated
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,6 +29,11 @@ class LoweredKernel:
     @property
     def name(self) -> str:
         return self.record.name
+
+    @property
+    def title(self) -> str:
+        """What a person would call it: `layers.3.conv1 + bn1 + relu`. In calls it goes by its name."""
+        return views.titles.kernel_titles(self.graph)[self.name]
 
     @property
     def kind(self) -> str:
@@ -60,6 +68,9 @@ class LoweredKernel:
 class Lowered(Handle[KernelGraph]):
     """Every node with its route, grouped into kernels."""
 
+    _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
+    """The run of the journey that it belongs to, if that has been simulated by now."""
+
     def _table(self) -> Table:
         return views.graph.lowered_table(self.record)
 
@@ -68,7 +79,16 @@ class Lowered(Handle[KernelGraph]):
         return views.graph.lowered_text(self.record)
 
     def body_html(self) -> str:
-        return views.stage_html.lowered(self.record)
+        run = self._run()
+        return views.stage_html.lowered(self.record, run.spent if run else None)
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """One row a module or kernel, as the tree of modules has them; with what the run spent, once it is simulated.
+        A kernel that works for several modules stands at the one that holds them all."""
+        run = self._run()
+        tree, spent = views.modules.lowered_tree(self.record, run.spent if run else None), run.spent if run else None
+        return views.frame.frame(views.modules.modules_table(tree, spent))
 
     @property
     def fusions(self) -> pd.DataFrame:

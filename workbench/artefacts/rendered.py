@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -57,9 +57,11 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
 
     hosts: tuple[Kernel, ...] = ()
     """The steps on the host, of which there is no MLIR."""
+    titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
+    """What a person calls each kernel."""
 
     def _table(self) -> Table:
-        return views.kernels.rendered_table(self.record, self.hosts)
+        return views.titles.with_titles(views.kernels.rendered_table(self.record, self.hosts), self.titles)
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
@@ -67,7 +69,7 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
         return views.kernels.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
     def body_html(self) -> str:
-        return views.stage_html.rendered(self.record, hosts=self.hosts)
+        return views.stage_html.rendered(self.record, hosts=self.hosts, titles=self.titles)
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:

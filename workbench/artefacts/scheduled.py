@@ -94,9 +94,11 @@ class Scheduled(Handle[ScheduledProgram]):
     """Which says what the user calls the tensors."""
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
     """What it was made from: the first step of each kernel is shown against it."""
+    titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
+    """What a person calls each kernel."""
 
     def _table(self) -> Table:
-        return views.kernels.scheduled_table(self.record)
+        return views.titles.with_titles(views.kernels.scheduled_table(self.record), self.titles)
 
     @property
     def mappings(self) -> dict[str, UserMapping]:
@@ -121,7 +123,7 @@ class Scheduled(Handle[ScheduledProgram]):
         return views.kernels.scheduled_text(self.record, select.lines_of if select else None)
 
     def body_html(self) -> str:
-        return views.stage_html.scheduled(self.record, self.rendered)
+        return views.stage_html.scheduled(self.record, self.rendered, titles=self.titles)
 
     @cached_property
     def kernels(self) -> tuple[ScheduledKernelHandle, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator import Machine
     from workbench.views.gantt import Gantt
     from workbench.views.selection import Selection
+    from workbench.views.spent import Spent
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +50,11 @@ class Simulated(Handle[Trace]):
     def time_us(self) -> float:
         return self.record.machine.microseconds(self.record.makespan)
 
+    @cached_property
+    def spent(self) -> Spent:
+        """What the run spent on each captured node and on each kernel: cycles and bytes of DRAM."""
+        return views.spent.spent(self.record, self.scheduled.launches)
+
     @property
     def stats(self) -> dict[str, int | float]:
         """The figures that fit on a card: cycles, bytes, shares of the machine's peaks."""
@@ -67,11 +73,12 @@ class Simulated(Handle[Trace]):
 
     @property
     def by_kernel(self) -> pd.DataFrame:
-        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles.
+        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles, and its title, which is
+        what a person would call it.
 
         What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
         """
-        return views.frame.frame(views.timeline.by_kernel(self.record))
+        return views.frame.frame(self._table())
 
     @property
     def transfers(self) -> pd.DataFrame:
@@ -160,7 +167,8 @@ class Simulated(Handle[Trace]):
         return views.timeline.kernel_cycles(self.record)
 
     def _table(self) -> Table:
-        return views.timeline.by_kernel(self.record)
+        titles = views.titles.scheduled_titles(self.lowered, self.scheduled)
+        return views.titles.with_titles(views.timeline.by_kernel(self.record), titles)
 
     @knows_its_options
     def text(self, *, width: int = 72, select: Selection | None = None, critical: bool = False) -> str:
@@ -169,7 +177,7 @@ class Simulated(Handle[Trace]):
         return views.letters.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
     def body_html(self) -> str:
-        return views.stage_html.simulated(self.record, self.gantt())
+        return views.stage_html.simulated(self.record, self.gantt(), self._table())
 
     @knows_its_options
     def gantt(self, *, select: Selection | None = None, critical: bool = False) -> Gantt:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -11,7 +11,10 @@ import pandas as pd
 from simulator.errors import WorkbenchError
 from workbench.asking import knows_its_options
 from workbench.findings.record import Finding, Remedy
+from workbench.findings.trials import Trials
 from workbench.progress import counted, waiting
+from workbench.views import markup
+from workbench.views.cards import cards_html
 
 if TYPE_CHECKING:
     from workbench.journey import Journey
@@ -20,17 +23,8 @@ COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spa
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
 
 
-@dataclass(frozen=True)
-class Trials:
-    """What a journey lends its findings: how long the whole takes, and how long it would with a remedy."""
-
-    cycles: int
-    predict: Callable[[Remedy], int | None]
-    """The same program on a changed machine; None where the remedy changes the program."""
-    follow: Callable[[Remedy], Journey]
-    """The journey with it: everything done anew."""
-    places: Callable[[Finding], tuple[tuple[str, ...], str]]
-    """The nodes it is about, and the line of Python."""
+_MOST = 6
+"""Cards that are shown open."""
 
 
 class Findings(pd.DataFrame):
@@ -69,6 +63,11 @@ class Findings(pd.DataFrame):
         """A part of the rows is a plain table: what could be tried is known of the whole alone."""
         return pd.DataFrame
 
+    def _repr_html_(self) -> str:
+        """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
+        trials, found = self._own()
+        return markup.fragment(cards_html(map(trials.card, found), _MOST))
+
     @knows_its_options
     def tried(self) -> pd.DataFrame:
         """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it.
@@ -81,9 +80,7 @@ class Findings(pd.DataFrame):
             for each in counted([each for each in found if each.remedy]):
                 remedy = cast("Remedy", each.remedy)
                 if remedy.call not in known:
-                    journey, untried = _followed(trials, remedy)
-                    gain = trials.cycles - journey.simulated.cycles if journey is not None else None
-                    known[remedy.call] = gain, untried
+                    known[remedy.call] = _gain(trials, remedy)
         results = [known[each.remedy.call] if each.remedy else (None, "") for each in found]
         made = pd.DataFrame(self)
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
@@ -122,6 +119,14 @@ class Findings(pd.DataFrame):
 
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
         return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")
+
+
+def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
+    """The cycles that a remedy saves; or why that cannot be measured."""
+    try:
+        return trials.cycles - trials.measure(remedy), ""
+    except WorkbenchError as error:
+        return None, str(error)
 
 
 def _followed(trials: Trials, remedy: Remedy) -> tuple[Journey | None, str]:

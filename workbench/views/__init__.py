@@ -8,6 +8,7 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.views import aligned as aligned
+    from workbench.views import cards as cards
     from workbench.views import compare as compare
     from workbench.views import compare_html as compare_html
     from workbench.views import frame as frame
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from workbench.views import letters as letters
     from workbench.views import machines as machines
     from workbench.views import markup as markup
+    from workbench.views import module_html as module_html
+    from workbench.views import modules as modules
     from workbench.views import origins as origins
+    from workbench.views import overview as overview
     from workbench.views import own as own
     from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.views import scratchpad as scratchpad
     from workbench.views import selection as selection
     from workbench.views import sources as sources
+    from workbench.views import spent as spent
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
 __getattr__ = submodules(
     __name__,
     "aligned",
+    "cards",
     "compare",
     "compare_html",
     "frame",
@@ -53,7 +59,10 @@ __getattr__ = submodules(
     "letters",
     "machines",
     "markup",
+    "module_html",
+    "modules",
     "origins",
+    "overview",
     "own",
     "passes",
     "perfetto",
@@ -63,6 +72,7 @@ __getattr__ = submodules(
     "scratchpad",
     "selection",
     "sources",
+    "spent",
     "stage_html",
     "style",
     "svg_gantt",
@@ -72,6 +82,6 @@ __getattr__ = submodules(
     "table",
     "tiles",
     "timeline",
-    "transfers",
     "titles",
+    "transfers",
 )

@@ -6,6 +6,7 @@ import os
 
 from workbench.ir import Arg, AtenGraph, KernelGraph, Node, Ref, Sequence, TensorType
 from workbench.views.table import Cell, Table
+from workbench.views.titles import kernel_titles
 
 
 def nodes_table(graph: AtenGraph) -> Table:
@@ -60,17 +61,19 @@ def fusions_table(lowered: KernelGraph) -> Table:
 
 def kernels_table(lowered: KernelGraph) -> Table:
     """One row a kernel, in launch order."""
+    titles, items = kernel_titles(lowered), {item.node.name: item for item in lowered.nodes}
     rows = tuple(
         (
             kernel.name,
+            titles[kernel.name],
             kernel.kind,
-            tuple(lowered.node(name).node.op for name in kernel.nodes),
+            tuple(items[name].node.op for name in kernel.nodes),
             tuple(str(lowered.types[value]) for value in kernel.inputs),
             tuple(str(lowered.types[value]) for value in kernel.outputs),
         )
         for kernel in lowered.kernels
     )
-    return Table(("kernel", "kind", "ops", "inputs", "outputs"), rows)
+    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs"), rows)
 
 
 def graph_text(graph: AtenGraph) -> str:

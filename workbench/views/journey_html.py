@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from workbench.views import markup
+from workbench.views.overview import Overview
 
 _STAGES = (
     ("captured", "Captured", "what PyTorch was asked to compute"),
@@ -13,11 +15,13 @@ _STAGES = (
     ("scheduled", "Scheduled", "loops over scratchpad tiles: what runs and what is timed"),
     ("simulated", "Simulated", "when each instruction runs, on which unit, and what it waited for"),
 )
+_FEW_LINES = 12
+"""Lines of Python that stand open before the stages."""
 
 
-def journey_page(title: str, facts: Mapping[str, str], sources: Mapping[str, str], bodies: Iterable[str]) -> str:
-    """The page from the five stages' bodies, in order."""
-    parts = [f"<h1>{markup.escape(title)}</h1>", markup.cards(facts), _python(sources)]
+def journey_page(title: str, overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
+    """The page from the overview and the five stages' bodies, in order. Nobody can call anything on it."""
+    parts = [f"<h1>{markup.escape(title)}</h1>", replace(overview, no_check="").inside_html(), _python(sources)]
     ways = "".join(
         f'<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>' for key, name, what in _STAGES
     )
@@ -35,4 +39,5 @@ def _python(sources: Mapping[str, str]) -> str:
     for place, text in sources.items():
         short = place.replace("\\", "/").rpartition("/")[2]
         rows += f"<tr><th>{markup.escape(short)}</th><td>{markup.escape(text.strip())}</td></tr>"
-    return f'<div class="scroll"><table class="thread">{rows}</table></div>'
+    lines = f'<div class="scroll"><table class="thread">{rows}</table></div>'
+    return markup.details("lines of Python", lines, note=str(len(sources)), opened=len(sources) <= _FEW_LINES)

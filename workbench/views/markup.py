@@ -114,6 +114,37 @@ align-items:center;font-size:12px;max-width:760px}
 .wb .bars .b{height:11px;border-radius:2px;background:var(--raised);display:flex;overflow:hidden}
 .wb .bars .b i{display:block;height:100%}
 .wb .bars .r{text-align:right;font-variant-numeric:tabular-nums}
+.wb .tree{border:1px solid var(--line);border-radius:6px;margin:6px 0;max-height:640px;overflow:auto;font-size:12px}
+.wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) clamp(46px,5vw,58px) clamp(74px,7vw,92px)
+clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font-variant-numeric:tabular-nums}
+.wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px}
+.wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative}
+.wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);color:var(--soft);font-weight:600;
+padding:4px 10px;border-bottom:1px solid var(--line)}
+.wb .tree .row>span:nth-child(4){position:relative;text-align:right}
+.wb .tree .row i{position:absolute;left:0;top:2px;bottom:2px;border-radius:2px;min-width:1px;
+background:color-mix(in srgb,var(--accent) 38%,transparent)}
+.wb .tree .row b{position:relative;font-weight:400}
+.wb .tree em{font-style:normal;margin-left:6px}
+.wb .tree details{border:0;border-radius:0;margin:0;background:none}
+.wb .tree details>div{padding:0;border:0}
+.wb .tree summary{font-weight:500;list-style:none}
+.wb .tree summary::-webkit-details-marker{display:none}
+.wb .tree summary>span:first-child::before{content:"\\25B8";position:absolute;left:calc(var(--d,0)*16px)}
+.wb .tree details[open]>summary>span:first-child::before{content:"\\25BE"}
+.wb .tree .row:not(.head):hover{background:var(--raised)}
+.wb .lead{font-size:14px;overflow-wrap:anywhere}
+.wb .stages{display:flex;flex-wrap:wrap;gap:8px;margin:8px 0}
+.wb .stages>div{flex:1 1 100px;border:1px solid var(--line);border-radius:6px;padding:5px 10px}
+.wb .stages>div>*{display:block}.wb .stages .soft{font-size:11.5px}
+.wb .stages b{font-size:14px;font-variant-numeric:tabular-nums}
+.wb .findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(230px,31%),1fr));gap:8px;margin:6px 0}
+.wb .finding{border:1px solid var(--line);border-left:3px solid var(--accent);border-radius:6px;padding:5px 12px 7px;
+background:var(--ground);overflow-wrap:anywhere;min-width:0}
+.wb .finding>div{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
+.wb .finding .stake{font-variant-numeric:tabular-nums}
+.wb .finding code{background:var(--raised);padding:1px 4px;border-radius:3px}
 .wb .legend{display:flex;flex-wrap:wrap;gap:3px 14px;font-size:12px;color:var(--soft);margin:4px 0}
 .wb .legend i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;
 vertical-align:-1px}

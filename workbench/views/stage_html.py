@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from simulator import Trace
 from simulator.program import Access
@@ -13,21 +15,35 @@ from workbench.views import kernels, markup, timeline, transfers
 from workbench.views.gantt import Gantt
 from workbench.views.highlight import code
 from workbench.views.kernels import Selected
+from workbench.views.module_html import tree_html
+from workbench.views.modules import captured_tree, lowered_tree
 from workbench.views.passes import Step, steps_html, steps_of
 from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
+from workbench.views.spent import Spent
 from workbench.views.svg_gantt import gantt_svg
-from workbench.views.svg_graph import captured_svg, lowered_svg, route_colour
+from workbench.views.svg_graph import MOST, Drawn, captured_svg, lowered_svg, route_colour
 from workbench.views.table import Table
 
 _MANY = 8
 """Kernels up to which every pass is shown with what it changed."""
 
+_PICTURE = 1200, 1000
+"""Pixels that a picture may have each way: with what stands below it, it takes two screens at most."""
+_FEW_ROWS = 16
+"""Rows of a table that stands below a picture."""
+
+_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _NO_LINES: Selected = lambda kernel: ()  # noqa: E731
 
 
-def captured(graph: AtenGraph, sources: Mapping[str, str] | None = None) -> str:
-    """The graph, its calls and what it takes."""
+def captured(
+    graph: AtenGraph,
+    sources: Mapping[str, str] | None = None,
+    lowered: KernelGraph | None = None,
+    spent: Spent | None = None,
+) -> str:
+    """The graph, its calls and what it takes; with a run, what that spent on them."""
     count = len(graph.nodes)
     head = (
         f"<p><b>{markup.escape(graph.name)}</b>: {count} ATen call{'s' * (count != 1)}, captured by {graph.capture}</p>"
@@ -37,7 +53,13 @@ def captured(graph: AtenGraph, sources: Mapping[str, str] | None = None) -> str:
         lines = [sources.get(node.origin.place, "").strip() for node in graph.nodes]
         calls = Table((*calls.columns, "python"), tuple((*r, line) for r, line in zip(calls.rows, lines, strict=True)))
     inputs = markup.details("inputs, parameters, buffers", markup.table(graphs.inputs_table(graph)), note=_count(graph))
-    return head + captured_svg(graph) + markup.table(_short_files(calls)) + inputs
+    picture, table = captured_svg(graph), markup.table(_short_files(calls))
+    if _fits(picture) and count <= _FEW_ROWS:
+        return head + picture.html + table + inputs
+    tree = tree_html(captured_tree(graph, lowered, spent), "calls", spent)
+    return (
+        head + tree + markup.details("picture", picture.html) + markup.details("calls", table, note=str(count)) + inputs
+    )
 
 
 def _count(graph: AtenGraph) -> str:
@@ -54,23 +76,16 @@ def _short_files(table: Table) -> Table:
     return Table(table.columns, rows)
 
 
-def lowered(graph: KernelGraph) -> str:
-    """The kernels with their nodes by route, and every decision about fusing them."""
+def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
+    """The kernels with their nodes by route, and every decision about fusing them; with a run, what that spent."""
     routes = [item.route for item in graph.nodes]
-    counts = {route: routes.count(route) for route in dict.fromkeys(routes)}
-    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in counts.items()])
+    kernels = markup.table(graphs.kernels_table(graph), wide=("title", "ops", "inputs"))
+    shown = _kernels_shown(graph, kernels, spent)
     refused = sum(not fusion.fused for fusion in graph.fusions)
     note = f"{len(graph.fusions) - refused} fused, {refused} refused"
     fusions = markup.table(graphs.fusions_table(graph), wide=("reason",))
     return (
-        lowered_svg(graph)
-        + told
-        + (
-            '<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>'
-            if refused
-            else ""
-        )
-        + markup.table(graphs.kernels_table(graph), wide=("ops", "inputs"))
+        shown
         + markup.details("fusion decisions", fusions, note=note, opened=0 < len(graph.fusions) <= 8)
         + markup.details(
             "nodes after decomposition", markup.table(_short_files(graphs.lowered_table(graph))), note=str(len(routes))
@@ -78,13 +93,43 @@ def lowered(graph: KernelGraph) -> str:
     )
 
 
-def rendered(modules: tuple[KernelModule, ...], selected: Selected = _NO_LINES, hosts: tuple[Kernel, ...] = ()) -> str:
+def _kernels_shown(graph: KernelGraph, table: str, spent: Spent | None) -> str:
+    """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
+    picture = lowered_svg(graph) if len(graph.kernels) <= MOST else None
+    count = len(graph.kernels)
+    if picture and _fits(picture) and count <= _FEW_ROWS:
+        return picture.html + _routes(graph) + table
+    drawn = markup.details("picture", picture.html + _routes(graph)) if picture else ""
+    tree = tree_html(lowered_tree(graph, spent), "kernels", spent)
+    return tree + drawn + markup.details("kernels", table, note=str(count))
+
+
+def _fits(picture: Drawn) -> bool:
+    return picture.width <= _PICTURE[0] and picture.height <= _PICTURE[1]
+
+
+def _routes(graph: KernelGraph) -> str:
+    """What the colours and the dashed arrows of the picture say."""
+    routes = Counter(item.route for item in graph.nodes)
+    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
+    if all(fusion.fused for fusion in graph.fusions):
+        return told
+    return told + ('<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>')
+
+
+def rendered(
+    modules: tuple[KernelModule, ...],
+    selected: Selected = _NO_LINES,
+    hosts: tuple[Kernel, ...] = (),
+    titles: Mapping[str, str] = _NO_TITLES,
+) -> str:
     """Each kernel's MLIR with the origins of its lines; of steps on the host there is none."""
     few = len(modules) <= 2
     parts: list[str] = []
     for module in modules:
         body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
-        parts.append(markup.details(module.kernel, body, note=_lines_of(module.mlir), opened=opened))
+        head, note = _headed(module.kernel, titles, _lines_of(module.mlir))
+        parts.append(markup.details(head, body, note=note, opened=opened))
     for step in hosts:
         parts.append(f"<p>{markup.escape(step.name)}: no MLIR, PyTorch computes it on the host</p>")
     return "".join(parts)
@@ -103,12 +148,20 @@ def _nodes_legend(nodes: tuple[str, ...]) -> str:
     return markup.legend([(name, f"var(--h{number % len(markup.HUES)})") for number, name in enumerate(nodes)])
 
 
+def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str]:
+    """What stands above a kernel: what a person calls it where that is known, and what it goes by in calls."""
+    return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
+
+
 def _lines_of(text: str) -> str:
     return f"{len(text.strip().splitlines())} lines"
 
 
 def scheduled(
-    program: ScheduledProgram, rendered: tuple[KernelModule, ...] = (), selected: Selected = _NO_LINES
+    program: ScheduledProgram,
+    rendered: tuple[KernelModule, ...] = (),
+    selected: Selected = _NO_LINES,
+    titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
     """How each kernel is tiled, what became of it pass by pass, and the result."""
     few = len(program.kernels) <= 2
@@ -123,7 +176,8 @@ def scheduled(
         body = scheduled_kernel(kernel, steps, selected)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
-        parts.append(markup.details(kernel.kernel, body, note=note, opened=few or bool(selected(kernel.kernel))))
+        head, note = _headed(kernel.kernel, titles, note)
+        parts.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
     for step in program.hosts:
         parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
     return "".join(parts)
@@ -157,7 +211,7 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
     )
 
 
-def simulated(trace: Trace, view: Gantt) -> str:
+def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
     """The timeline, where the time went, and what each unit waited for."""
     told = timeline.stats(trace)
     common = told["common_read_bytes"] + told["common_write_bytes"]
@@ -183,16 +237,16 @@ def simulated(trace: Trace, view: Gantt) -> str:
         + "<h3>What each unit did and waited for</h3>"
         + _stalls(trace)
         + _energy(trace)
-        + markup.details("kernels", _kernels(trace), note=str(len(set(trace.kernels))))
         + _filled("transfers", transfers.by_kernel(trace))
+        + markup.details("kernels", _kernels(trace, by_kernel), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("links", timeline.links(trace))
         + _filled("tensors on chiplets", placement_table(trace, {}))
     )
 
 
-def _kernels(trace: Trace) -> str:
-    return markup.table(timeline.by_kernel(trace)) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
+def _kernels(trace: Trace, by_kernel: Table) -> str:
+    return markup.table(by_kernel) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
 
 
 def _filled(title: str, found: Table) -> str:

@@ -68,7 +68,16 @@ class Picture:
     """Boxes inside others."""
 
 
-def captured_svg(graph: AtenGraph) -> str:
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture as HTML, and its pixels."""
+
+    html: str
+    width: float
+    height: float
+
+
+def captured_svg(graph: AtenGraph) -> Drawn:
     """One box an ATen call, or one a module where there are too many."""
     groups = _groups(graph)
     picture, owner = Picture(), dict[str, str]()
@@ -84,7 +93,7 @@ def captured_svg(graph: AtenGraph) -> str:
     return _drawn(picture, f"ATen graph of {graph.name}")
 
 
-def lowered_svg(lowered: KernelGraph) -> str:
+def lowered_svg(lowered: KernelGraph) -> Drawn:
     """Nodes coloured by route inside their kernels; arrows that fusion refused are dashed and say why."""
     items = {item.node.name: item for item in lowered.nodes}
     closed = len(items) > MOST
@@ -201,7 +210,7 @@ def _add_results(picture: Picture, graph: AtenGraph, owner: Mapping[str, str]) -
             picture.edges[owner[value], name] = f"{value}: {graph.types[value]}"
 
 
-def _drawn(picture: Picture, label: str) -> str:
+def _drawn(picture: Picture, label: str) -> Drawn:
     layout = layered({name: shape.size for name, shape in picture.shapes.items()}, list(picture.edges))
     parts: list[str] = []
     for edge, title in picture.edges.items():
@@ -211,10 +220,11 @@ def _drawn(picture: Picture, label: str) -> str:
         if shape.inside:
             parts += _inside(shape, shape.inside, layout.boxes[name], picture)
     width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
-    return (
+    svg = (
         f'<div class="scroll"><svg role="img" aria-label="{escape(label)}" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">{"".join(parts)}</svg></div>'
     )
+    return Drawn(svg, width, height)
 
 
 def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[str]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.ir import AtenGraph, KernelGraph, ScheduledProgram
+from workbench.views.table import Table
 
 _MOST = 4
 """Parts that a title has; further ones are counted."""
@@ -91,3 +92,10 @@ def scheduled_titles(lowered: KernelGraph, program: ScheduledProgram) -> dict[st
         kernel: named.get(names[0], names[0]) + (f", and {len(names) - 1} alike" if len(names) > 1 else "")
         for kernel, names in runs.items()
     }
+
+
+def with_titles(table: Table, titles: Mapping[str, str]) -> Table:
+    """A table of kernels with what a person calls each, in a last column."""
+    at = table.columns.index("kernel")
+    rows = tuple((*row, titles.get(str(row[at]), str(row[at]))) for row in table.rows)
+    return Table((*table.columns, "title"), rows, table.why_empty)

@@ -1,0 +1,88 @@
+"""What a journey shows of itself: the figures of the stages that are there by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.artefacts.handle import count_of
+from workbench.ir import HOST
+from workbench.pipeline import Once, Request, Stages
+from workbench.views.modules import captured_tree
+from workbench.views.overview import Overview, Stage
+
+if TYPE_CHECKING:
+    from workbench.check import Check
+    from workbench.views.cards import Card
+
+T = TypeVar("T")
+
+MOST_SPANS = 100_000
+"""Spans of a run up to which the overview looks for findings: with more, that takes longer than a person waits for
+what stands at the end of a cell."""
+
+
+def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, checks: Iterable[Check]) -> Overview:
+    """The overview of a journey as it is now."""
+    captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
+    graph, spent = captured.record if captured else None, simulated.spent if simulated else None
+    given = [given for given in graph.inputs if given.kind == "user"] if graph else []
+    return Overview(
+        name_of(stages),
+        request.machine.label,
+        tuple(f"{each.path}: {graph.types[each.value]}" for each in given) if graph else (),
+        (
+            _stage(stages.captured, "captured", _of_captured),
+            _stage(stages.lowered, "lowered", _of_lowered),
+            _stage(stages.rendered, "rendered", _of_rendered),
+            _stage(stages.scheduled, "scheduled", _of_scheduled),
+            _stage(stages.simulated, "simulated", _of_simulated),
+        ),
+        tuple((check.ok, check.text().splitlines()[0]) for check in checks),
+        "j.check() compares it with PyTorch" if request.target else "a file holds no function to compare with",
+        captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
+        spent,
+        cards,
+    )
+
+
+def name_of(stages: Stages) -> str:
+    """What was traced. Only a graph that Dynamo has made is not captured when its journey is."""
+    return stages.captured().record.name if stages.captured.made else "a graph of torch.compile"
+
+
+def _now(once: Once[T]) -> T | None:
+    return once() if once.made else None
+
+
+def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]]) -> Stage:
+    return Stage(name, f"j.{name}", figures(once()) if once.made else (), once.seconds)
+
+
+def _of_captured(captured: Captured) -> tuple[str, ...]:
+    nodes = captured.record.nodes
+    modules = len({node.origin.module for node in nodes if node.origin.module})
+    calls = count_of(len(nodes), "ATen call")
+    return (calls, f"in {count_of(modules, 'module')}") if modules else (calls,)
+
+
+def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
+    kernels = lowered.record.kernels
+    hosted = sum(kernel.kind == HOST for kernel in kernels)
+    made = count_of(len(kernels) - hosted, "kernel")
+    return (made, f"{count_of(hosted, 'step')} on the host") if hosted else (made,)
+
+
+def _of_rendered(rendered: Rendered) -> tuple[str, ...]:
+    return (f"{sum(len(module.mlir.splitlines()) for module in rendered.record):,} lines of MLIR",)
+
+
+def _of_scheduled(scheduled: Scheduled) -> tuple[str, ...]:
+    programs = [kernel.program for kernel in scheduled.record.kernels]
+    buffers, instructions = sum(len(each.buffers) for each in programs), sum(map(len, programs))
+    return count_of(len(programs), "program"), f"{instructions:,} instructions on tiles", f"{buffers:,} buffers"
+
+
+def _of_simulated(simulated: Simulated) -> tuple[str, ...]:
+    return f"{simulated.cycles:,} cycles", f"{simulated.time_us:,.2f} µs"
