@@ -14,14 +14,14 @@ from simulator.topology import topology
 if TYPE_CHECKING:
     from simulator.trace import Trace
 
-FINISHED = "finished"
+FINISHED, SCALAR_LATENCY = "finished", "scalar_latency"
 
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
     units, unseen, worked = len(trace.unit_names), _unseen(trace), trace.busy_cycles
     idle = np.zeros((units, CAUSES), np.int64)
-    busy, finished, hosted = (np.zeros(units, np.int64) for _ in range(3))
+    busy, finished, hosted, answers = (np.zeros(units, np.int64) for _ in range(4))
     within, now = np.zeros((units, WAITS), np.int64), 0
     for index, (_, begin, end) in enumerate(trace.kernel_spans):
         idle[:, Cause.LAUNCH] += begin - now
@@ -33,6 +33,7 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             before = np.concatenate([[begin], ends])
             np.add.at(idle[unit], trace.cause[own], starts - before[:-1])
             busy[unit] += int(worked[own].sum())
+            answers[unit] += int(trace.unanswered[own].sum())
             within[unit] += trace.waits[own].sum(0, np.int64) if len(trace.waits) else 0
             rest = hosted if len(spans) and trace.kind[spans[0]] == Opcode.HOST else finished
             rest[unit] += end - int(before[-1])
@@ -46,7 +47,10 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             several = (Wait.INTERCONNECT, Wait.MEMORY_BUS) if trace.machine.chiplets > 1 else (Wait.INTERCONNECT,)
             told = Wait if len(trace.channels) else several
             causes.update({wait.label: int(within[unit, wait]) for wait in told})
-        total = int(busy[unit] + within[unit].sum() + idle[unit].sum() + finished[unit] + hosted[unit])
+        if Opcode.DIRECT in trace.kind:
+            causes[SCALAR_LATENCY] = int(answers[unit])
+        waited = int(within[unit].sum() + answers[unit])
+        total = int(busy[unit] + waited + idle[unit].sum() + finished[unit] + hosted[unit])
         rows.append({"unit": name, "busy": int(busy[unit]), **causes, FINISHED: int(finished[unit]), "total": total})
     return rows
 

@@ -72,7 +72,7 @@ class CellLine:
 
         def checked() -> None:
             try:
-                if _ALONE_AT == [self.kernel.session.message_count]:
+                if [self.kernel.session.message_count] == _ALONE_AT:
                     say()
                     _ALONE_AT[:] = [self.kernel.session.message_count]
             finally:

@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from workbench.views.markup import HUES, escape
+from workbench.views.markup import escape
+from workbench.views.style import HUES
 
 _TOKEN = re.compile(
     r"""(?P<m>//.*)|(?P<q>"(?:[^"\\]|\\.)*")|(?P<v>%[\w$.-]+(?::\d+)?)|(?P<h>[@#^!][\w$.-]+)"""

@@ -43,7 +43,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     width = min(width, whole)
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)
-    lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
+    lines = [f"{'busy':>{wide + 5}}  0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
     lines += _launch_line(view, wide, width)
     for index, lane in enumerate(view.lanes):
         lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(view, index, edges)}")
@@ -52,7 +52,9 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
     legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
     waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
-    lines.append(f"{'':<{wide}}       {legend}{waiting}  . idle  (small letter: less than half of the time)")
+    lines.append(
+        f"{'':<{wide}}       {legend}{waiting}  . idle  (small letter: less than half of the time; busy: of the run)"
+    )
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from simulator import Cause, Trace
 from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
+from simulator.report import SCALAR_LATENCY
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import Gantt, Spans, gantt
@@ -307,6 +308,10 @@ def group_of(unit: str) -> str:
 
 def gantt_of(trace: Trace) -> Gantt:
     """The geometry of the trace's timeline."""
+    waits, named = trace.waits.astype(np.int64).reshape(len(trace), -1), [wait.label for wait in Wait]
+    if Opcode.DIRECT in trace.kind:
+        columns = waits if len(trace.waits) else np.zeros((len(trace), len(Wait)), np.int64)
+        waits, named = np.column_stack([columns, trace.unanswered]), [*named, SCALAR_LATENCY]
     spans = Spans(
         lane=trace.unit.astype(np.int64),
         start=trace.start,
@@ -314,14 +319,14 @@ def gantt_of(trace: Trace) -> Gantt:
         kind=trace.kind.astype(np.int64),
         cause=trace.cause.astype(np.int64),
         launch=trace.launch.astype(np.int64),
-        waits=trace.waits.astype(np.int64) if len(trace.waits) else np.zeros((len(trace), 0), np.int64),
+        waits=waits,
     )
     return gantt(
         spans,
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=[cause.label for cause in Cause],
-        waits=[wait.label for wait in Wait] if len(trace.waits) else [],
+        waits=named[: waits.shape[1]],
         launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
