@@ -115,8 +115,8 @@ __all__ = [
 ]
 
 
-if "ipykernel" in sys.modules:  # in a notebook, whose slow cells have a line that has to know what the cell said
-    importlib.import_module("workbench.jupyter.cell_line").watch()
+if "IPython" in sys.modules:
+    importlib.import_module("workbench.jupyter.session").begin()
 
 
 def __getattr__(name: str) -> object:

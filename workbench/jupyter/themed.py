@@ -23,7 +23,7 @@ _COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 class QuietAxes(Axes):
-    """Axes whose figure a notebook shows at the end of the cell: as the value of its last line they are not told again."""
+    """Axes whose figure a notebook shows at the end of the cell: as a value they show nothing."""
 
     name = "workbench-quiet"
 

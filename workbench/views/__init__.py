@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.views import letters as letters
     from workbench.views import machines as machines
     from workbench.views import markup as markup
+    from workbench.views import objects as objects
     from workbench.views import origins as origins
     from workbench.views import own as own
     from workbench.views import perfetto as perfetto
@@ -40,6 +41,7 @@ __getattr__ = submodules(
     "letters",
     "machines",
     "markup",
+    "objects",
     "origins",
     "own",
     "perfetto",

@@ -52,9 +52,8 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     used = {view.kinds[kind]: _GLYPHS.get(view.kinds[kind], "#") for kind in view.used_kinds()}
     legend = "  ".join(f"{glyph} {kind.lower()}" for kind, glyph in used.items())
     waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
-    lines.append(
-        f"{'':<{wide}}       {legend}{waiting}  . idle  (small letter: less than half of the time; busy: of the run)"
-    )
+    lines.append(f"{'':<{wide}}       {legend}{waiting}  . idle")
+    lines.append(f"{'':<{wide}}       busy is told as a part of the run; a small letter is less than half of the time")
     return "\n".join(lines)
 
 

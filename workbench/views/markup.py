@@ -1,7 +1,8 @@
 """HTML that needs nothing else: no script, no font, no file from anywhere, light or dark as the page around it is.
 
-A fragment brings its own style sheet, as much of it as it uses, scoped to the class `wb`. Ink and ground come from JupyterLab's variables where
-there are any, so that a notebook's theme rules; elsewhere the reader's own preference of light or dark does.
+A fragment brings its own style sheet, as much of it as it uses, scoped to the class `wb`. Ink and ground come from
+JupyterLab's variables where there are any, so that a notebook's theme rules; elsewhere the reader's own preference of
+light or dark does.
 """
 
 from __future__ import annotations
