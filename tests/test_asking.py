@@ -207,7 +207,10 @@ def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journe
     rounds = -(-64 // many.mapping.tile["k"]) * 2
     assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots are asked for"
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
-    assert two.scheduled.record.kernels[0].mapping.reason == "user; m has 24 a core of the 48 asked for"
+    assert (
+        two.scheduled.record.kernels[0].mapping.reason
+        == "user; the tile of m was cut from 48 to 24, a core's part of it"
+    )
 
 
 def test_more_slots_than_rounds_change_no_tile():

@@ -215,8 +215,18 @@ def _lab(options: argparse.Namespace) -> int:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if os.name == "posix":
-        os.execv(sys.executable, command)
-    return subprocess.call(command)  # elsewhere the shell would go on beside a program that took this one's place
+        os.execve(sys.executable, command, lab_environment())
+    return subprocess.call(
+        command, env=lab_environment()
+    )  # elsewhere the shell would go on beside a program that took this one's place
+
+
+def lab_environment() -> dict[str, str]:
+    """What JupyterLab is started with: our defaults for its settings, below those that the user made. It asks no one
+    whether to fetch news, in a toast over the page."""
+    folder = Path(__file__).parent / "jupyter" / "config"
+    given = os.environ.get("JUPYTER_CONFIG_PATH", "")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [given, str(folder)]))}
 
 
 def _doctor(options: argparse.Namespace) -> int:

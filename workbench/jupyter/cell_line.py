@@ -2,8 +2,9 @@
 
 A front end takes an output away again by one message only, `clear_output`, which takes away all outputs of the cell. So
 the line stands only where it is the cell's only output. Behind each line follows a `clear_output` that waits: the next
-output, whoever sends it, takes the line's place. Whether somebody has sent one shows in the number of messages that the
-kernel has sent: if it is not what it was after our own last one, the line is gone, and nothing more is drawn.
+output, whoever sends it, takes the line's place. From then on nothing more is drawn. To know of others' outputs we look
+at what the kernel sends, all of which its session sends; of those that ask the kernel there may be several at once,
+whose answers are no outputs.
 
 Programs that run notebooks without a reader (nbval, nbclient, nbconvert) keep every message and understand few of them.
 They are sent none: only front ends with cells to look at name the cell in their request.
@@ -14,27 +15,46 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
 _PATIENCE_SECONDS = 5.0
 """How long the kernel's thread for outputs is waited for. It answers within milliseconds, unless it has ended."""
 
-_ALONE_AT: list[int] = []
-"""How many messages the kernel had sent when the running cell had no output but, perhaps, our line. Nothing until a
-cell has begun under our eyes."""
+_OUTPUTS: Final = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
+
+
+@dataclass
+class _Seen:
+    """What has been said below cells since we look."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    outputs: int = 0
+    alone_at: int | None = None
+    """How many outputs there were when the running cell had none, or only our line. None until a cell begins."""
+
+
+_SEEN = _Seen()
 
 
 def watch() -> None:
-    """From the next cell on we know what the kernel has sent; says so to the shell of a kernel, once."""
+    """From the next cell on we know which outputs it has; called once in a kernel, before anything is drawn."""
     kernel = _kernel()
-    if kernel is None or _ALONE_AT:
+    if kernel is None or hasattr(kernel.session, "_workbench_watches"):
         return
-    _ALONE_AT.append(-1)  # of the running cell it is not known
+    kernel.session._workbench_watches = True
+    send = kernel.session.send
+
+    def counted(stream: object, message: Any, *args: object, **options: object) -> object:
+        if (message["header"]["msg_type"] if isinstance(message, dict) else message) in _OUTPUTS:
+            with _SEEN.lock:
+                _SEEN.outputs += 1
+        return send(stream, message, *args, **options)
 
     def at_begin(_: object) -> None:
-        _ALONE_AT[:] = [kernel.session.message_count]
+        _SEEN.alone_at = _SEEN.outputs
 
+    kernel.session.send = counted
     kernel.shell.events.register("pre_run_cell", at_begin)
 
 
@@ -72,9 +92,9 @@ class CellLine:
 
         def checked() -> None:
             try:
-                if [self.kernel.session.message_count] == _ALONE_AT:
+                if _SEEN.outputs == _SEEN.alone_at:
                     say()
-                    _ALONE_AT[:] = [self.kernel.session.message_count]
+                    _SEEN.alone_at = _SEEN.outputs
             finally:
                 done.set()
 

@@ -1,4 +1,4 @@
-"""What a session of IPython is told when the workbench is imported in it: how plain records look, and which cell runs."""
+"""What a session of IPython learns when the workbench is imported in it: how plain records look, which cell runs."""
 
 from __future__ import annotations
 

@@ -308,10 +308,12 @@ def group_of(unit: str) -> str:
 
 def gantt_of(trace: Trace) -> Gantt:
     """The geometry of the trace's timeline."""
-    waits, named = trace.waits.astype(np.int64).reshape(len(trace), -1), [wait.label for wait in Wait]
+    waits, named = trace.waits.astype(np.int64), [wait.label for wait in Wait]
     if Opcode.DIRECT in trace.kind:
-        columns = waits if len(trace.waits) else np.zeros((len(trace), len(Wait)), np.int64)
-        waits, named = np.column_stack([columns, trace.unanswered]), [*named, SCALAR_LATENCY]
+        waits = waits if len(waits) else np.zeros((len(trace), len(Wait)), np.int64)
+        waits, named = np.column_stack([waits, trace.unanswered]), [*named, SCALAR_LATENCY]
+    elif not len(waits):  # the machine tells none apart
+        waits, named = np.zeros((len(trace), 0), np.int64), []
     spans = Spans(
         lane=trace.unit.astype(np.int64),
         start=trace.start,
@@ -326,7 +328,7 @@ def gantt_of(trace: Trace) -> Gantt:
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=[cause.label for cause in Cause],
-        waits=named[: waits.shape[1]],
+        waits=named,
         launches=trace.kernel_spans,
         makespan=trace.makespan,
         clock_mhz=trace.machine.clock_mhz,
