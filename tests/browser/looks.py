@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
 SCREEN = 900
 """Pixels that a first screen is high."""
@@ -116,24 +116,25 @@ def low_contrast(page: Page) -> list[str]:
     return page.evaluate(_CONTRAST)
 
 
-def ink(picture: bytes) -> float:
-    """The part of a picture's first screen that differs from the colour that most of it has."""
-    pixels: Any = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))[:SCREEN].astype(int)
+def ink(pixels: Any) -> float:
+    """The part of a picture that differs from the colour that most of it has."""
     colours, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_counts=True)
     return float((abs(pixels - colours[counts.argmax()]).sum(axis=2) > 60).mean())
 
 
 def blank(page: Page) -> list[str]:
-    """Outputs on whose first screen, of those that are at least as high as one, there is next to nothing."""
-    found: list[str] = []
-    for output in page.locator(OUTPUTS).all():
-        box = output.bounding_box()
-        if box and box["height"] >= SCREEN and ink(_first_screen(page, output)) < _INK:
-            found.append((output.text_content() or "")[:80])
-    return found
+    """Outputs that are a screen high or higher, and on whose first screen there is next to nothing."""
+    boxes = [(output.bounding_box(), output) for output in page.locator(OUTPUTS).all()]
+    high = [(box, output) for box, output in boxes if box and box["height"] >= SCREEN]
+    if not high:
+        return []
+    pixels = _pixels(page.screenshot())
+    return [
+        (output.text_content() or "")[:80]
+        for box, output in high
+        if ink(pixels[int(box["y"]) : int(box["y"]) + SCREEN, int(box["x"]) : int(box["x"] + box["width"])]) < _INK
+    ]
 
 
-def _first_screen(page: Page, output: Locator) -> bytes:
-    box = output.bounding_box()
-    assert box is not None
-    return page.screenshot(clip={**box, "height": min(box["height"], SCREEN)})
+def _pixels(picture: bytes) -> Any:
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -10,6 +11,7 @@ from simulator.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
 from workbench.asking import knows_its_options
+from workbench.faults.trial import TRIALS
 from workbench.ir import KernelModule, Mapping, ScheduledKernel, ScheduledProgram, Snapshot
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -59,7 +61,10 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def schedule(self) -> str:
-        """The transform script that made it."""
+        """The transform script that made it. Who reads it may edit it, and edited ones are tried in a worker process
+        first: so that one is started now, beside what goes on here."""
+        if importlib.util.find_spec("torch") is not None:  # else there is only a journey to look at
+            TRIALS.expect()
         return self.record.schedule
 
     @property
