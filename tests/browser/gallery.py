@@ -14,7 +14,7 @@ from torch import nn
 import workbench as wb
 from tests.models import resnet18, with_statistics
 
-torch.manual_seed(0)
+_ = torch.manual_seed(0)
 """
 
 _MODELS = {
@@ -38,7 +38,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         b, t, width = x.shape
-        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.c_attn(self.ln_1(x)).split(width, 2))
+        parts = self.c_attn(self.ln_1(x)).split(width, 2)
+        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in parts)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.c_proj(mixed.transpose(1, 2).reshape(b, t, width))
         return x + self.mlp(self.ln_2(x))

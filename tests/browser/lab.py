@@ -145,8 +145,8 @@ _THEME = """async theme => {
 }"""
 
 _HEIGHT = """() => {
-    const panel = document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook');
-    return Math.ceil(panel.scrollHeight + 80);
+    const cells = document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer');
+    return cells.scrollHeight + innerHeight - cells.clientHeight;
 }"""
 
 

@@ -25,9 +25,9 @@ _OUT_OF_BOXES = """() => {
     for (const box of document.querySelectorAll('.jp-OutputArea-output .wb')) {
         const scrolls = each => ['auto', 'scroll'].includes(getComputedStyle(each).overflowX);
         const edge = box.getBoundingClientRect().right + 1;
-        for (const each of box.querySelectorAll('*')) {
+        for (const each of box.querySelectorAll(':not(svg *)')) {
             const style = getComputedStyle(each), own = each.getBoundingClientRect();
-            if (!own.width || each.closest('svg') && each.tagName !== 'svg') continue;
+            if (!own.width) continue;
             const cut = ['hidden', 'clip'].includes(style.overflowX) && each.scrollWidth > each.clientWidth + 1;
             let holder = each.parentElement;
             while (holder !== box && !scrolls(holder)) holder = holder.parentElement;
@@ -48,6 +48,9 @@ _OUT_OF_BOXES = """() => {
 _PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output svg, .jp-OutputArea-output img')]
     .filter(each => each.getBoundingClientRect().width > 100)
     .map(each => each.tagName === 'img' ? each.src : each.outerHTML.replace(/(id="|#)[\\w-]+/g, ''))"""
+
+_ALIKE = 30
+"""Texts of the same kind, colour and surroundings that are looked at: a table has thousands."""
 
 _CONTRAST = """() => {
     const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
@@ -72,10 +75,14 @@ _CONTRAST = """() => {
         for (let up = each; up && !up.contains(text); up = up.parentElement) opacity *= +getComputedStyle(up).opacity;
         return [...colour.slice(0, 3), colour[3] * opacity];
     };
-    const wrong = new Map(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const wrong = new Map(), seen = new Map(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walk.nextNode(); node; node = walk.nextNode()) {
         const text = node.parentElement;
         if (!node.data.trim() || !text.closest('.jp-OutputArea-output') || text.closest('style, title')) continue;
+        const kind = [text.tagName, text.getAttribute('class'), text.parentElement.className,
+            getComputedStyle(text).color, getComputedStyle(text).fill].join();
+        seen.set(kind, (seen.get(kind) ?? 0) + 1);
+        if (seen.get(kind) > ALIKE) continue;
         const range = document.createRange();
         range.selectNodeContents(node);
         const box = [...range.getClientRects()].find(each => each.width > 1 && each.height > 1);
@@ -113,7 +120,7 @@ def pictures(page: Page) -> list[str]:
 
 def low_contrast(page: Page) -> list[str]:
     """Texts that WCAG 2 (AA) calls hard to read on what lies below them: less than 4.5 to 1, or 3 to 1 if large."""
-    return page.evaluate(_CONTRAST)
+    return page.evaluate(_CONTRAST.replace("ALIKE", str(_ALIKE)))
 
 
 def ink(pixels: Any) -> float:
@@ -124,16 +131,19 @@ def ink(pixels: Any) -> float:
 
 def blank(page: Page) -> list[str]:
     """Outputs that are a screen high or higher, and on whose first screen there is next to nothing."""
-    boxes = [(output.bounding_box(), output) for output in page.locator(OUTPUTS).all()]
-    high = [(box, output) for box, output in boxes if box and box["height"] >= SCREEN]
-    if not high:
-        return []
-    pixels = _pixels(page.screenshot())
-    return [
-        (output.text_content() or "")[:80]
-        for box, output in high
-        if ink(pixels[int(box["y"]) : int(box["y"]) + SCREEN, int(box["x"]) : int(box["x"] + box["width"])]) < _INK
-    ]
+    found: list[str] = []
+    for output in page.locator(OUTPUTS).all():
+        box = output.bounding_box()
+        if not box or box["height"] < SCREEN:
+            continue
+        output.evaluate("output => output.scrollIntoView()")  # of a notebook that is higher than any window
+        box = output.bounding_box()
+        assert box is not None
+        left, top = int(box["x"]), max(0, int(box["y"]))
+        pixels = _pixels(page.screenshot())[top : top + SCREEN, left : left + int(box["width"])]
+        if ink(pixels) < _INK:
+            found.append((output.text_content() or "")[:80])
+    return found
 
 
 def _pixels(picture: bytes) -> Any:
