@@ -138,6 +138,11 @@ def run_all(opened: Page, url: str) -> tuple[bool, list[dict[str, Any]]]:
     return went_well, opened.evaluate(CELLS)
 
 
+def shut_down(opened: Page) -> None:
+    """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
+    opened.evaluate("async () => jupyterapp.shell.currentWidget?.sessionContext.shutdown()")
+
+
 _THEME = """async theme => {
     await jupyterapp.commands.execute('apputils:change-theme', {theme});
     const light = String(theme.includes('Light'));
@@ -145,8 +150,8 @@ _THEME = """async theme => {
 }"""
 
 _HEIGHT = """() => {
-    const cells = document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer');
-    return cells.scrollHeight + innerHeight - cells.clientHeight;
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(each => each.getBoundingClientRect());
+    return Math.ceil(cells.at(-1).bottom - cells[0].top + 240);
 }"""
 
 

@@ -37,10 +37,17 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
+def browser() -> Iterator[Page]:
     assert BROWSER is not None
     with lab.page(BROWSER) as made:
         yield made
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """The browser's page, and no kernel left of what was open in it."""
+    yield browser
+    lab.shut_down(browser)
 
 
 def of_the_course(name: str) -> nbformat.NotebookNode:
