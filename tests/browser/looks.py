@@ -88,8 +88,8 @@ _CONTRAST = """() => {
         const box = [...range.getClientRects()].find(each => each.width > 1 && each.height > 1);
         if (!box) continue;
         const stack = document.elementsFromPoint(box.left + Math.min(3, box.width / 2), box.top + box.height / 2);
-        const at = stack.findIndex(each => each === text || each.contains(text));
-        if (at < 0) continue;  // scrolled out of sight
+        const at = stack.indexOf(text);
+        if (at < 0) continue;  // scrolled out of sight, or in what is closed
         let ground = [255, 255, 255, 1];
         for (const each of stack.slice(at).reverse()) ground = over(painted(each, text), ground);
         const style = getComputedStyle(text);
