@@ -20,12 +20,28 @@ much. White space is 0."""
 STDERR = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]'
 OUTPUTS = ".jp-OutputArea-output"
 
+_IN_SIGHT = """
+    const inSight = (root, kind) => {  // elements or texts below a root, without what stands in closed parts
+        const closed = each => each.parentElement?.tagName === 'DETAILS' && !each.parentElement.open &&
+            each.tagName !== 'SUMMARY' || each.tagName === 'STYLE';
+        const walk = document.createTreeWalker(root, kind | NodeFilter.SHOW_ELEMENT, {acceptNode: each =>
+            each.nodeType === Node.ELEMENT_NODE && closed(each) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT});
+        const found = [];
+        while (walk.nextNode()) if (kind === NodeFilter.SHOW_ELEMENT || walk.currentNode.nodeType === Node.TEXT_NODE) {
+            found.push(walk.currentNode);
+        }
+        return found;
+    };
+"""
+
 _OUT_OF_BOXES = """() => {
+    IN_SIGHT
     const wrong = [];
     for (const box of document.querySelectorAll('.jp-OutputArea-output .wb')) {
         const scrolls = each => ['auto', 'scroll'].includes(getComputedStyle(each).overflowX);
         const edge = box.getBoundingClientRect().right + 1;
-        for (const each of box.querySelectorAll(':not(svg *)')) {
+        for (const each of inSight(box, NodeFilter.SHOW_ELEMENT)) {
+            if (each instanceof SVGElement && each.tagName !== 'svg') continue;
             const style = getComputedStyle(each), own = each.getBoundingClientRect();
             if (!own.width) continue;
             const cut = ['hidden', 'clip'].includes(style.overflowX) && each.scrollWidth > each.clientWidth + 1;
@@ -53,6 +69,7 @@ _ALIKE = 30
 """Texts of the same kind, colour and surroundings that are looked at: a table has thousands."""
 
 _CONTRAST = """() => {
+    IN_SIGHT
     const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
     const parsed = text => {
         canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = '#000'; canvas.fillStyle = text;
@@ -75,10 +92,10 @@ _CONTRAST = """() => {
         for (let up = each; up && !up.contains(text); up = up.parentElement) opacity *= +getComputedStyle(up).opacity;
         return [...colour.slice(0, 3), colour[3] * opacity];
     };
-    const wrong = new Map(), seen = new Map(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const wrong = new Map(), seen = new Map(), outputs = [...document.querySelectorAll('.jp-OutputArea-output')];
+    for (const node of outputs.flatMap(each => inSight(each, NodeFilter.SHOW_TEXT))) {
         const text = node.parentElement;
-        if (!node.data.trim() || !text.closest('.jp-OutputArea-output') || text.closest('style, title')) continue;
+        if (!node.data.trim() || text.tagName === 'title') continue;
         const kind = [text.tagName, text.getAttribute('class'), text.parentElement.className,
             getComputedStyle(text).color, getComputedStyle(text).fill].join();
         seen.set(kind, (seen.get(kind) ?? 0) + 1);
@@ -89,7 +106,7 @@ _CONTRAST = """() => {
         if (!box) continue;
         const stack = document.elementsFromPoint(box.left + Math.min(3, box.width / 2), box.top + box.height / 2);
         const at = stack.indexOf(text);
-        if (at < 0) continue;  // scrolled out of sight, or in what is closed
+        if (at < 0) continue;  // scrolled out of sight, or below something
         let ground = [255, 255, 255, 1];
         for (const each of stack.slice(at).reverse()) ground = over(painted(each, text), ground);
         const style = getComputedStyle(text);
@@ -110,7 +127,7 @@ _CONTRAST = """() => {
 
 def out_of_boxes(page: Page) -> list[str]:
     """Elements of ours that are wider than their box and stand in nothing that scrolls, and all that is cut off."""
-    return page.evaluate(_OUT_OF_BOXES)
+    return page.evaluate(_OUT_OF_BOXES.replace("IN_SIGHT", _IN_SIGHT))
 
 
 def pictures(page: Page) -> list[str]:
@@ -120,7 +137,7 @@ def pictures(page: Page) -> list[str]:
 
 def low_contrast(page: Page) -> list[str]:
     """Texts that WCAG 2 (AA) calls hard to read on what lies below them: less than 4.5 to 1, or 3 to 1 if large."""
-    return page.evaluate(_CONTRAST.replace("ALIKE", str(_ALIKE)))
+    return page.evaluate(_CONTRAST.replace("ALIKE", str(_ALIKE)).replace("IN_SIGHT", _IN_SIGHT))
 
 
 def ink(pixels: Any) -> float:

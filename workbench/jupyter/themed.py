@@ -19,6 +19,7 @@ THEME: Final = "theme"
 _LEAST: Final = 7.3
 """Inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
 _SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _COLOUR = re.compile("#[0-9a-f]{6}")
 
 
@@ -45,7 +46,9 @@ class ThemedFigure(Figure):
 
 
 def _themed(svg: str) -> str:
-    """The picture with our colours as variables of the style sheet, and all others as they are."""
+    """The picture in one line, with our colours as variables of the style sheet, and all others as they are; places
+    to a hundredth of a point."""
     names = {colour.lower(): f"var(--{name})" for name, colour in markup.colours(LIGHT).items()}
     names |= {LIGHT.ground.lower(): "var(--ground)", LIGHT.ink.lower(): "var(--ink)"}
-    return _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
+    coloured = _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
+    return _DECIMALS.sub(r"\1", " ".join(coloured.split()))

@@ -217,7 +217,7 @@ def _filled(title: str, found: Table) -> str:
 def _energy(trace: Trace) -> str:
     shown = timeline.energy_by_unit(trace)
     whole = sum(spent.pj for spent in trace.energy())
-    return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.3g} µJ")
+    return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.{1 if whole < 1e8 else 0}f} µJ")
 
 
 def _waterfall(trace: Trace) -> str:
