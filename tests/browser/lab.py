@@ -160,6 +160,7 @@ def show(opened: Page, *, dark: bool, width: int) -> None:
     opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
     for _ in range(2):  # what was not laid out before may be higher than it was taken for
         opened.set_viewport_size({"width": width, "height": min(_TALLEST, opened.evaluate(_HEIGHT))})
+        opened.evaluate("() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer').scrollTo(0, 0)")
         opened.wait_for_timeout(_SETTLING_MILLISECONDS)
 
 
