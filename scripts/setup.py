@@ -76,11 +76,12 @@ def program(venv: Path, name: str) -> Path:
 
 def commands(given: argparse.Namespace, venv: Path) -> list[list[str]]:
     """What is run in the environment, one after the other."""
+    compiled = [str(program(venv, "workbench")), "compile"]  # the simulator, here and not in the middle of a cell
     if given.what == "lab":
-        return [[str(program(venv, "workbench")), "lab", "--port", given.port, "--ip", given.ip]]
+        return [compiled, [str(program(venv, "workbench")), "lab", "--port", given.port, "--ip", given.ip]]
     pytest = [str(program(venv, "python")), "-m", "pytest", "-n", "logical", "--maxprocesses", given.workers]
     notebooks = ["-p", "no:cacheprovider", "-x", "--nbval-lax", "--nbval-cell-timeout=500", "notebooks"]
-    return [[*pytest, "--dist", "worksteal", "tests"], [*pytest, "--dist", "loadfile", *notebooks]]
+    return [compiled, [*pytest, "--dist", "worksteal", "tests"], [*pytest, "--dist", "loadfile", *notebooks]]
 
 
 def run(command: Sequence[str]) -> None:

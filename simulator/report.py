@@ -16,17 +16,18 @@ from simulator.topology import topology
 if TYPE_CHECKING:
     from simulator.trace import Trace
 
-FINISHED = "finished"
+FINISHED, SCALAR_LATENCY = "finished", "scalar_latency"
 
 
 def stalls(trace: Trace) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
     units, found = len(trace.unit_names), waited(trace)
-    busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
+    busy, shared, wasted, finished, hosted, answers = (np.zeros(units, np.int64) for _ in range(6))
     idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
     np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
     np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
     np.add.at(busy, trace.unit, trace.busy_cycles)
+    np.add.at(answers, trace.unit, trace.unanswered)
     np.add.at(shared, trace.unit, found.before + found.within)
     np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
     if len(trace.waits):
@@ -47,8 +48,9 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
             columns[cause.label] = idle[:, cause]
     columns.update({HOST_UNIT: hosted} if HOST_UNIT in trace.unit_names else {})
     columns.update({wait.label: within[:, wait] for wait in _told(trace)})
+    columns.update({SCALAR_LATENCY: answers} if Opcode.DIRECT in trace.kind else {})
     columns[FINISHED] = finished
-    columns["total"] = busy + idle.sum(1) + within.sum(1) + finished + hosted
+    columns["total"] = busy + idle.sum(1) + within.sum(1) + answers + finished + hosted
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
         rows.append({"unit": name, **{column: int(values[unit]) for column, values in columns.items()}})

@@ -166,7 +166,17 @@ class Trace:
 
     @property
     def busy_cycles(self) -> I64:
-        """Of each span, the cycles in which its unit is busy: a transfer's without what it waited for on its way."""
+        """Of each span, the cycles in which its unit is busy: a transfer's without what it waited for on its way, and
+        a loop's of single accesses without what it waited for their answers."""
+        return self._after_waits() - self.unanswered
+
+    @property
+    def unanswered(self) -> I64:
+        """Of each span, the cycles in which a scalar unit has nothing to do but wait for answers: see scalar.py."""
+        asked = np.maximum(self.phase - (self.end - self._after_waits()), 0)
+        return np.where(self.kind == Opcode.DIRECT, self._after_waits() - asked, 0)
+
+    def _after_waits(self) -> I64:
         lengths = self.end - self.start
         return lengths - self.waits.sum(1, np.int64) if len(self.waits) else lengths
 
@@ -175,8 +185,9 @@ class Trace:
 
         A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
         `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
-        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either. Waiting for the
-        memory while it served others is `memory_peak` or `inefficient_transfers`: see contention.py.
+        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either, nor is what a
+        scalar unit waited for answers (`scalar_latency`). Waiting for the memory while it served others is
+        `memory_peak` or `inefficient_transfers`: see contention.py.
         """
         return report.stalls(self)
 

@@ -202,12 +202,15 @@ def test_a_mapping_that_does_not_fit_says_where_it_was_given(journey: wb.Journey
 def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journey):
     kernel = journey.with_(mapping={"k*_matmul": {"tile": {"m": 4096, "n": 16}}}).scheduled.record.kernels[0]
     assert (kernel.mapping.tile["m"], kernel.mapping.tile["n"]) == (48, 16)
-    assert kernel.mapping.reason == "user; m has 48 of the 4,096 asked for"
+    assert kernel.mapping.reason == "user; the tile of m was cut from 4,096 to 48, all there is"
     many = journey.with_(mapping={"*": {"tile": {"m": 48, "n": 16}, "buffers": 20}}).scheduled.record.kernels[0]
     rounds = -(-64 // many.mapping.tile["k"]) * 2
     assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots are asked for"
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
-    assert two.scheduled.record.kernels[0].mapping.reason == "user; m has 24 a core of the 48 asked for"
+    assert (
+        two.scheduled.record.kernels[0].mapping.reason
+        == "user; the tile of m was cut from 48 to 24, a core's part of it"
+    )
 
 
 def test_more_slots_than_rounds_change_no_tile():

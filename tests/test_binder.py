@@ -41,8 +41,8 @@ def test_constraints_lie_within_what_the_project_asks_for():
         assert satisfies(version.removeprefix("=="), wanted[name])
 
 
-def test_the_build_ends_when_the_doctor_finds_a_problem():
+def test_the_build_ends_when_the_doctor_finds_a_problem_and_compiles_the_simulator():
     script = BINDER / "postBuild"
     assert os.access(script, os.X_OK)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
-    assert lines(script)[-2:] == ["set -euo pipefail", "workbench doctor"]
+    assert lines(script)[-3:] == ["set -euo pipefail", "workbench doctor", "workbench compile"]

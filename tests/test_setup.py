@@ -71,9 +71,11 @@ def test_programs_lie_where_the_system_puts_them(setup: ModuleType, monkeypatch:
 
 def test_the_two_commands(setup: ModuleType) -> None:
     venv = Path("v")
-    (lab,) = setup.commands(setup.parsed(["lab", "--port", "9"]), venv)
+    compiled, lab = setup.commands(setup.parsed(["lab", "--port", "9"]), venv)
+    assert compiled == [str(setup.program(venv, "workbench")), "compile"]
     assert lab == [str(setup.program(venv, "workbench")), "lab", "--port", "9", "--ip", "localhost"]
-    tests, notebooks = setup.commands(setup.parsed(["test", "--workers", "2"]), venv)
+    first, tests, notebooks = setup.commands(setup.parsed(["test", "--workers", "2"]), venv)
+    assert first == compiled
     assert tests[-1] == "tests" and notebooks[-1] == "notebooks" and "--nbval-lax" in notebooks
     assert all(command[command.index("--maxprocesses") + 1] == "2" for command in (tests, notebooks))
 
@@ -84,8 +86,8 @@ def test_all_is_run_where_a_program_cannot_take_the_place_of_another(
     monkeypatch.setattr(setup, "install", lambda venv: None)
     monkeypatch.setattr(setup, "SYSTEM", "nt")
     assert setup.main(["test"]) == 0
-    assert [command[-1] for command in setup.ran] == ["tests", "notebooks"]
-    assert all(command[0].endswith("python.exe") for command in setup.ran)
+    assert [command[-1] for command in setup.ran] == ["compile", "tests", "notebooks"]
+    assert all(command[0].endswith(".exe") for command in setup.ran)
 
 
 def test_it_uses_the_standard_library_alone_and_make_calls_it() -> None:

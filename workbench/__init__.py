@@ -11,6 +11,7 @@ so that PyTorch, MLIR, Numba and pandas are loaded by those who need them.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,6 +113,10 @@ __all__ = [
     "trace",
     "view",
 ]
+
+
+if "IPython" in sys.modules:
+    importlib.import_module("workbench.jupyter.session").begin()
 
 
 def __getattr__(name: str) -> object:

@@ -100,6 +100,8 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
     ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
 
+    _command(commands, "compile", _compile, "compile the simulator now, so that no one waits for it later")
+
     _add_new_op(_command(commands, "new-op", _new_op, "write the files of a new operator: kernel, test and notebook"))
 
     health = _command(commands, "doctor", _doctor, "look the installation over, and say what to do about what is wrong")
@@ -215,8 +217,29 @@ def _lab(options: argparse.Namespace) -> int:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if os.name == "posix":
-        os.execv(sys.executable, command)
-    return subprocess.call(command)  # elsewhere the shell would go on beside a program that took this one's place
+        os.execve(sys.executable, command, lab_environment())
+    # elsewhere the shell would go on beside a program that took this one's place
+    return subprocess.call(command, env=lab_environment())
+
+
+def _compile(options: argparse.Namespace) -> int:
+    ahead = importlib.import_module("simulator.ahead")
+    folder = importlib.import_module("simulator.jit").cache_folder()
+    sys.stdout.write(f"compiling the simulator into {folder}; the first time this takes about a minute\n")
+    sys.stdout.flush()
+    for ready in ahead.compile_ahead():
+        how = "was there" if ready.was_there else f"compiled in {ready.seconds:.0f} s"
+        sys.stdout.write(f"  {ready.memory} memory: {how}\n")
+        sys.stdout.flush()
+    return OK
+
+
+def lab_environment() -> dict[str, str]:
+    """What JupyterLab is started with: our defaults for its settings, below those that the user made. It asks no one
+    whether to fetch news, in a toast over the page."""
+    folder = Path(__file__).parent / "jupyter" / "config"
+    given = os.environ.get("JUPYTER_CONFIG_PATH", "")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [given, str(folder)]))}
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -263,9 +263,12 @@ class Journey(Shown):
 
     @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments."""
+        """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments, an
+        arrow a dependence, and counters of bytes in flight, scratchpad and arrays. A name that ends in `.gz` is packed.
+        """
         simulated = self.simulated
-        _write(path, views.perfetto.perfetto_text(simulated.record, simulated.scheduled.launches))
+        made = views.perfetto.perfetto_file(simulated.record, simulated.scheduled.launches, os.fspath(path))
+        replace_file(path, made)
 
     @knows_its_options
     def to_html(self, path: str | os.PathLike[str]) -> None:

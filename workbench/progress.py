@@ -1,4 +1,5 @@
-"""One way of saying that something takes a while: a line in the terminal, from the second second on.
+"""One way of saying that something takes a while: a line in the terminal or below a notebook's cell, from the second
+second on.
 
     with waiting("schedule"):           # the journey, around a stage
         for kernel in counted(kernels):     # the stage, if it has something to count
@@ -7,11 +8,13 @@
 A stage whose work counts by itself says how far it is with `reached`, and what it is at with `at`.
 
 Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
-that it moves also where the work itself is one long call.
+that it moves also where the work itself is one long call. Work within work has no line of its own: the one that stands
+tells of the innermost.
 """
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 import threading
@@ -20,7 +23,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TextIO, TypeVar, cast
+from typing import Protocol, TextIO, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -38,9 +41,13 @@ class Progress:
     done: int = 0
     total: int | None = None
     step: str = ""
+    within: Progress | None = None
+    """Work that is part of this, while it is done."""
 
     def line(self, now: float) -> str:
-        """What stands on the terminal at time `now`."""
+        """What the line says at time `now`."""
+        if self.within is not None:
+            return self.within.line(now)
         seconds, what = now - self.began, f"{self.what}: {self.step}" if self.step else self.what
         if not self.total:
             return f"{what}  {seconds:.0f} s"
@@ -77,47 +84,75 @@ def at(step: str) -> None:
         progress.step = step
 
 
-def _is_watched(stream: TextIO) -> bool:
-    """Whether somebody sees the line, and it can be taken away again: at a terminal.
+class Line(Protocol):
+    """A place for one line of text that leaves nothing behind."""
 
-    A log file would collect it. So would a notebook: whatever is drawn and cleared there stays in the saved cell as an
-    output, on slow machines and not on fast ones, and is a difference to whoever runs it anew.
+    def draw(self, text: str) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+class _TerminalLine:
+    """A line of a stream that has no other line below it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._width = stream, 0
+
+    def draw(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]
+        self._width = max(self._width, len(text))
+        self._stream.write(f"\r{text:<{self._width}}")
+        self._stream.flush()
+
+    def remove(self) -> None:
+        self._stream.write(f"\r{'':<{self._width}}\r")
+        self._stream.flush()
+
+
+def _watched_line() -> Line | None:
+    """Where somebody sees the line, and it can be taken away again: at a terminal, or below a cell that somebody looks
+    at. A log file would collect it, and so would a program that runs notebooks.
     """
-    return not stream.closed and stream.isatty()
+    out = cast("TextIO | None", sys.stderr)  # a program without a console has none
+    if out is not None and not out.closed and out.isatty():
+        return _TerminalLine(out)
+    if "ipykernel" not in sys.modules:
+        return None
+    return cast("Line | None", importlib.import_module("workbench.jupyter.cell_line").cell_line())
 
 
 @contextmanager
 def waiting(
     what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
 ) -> Generator[Progress, None, None]:
-    """Shows a progress line on `stream` (stderr) while the block runs, once it has run for `delay` seconds."""
-    out = stream or cast("TextIO | None", sys.stderr)  # a program without a console has none
-    progress = Progress(what)
+    """Shows a progress line on `stream`, else where it is seen, while the block runs, once it has run for `delay`
+    seconds."""
+    progress, around = Progress(what), _CURRENT.get()
     token = _CURRENT.set(progress)
     try:
-        with _drawn(progress, out, delay) if out and (stream or _is_watched(out)) else nullcontext():
+        if around is not None:
+            around.within = progress
+        line = _TerminalLine(stream) if stream else None if around else _watched_line()
+        with _drawn(progress, line, delay) if line else nullcontext():
             yield progress
     finally:
+        if around is not None:
+            around.within = None
         _CURRENT.reset(token)
 
 
 @contextmanager
-def _drawn(progress: Progress, out: TextIO, delay: float) -> Generator[None, None, None]:
+def _drawn(progress: Progress, line: Line, delay: float) -> Generator[None, None, None]:
     over = threading.Event()
 
     def draw() -> None:
         if over.wait(delay):
             return
-        width = 0
         while True:
-            line = progress.line(time.perf_counter())[: shutil.get_terminal_size().columns - 1]
-            width = max(width, len(line))
-            out.write(f"\r{line:<{width}}")
-            out.flush()
+            line.draw(progress.line(time.perf_counter()))
             if over.wait(_REDRAW_SECONDS):
                 break
-        out.write(f"\r{'':<{width}}\r")
-        out.flush()
+        line.remove()
 
     thread = threading.Thread(target=draw, name=f"progress of {progress.what}", daemon=True)
     thread.start()

@@ -1,9 +1,8 @@
-"""A real JupyterLab server and a real browser, for one test, and nothing left of them afterwards."""
+"""A real JupyterLab server and a real browser, for some tests, and nothing left of them afterwards."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -18,9 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nbformat
+
+from workbench.cli import lab_environment
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 240
 """How long anything may take: far more than it does, since a busy machine is no failure."""
 
@@ -49,21 +53,19 @@ class Server:
 
 @contextlib.contextmanager
 def server(folder: Path, scratch: Path) -> Iterator[Server]:
-    """JupyterLab over `folder`, with settings, workspaces, runtime files and log in `scratch`."""
+    """JupyterLab over `folder`, as `workbench lab` starts it, with settings, workspaces, runtime files and log in
+    `scratch`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = scratch / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    quiet = {"fetchNews": "false", "checkForUpdates": False}  # news would cover the page
-    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={folder}"),
         *("--expose-app-in-browser", f"--LabApp.user_settings_dir={scratch / 'settings'}"),
         f"--LabApp.workspaces_dir={scratch / 'workspaces'}",
     ]
-    env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    own = {"JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    env = {**lab_environment(), **own, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with open(scratch / "server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
     try:
@@ -110,14 +112,21 @@ def page(executable: str) -> Iterator[Page]:
             browser.close()
 
 
-_RUN_ALL = """async () => {
+def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A notebook that names its kernel: of one that does not JupyterLab asks which."""
+    return nbformat.v4.new_notebook(
+        cells=list(cells), metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    )
+
+
+RUN_ALL = """async () => {
     const panel = jupyterapp.shell.currentWidget;
     await panel.sessionContext.ready;
     await panel.sessionContext.session.kernel.info;
     return await jupyterapp.commands.execute('notebook:run-all-cells');
 }"""
 
-_CELLS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells
+CELLS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells
     .filter(cell => cell.cell_type === 'code')"""
 
 
@@ -125,5 +134,37 @@ def run_all(opened: Page, url: str) -> tuple[bool, list[dict[str, Any]]]:
     """Opens a notebook and runs every cell: whether all went well, and the code cells with their new outputs."""
     opened.goto(url)
     opened.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
-    went_well = opened.evaluate(_RUN_ALL)
-    return went_well, opened.evaluate(_CELLS)
+    went_well = opened.evaluate(RUN_ALL)
+    return went_well, opened.evaluate(CELLS)
+
+
+def shut_down(opened: Page) -> None:
+    """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
+    opened.evaluate("async () => jupyterapp.shell.currentWidget?.sessionContext.shutdown()")
+
+
+_THEME = """async theme => {
+    await jupyterapp.commands.execute('apputils:change-theme', {theme});
+    const light = String(theme.includes('Light'));
+    while (document.body.dataset.jpThemeLight !== light) await new Promise(done => setTimeout(done, 50));
+}"""
+
+_HEIGHT = """() => {
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(each => each.getBoundingClientRect());
+    return Math.ceil(cells.at(-1).bottom - cells[0].top + 240);
+}"""
+
+
+def show(opened: Page, *, dark: bool, width: int) -> None:
+    """The open notebook in a theme and a width, in a window so high that all of it is laid out at once."""
+    opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
+    for _ in range(2):  # what was not laid out before may be higher than it was taken for
+        opened.set_viewport_size({"width": width, "height": min(_TALLEST, opened.evaluate(_HEIGHT))})
+        opened.evaluate("() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer').scrollTo(0, 0)")
+        opened.wait_for_timeout(_SETTLING_MILLISECONDS)
+
+
+_TALLEST = 16_000
+"""Pixels that Chromium draws into one picture at most."""
+_SETTLING_MILLISECONDS = 400
+"""How long JupyterLab is given to lay cells out anew in another window; nothing tells when it has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,3 +165,17 @@ def test_a_time_out_that_is_none_is_refused(trials: Trials, monkeypatch: pytest.
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", given)
     with pytest.raises(BadOption, match=f"'{given}' is no time-out"):
         trials.verdict(asked())
+
+
+def test_a_worker_that_is_expected_is_there_before_it_is_asked(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER", "off")
+    trials.expect()
+    assert trials.worker.started == 0, "where nothing is tried, nothing starts"
+    monkeypatch.delenv("ATEN_WORKBENCH_WORKER")
+    trials.expect()
+    while trials.worker.pid is None:
+        time.sleep(0.01)
+    pid = trials.worker.pid
+    trials.expect()
+    trials.pass_or_raise(asked())
+    assert (trials.worker.started, trials.worker.pid) == (1, pid)

@@ -85,7 +85,7 @@ def test_what_a_span_waits_for_on_its_way_lies_before_its_work_and_is_idle_time(
     edges = np.linspace(0, 40, 9)
     assert made.held(0, edges)[0].tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
     assert made.busy(0, edges)[0].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
-    assert timeline_text(made, width=8).splitlines()[-3].endswith("  .~~LL...")
+    assert timeline_text(made, width=8).splitlines()[-4].endswith("  .~~LL...")
     assert "~ waits on its way" in timeline_text(made)
     picture = gantt_svg(made)
     assert picture.count("opacity:0.35") == 2 and "15 cycles, 10 of them on its way" in picture

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from simulator.program import Buffer, TileProgram
 from workbench import views
@@ -12,6 +13,7 @@ from workbench.artefacts.handle import Handle, count_of
 from workbench.artefacts.passes import Passes
 from workbench.artefacts.tiles import Tiles
 from workbench.asking import knows_its_options
+from workbench.faults.trial import TRIALS
 from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.mlir.user_mapping import UserMapping, mapping_of
 from workbench.views.shown import Shown
@@ -21,6 +23,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.views.selection import Selection
+
+
+class Buffers(Shown, tuple[Buffer, ...]):
+    """The buffers of a kernel: a tuple that shows itself as a table."""
+
+    _record: ScheduledKernel
+
+    def __new__(cls, record: ScheduledKernel) -> Self:
+        made = super().__new__(cls, record.program.buffers)
+        made._record = record
+        return made
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a buffer, and its core if there are several."""
+        return views.frame.frame(views.kernels.buffers_table(self._record.program))
+
+    @knows_its_options
+    def html(self) -> str:
+        return views.markup.fragment(views.markup.table(views.kernels.buffers_table(self._record.program)))
+
+    def __repr__(self) -> str:
+        return views.kernels.buffers_table(self._record.program).text() if self else "no buffers"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +66,10 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def schedule(self) -> str:
-        """The transform script that made it."""
+        """The transform script that made it. Who reads it may edit it, and edited ones are tried in a worker process
+        first: so that one is started now, beside what goes on here."""
+        if importlib.util.find_spec("torch") is not None:  # else there is only a journey to look at
+            TRIALS.expect()
         return self.record.schedule
 
     @property
@@ -63,8 +91,14 @@ class ScheduledKernelHandle(Shown):
         return self.record.program
 
     @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        return self.record.program.buffers
+    def instructions(self) -> pd.DataFrame:
+        """One row an instruction of the program: what it does, on which pieces of memory, and what it waits for."""
+        return views.frame.frame(views.kernels.instructions_table(self.record.program))
+
+    @property
+    def buffers(self) -> Buffers:
+        """Where the scratchpad's buffers lie."""
+        return Buffers(self.record)
 
     @property
     def table(self) -> pd.DataFrame:

@@ -198,12 +198,13 @@ class Simulated(Handle[Trace]):
         self,
         ax: Axes | None = None,
         *,
-        style: str = "light",
+        style: str = "theme",
         width: float = 11.0,
         select: Selection | None = None,
         critical: bool = False,
     ) -> Axes:
-        """The timeline as a picture: `style` is light or dark, `width` the inches of a new figure.
+        """The timeline as a picture: `style` is light, dark, or as the notebook's theme is when somebody looks at it
+        (in files: light); `width` are the inches of a new figure.
 
         With a selection, or with the `critical` path, all other spans are faint.
         """

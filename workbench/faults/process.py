@@ -95,6 +95,11 @@ class WorkerProcess:
                 self._end()
                 raise
 
+    def start(self) -> None:
+        """Starts the process, if there is none, so that the next job does not wait for it."""
+        with self._turn:
+            self._ready()
+
     def end(self) -> None:
         """Ends the process, if there is one, after the job it has; the next job starts another."""
         with self._turn:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -83,7 +85,7 @@ class Trials:
 
     def verdict(self, trial: Trial) -> Verdict:
         """What comes of the work: as it is known, or found out now."""
-        if self.inside or os.environ.get(_SWITCH, "").lower() in _OFF:
+        if self._off():
             return Verdict(OK)
         key = hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
         allowed = _seconds()
@@ -97,6 +99,18 @@ class Trials:
         if known.lasting:
             self._known[key] = known
         return known
+
+    def expect(self) -> None:
+        """Starts the worker beside what goes on here, since it will be asked for something: it takes seconds."""
+        if not self._off() and self.worker.pid is None:
+            threading.Thread(target=self._start, name="start of the worker", daemon=True).start()
+
+    def _start(self) -> None:
+        with contextlib.suppress(errors.WorkerUnavailable):  # whoever then asks it is told
+            self.worker.start()
+
+    def _off(self) -> bool:
+        return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
 
     def pass_or_raise(self, trial: Trial) -> None:
         """Comes back when the work can be done in this process, and raises what there is to say when it cannot."""

@@ -18,9 +18,11 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import blended_transform_factory
 
 from workbench.jupyter.axes import inches, with_commas
-from workbench.views.gantt import F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
+from workbench.jupyter.themed import THEME, QuietAxes, ThemedFigure
+from workbench.views.gantt import BUSY, F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
 _BAR_HEIGHT = 0.66
@@ -34,13 +36,23 @@ _SPANS_PER_PIXEL = 1 / 4
 """Above this many spans a pixel a lane is drawn as shares of time."""
 
 
-def timeline(view: Gantt, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+def timeline(view: Gantt, ax: Axes | None = None, *, style: str = THEME, width: float = 11.0) -> Axes:
     """Draws the timeline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:
-        figure = pyplot.figure(figsize=(inches(width), height_of(view)), layout="constrained")
-        ax = figure.add_subplot()
-    draw(view, ax, style_named(style))
+        ax = _figure(style, inches(width), height_of(view)).add_subplot(axes_class=QuietAxes)
+    draw(view, ax, _style(style))
     return ax
+
+
+def _figure(style: str, width: float, height: float) -> Figure:
+    """A new figure that pyplot shows at the end of a cell."""
+    made = ThemedFigure if style == THEME else Figure
+    return pyplot.figure(figsize=(width, height), layout="constrained", FigureClass=made)
+
+
+def _style(name: str) -> Style:
+    """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
+    return style_named("light" if name == THEME else name)
 
 
 def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -> Figure:
@@ -160,6 +172,8 @@ def draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, c
 def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: int) -> None:
     ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
+    head = blended_transform_factory(ax.transAxes, ax.transData)
+    ax.text(-0.006, -_TITLE_ROOM * 0.6, BUSY, ha="right", va="center", transform=head, fontsize=8, color=style.ink)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(with_commas))
     letters = int(pixels / (_LETTER * cast("Figure", ax.get_figure(root=True)).dpi))

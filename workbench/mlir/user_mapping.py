@@ -148,7 +148,8 @@ def with_users(
                 f"under a kernel's name it is for that one",
             )
         if size > most[dim]:
-            cut.append(f"{dim} has {most[dim]:,}{' a core' if most[dim] < dims[dim] else ''} of the {size:,} asked for")
+            whole = "a core's part of it" if most[dim] < dims[dim] else "all there is"
+            cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")
         tile[dim] = min(size, most[dim])
     rounds = rounds_of(chosen.tile | tile, most)
     if wanted.get("buffers", 1) > max(rounds, _USUAL_SLOTS):

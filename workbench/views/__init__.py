@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import module_html as module_html
     from workbench.views import modules as modules
+    from workbench.views import objects as objects
     from workbench.views import origins as origins
     from workbench.views import overview as overview
     from workbench.views import own as own
@@ -61,6 +62,7 @@ __getattr__ = submodules(
     "markup",
     "module_html",
     "modules",
+    "objects",
     "origins",
     "overview",
     "own",

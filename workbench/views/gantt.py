@@ -21,6 +21,9 @@ OTHER: Final = "OTHER"
 LAUNCH: Final = "launch"
 """The cause whose colour the time before a launch has."""
 
+BUSY: Final = "busy, of the run"
+"""What the percentage beside a lane's name is."""
+
 WAITING: Final = "waits on its way"
 """What a span does that holds its unit and does no work."""
 

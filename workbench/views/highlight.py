@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from workbench.views.markup import HUES, escape
+from workbench.views.markup import escape
 from workbench.views.mlir_diff import Diff, shown
+from workbench.views.style import HUES
 
 _TOKEN = re.compile(
     r"""(?P<m>//.*)|(?P<q>"(?:[^"\\]|\\.)*")|(?P<v>%[\w$.-]+(?::\d+)?)|(?P<h>[@#^!][\w$.-]+)"""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.indexed import elements
-from simulator.program import Access, Opcode, Space, TileProgram
+from simulator.program import Access, Opcode, Operand, Space, TileProgram
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.views.placement import placement_text
@@ -107,6 +107,32 @@ def buffers_table(program: TileProgram) -> Table:
         rows = [(*row, buffer.core) for row, buffer in zip(rows, program.buffers, strict=True)]
         columns = (*columns, "core")
     return Table(columns, tuple(rows))
+
+
+def instructions_table(program: TileProgram) -> Table:
+    """One row an instruction: what it does, on which pieces of memory, and which instructions it waits for."""
+    rows: list[tuple[Cell, ...]] = []
+    for number in range(len(program)):
+        found = program.instruction(number)
+        op = program.ops[found.op]
+        waits = tuple(source for source, _ in found.dependences)
+        origins = tuple(program.origin_names[origin] for origin in found.origins)
+        touched = [tuple(_piece(program, each) for each in found.operands if each.access & way) for way in _WAYS]
+        rows.append((number, found.opcode.name, found.core, op.name, op.line, *touched, waits, origins))
+    return Table(("instr", "kind", "core", "op", "line", "reads", "writes", "waits_for", "origins"), tuple(rows))
+
+
+_WAYS = (Access.READ, Access.WRITE)
+
+
+def _piece(program: TileProgram, operand: Operand) -> str:
+    """`32x512 of x at 16,384`, in elements; of a buffer with its slot: `32x512 of alloc[1] at 0`."""
+    shape = "x".join(map(str, operand.shape)) or "1"
+    if operand.space == Space.DRAM:
+        name = program.arguments[operand.target].name
+    else:
+        name = f"{program.buffers[operand.target].name}[{operand.slot}]"
+    return f"{shape} of {name} at {operand.offset:,}"
 
 
 def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) -> str:

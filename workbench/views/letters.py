@@ -32,6 +32,9 @@ _LEAST = 60
 """Letters that a line may have in any case."""
 
 
+_NOTE = "busy is told as a part of the run; a small letter is less than half of the time"
+
+
 def timeline_text(view: Gantt, *, width: int = 72) -> str:
     """The timeline in letters, a line a unit: each column shows what fills most of its time.
 
@@ -44,7 +47,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     width = min(width, whole)
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)
-    lines = [f"{'':<{wide}}       0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
+    lines = [f"{'busy':>{wide + 5}}  0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
     lines += _launch_line(view, wide, width)
     for index, lane in enumerate(view.lanes):
         shares = view.busy(index, edges), view.held(index, edges)
@@ -53,6 +56,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
         lines.append(f"{'':<{wide}}       {unused_text(view.unused, max(width, _LEAST))}")
     waiting = f"  {_WAVE} {WAITING}" if view.waiting_kinds() else ""
     lines.append(f"{'':<{wide}}       {_legend(view.kinds, view.used_kinds(), waiting)}")
+    lines.append(f"{'':<{wide}}       {_NOTE}")
     return "\n".join(lines)
 
 
@@ -78,7 +82,8 @@ def aligned_text(view: Aligned, *, width: int = 72) -> str:
             letters = _letters(shares, np.zeros_like(shares), view.kinds)
             shown = "".join(letter if there else " " for letter, there in zip(letters, here, strict=True))
             lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {shown}".rstrip())
-    return "\n".join([*lines, f"{'':<{wide}}       {_legend(view.kinds, view.used_kinds())}"])
+    below = _legend(view.kinds, view.used_kinds()), _NOTE
+    return "\n".join([*lines, *(f"{'':<{wide}}       {line}" for line in below)])
 
 
 def _covered(view: Aligned, run: int, edges: F64) -> list[bool]:
@@ -90,7 +95,7 @@ def _covered(view: Aligned, run: int, edges: F64) -> list[bool]:
 
 def _legend(kinds: Sequence[str], used: Sequence[int], more: str = "") -> str:
     told = "  ".join(f"{_GLYPHS.get(kinds[kind], '#')} {kinds[kind].lower()}" for kind in used)
-    return f"{told}{more}  . idle  (small letter: less than half of the time)"
+    return f"{told}{more}  . idle"
 
 
 def _letters(busy: F64, held: F64, kinds: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """HTML that needs nothing else: no script, no font, no file from anywhere, light or dark as the page around it is.
 
-A fragment brings its own style sheet, scoped to the class `wb`. Ink and ground come from JupyterLab's variables where
-there are any, so that a notebook's theme rules; elsewhere the reader's own preference of light or dark does.
+A fragment brings its own style sheet, as much of it as it uses, scoped to the class `wb`. Ink and ground come from
+JupyterLab's variables where there are any, so that a notebook's theme rules; elsewhere the reader's own preference of
+light or dark does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 
-from workbench.views.style import DARK, LIGHT, Style
+from workbench.views.sheet import Sheet
+from workbench.views.style import DARK, HUES, LIGHT, Style
 from workbench.views.table import Cell, Table, shown
 
 _LIGHT = {
@@ -46,18 +48,6 @@ _DARK = {
     "number": "#c4a7ff",
     "comment": "#8b949e",
 }
-HUES = (
-    ("#0072B2", "#4BA3DB"),
-    ("#E69F00", "#F2BE4A"),
-    ("#009E73", "#1FC79A"),
-    ("#D55E00", "#F07F3C"),
-    ("#CC79A7", "#E29DC4"),
-    ("#56B4E9", "#8CCEF2"),
-    ("#7A5195", "#B58FD1"),
-    ("#8A8A00", "#C9C94A"),
-)
-"""(light, dark) hues for things that only have to be told apart, such as the nodes of a kernel."""
-
 _RULES = """
 .wb{color:var(--ink);font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;margin:2px 0 10px}
 .wb *{box-sizing:border-box}
@@ -160,26 +150,19 @@ background:none}
 """
 
 
-def _variables(own: Mapping[str, str], style: Style, tone: int) -> str:
-    told = {**own, "faint": style.faint, "band": style.band}
+def _coloured(style: Style, tone: int) -> dict[str, str]:
+    return colours(style) | {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
+
+
+def colours(style: Style) -> dict[str, str]:
+    """A style's colours by the names that the sheet has for them."""
+    told = {"faint": style.faint, "band": style.band, "busy": style.busy}
     told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
-    told |= {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
-    told |= {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
-    return "".join(f"--{name}:{value};" for name, value in told.items())
+    return told | {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
 
 
-def _sheet() -> str:
-    light = "color-scheme:light;" + _variables(_LIGHT, LIGHT, 0)  # of what the browser draws: scrollbars
-    dark = "color-scheme:dark;" + _variables(_DARK, DARK, 1)
-    return (
-        f".wb{{{light}}}@media(prefers-color-scheme:dark){{.wb{{{dark}}}}}"
-        f'body[data-jp-theme-light="true"] .wb{{{light}}}body[data-jp-theme-light="false"] .wb{{{dark}}}'
-        + " ".join(_RULES.split("\n")).strip()
-    )
-
-
-STYLE = _sheet()
-"""The style sheet of every fragment."""
+SHEET = Sheet(_RULES, {**_LIGHT, **_coloured(LIGHT, 0)}, {**_DARK, **_coloured(DARK, 1)})
+"""What our classes look like. A page has all of it, a fragment what it uses."""
 
 
 def tone(name: str, style: Style) -> str:
@@ -197,7 +180,7 @@ def escape(text: str) -> str:
 
 def fragment(body: str) -> str:
     """A piece of HTML that stands anywhere."""
-    return f'<div class="wb"><style>{STYLE}</style>{body}</div>'
+    return f'<div class="wb"><style>{SHEET.used_by(body)}</style>{body}</div>'
 
 
 def page(title: str, body: str) -> str:
@@ -208,7 +191,7 @@ def page(title: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{frame}{STYLE}{width}</style></head>"
+        f"<title>{escape(title)}</title><style>{frame}{SHEET.whole()}{width}</style></head>"
         f'<body><div class="wb page">{body}</div></body></html>'
     )
 

@@ -2,15 +2,23 @@
 
 These viewers know no cycles, only time, and would show cycles as microseconds. So times are real ones by the machine's
 clock: the format's microseconds, with three decimals, which are nanoseconds. Cycles stand in each event's arguments.
+
+An arrow (a flow) runs from each instruction to those that wait for what it does. Below the units stand counters: bytes
+that transfers to and from DRAM have asked for and not had yet, bytes of the scratchpad in use, arrays at work.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from simulator import Cause, Trace
-from simulator.program import Opcode
+from simulator.program import I64, DependenceKind, Opcode, Space, TileProgram
+from simulator.spans import Via
 from workbench.ir import Launches
 from workbench.views.timeline import group_of, origins_of_spans
 
@@ -20,7 +28,7 @@ _UNITS, _LAUNCHES = 1, 2
 
 def perfetto(trace: Trace, launches: Launches) -> dict[str, Any]:
     """The whole trace as the format's JSON object."""
-    events = [*_names(trace), *_launches(trace), *_spans(trace, launches)]
+    events = [*_names(trace), *_launches(trace), *_spans(trace, launches), *_flows(trace), *_counters(trace)]
     told = {
         "machine": trace.machine.name,
         "clock_mhz": trace.machine.clock_mhz,
@@ -32,6 +40,12 @@ def perfetto(trace: Trace, launches: Launches) -> dict[str, Any]:
 
 def perfetto_text(trace: Trace, launches: Launches) -> str:
     return json.dumps(perfetto(trace, launches), separators=(",", ":"), allow_nan=False)
+
+
+def perfetto_file(trace: Trace, launches: Launches, path: str) -> bytes:
+    """What a file of this name holds: packed if it ends in `.gz`, which the viewers open as well."""
+    text = perfetto_text(trace, launches).encode("utf-8")
+    return gzip.compress(text, mtime=0) if path.endswith(".gz") else text
 
 
 def _names(trace: Trace) -> list[dict[str, Any]]:
@@ -99,3 +113,64 @@ def _event(
         "dur": round(last - first, 3),
         "args": {**cycles, **told},
     }
+
+
+def _time(trace: Trace, cycle: int) -> float:
+    return round(trace.machine.microseconds(cycle), 3)
+
+
+def _flows(trace: Trace) -> Iterator[dict[str, Any]]:
+    """An arrow for each dependence: out of the slice that is waited for, into the beginning of the one that waits."""
+    number, first = 0, np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
+    for launched, base in zip(trace.launches, first, strict=True):
+        program = launched.program
+        kinds: list[int] = program.dependence_kind.tolist()
+        owners: list[int] = np.repeat(np.arange(len(program)), np.diff(program.dependence_start)).tolist()
+        for target, source, kind in zip(owners, program.dependence.tolist(), kinds, strict=True):
+            known, waits = base + int(source), base + target
+            name = DependenceKind(kind).name.lower().replace("_", " ")
+            shared = {"cat": "dependence", "name": name, "id": number, "pid": _UNITS}
+            begin, end = (_time(trace, int(column[known])) for column in (trace.start, trace.end))
+            into = _time(trace, int(trace.start[waits]))
+            # Its last nanosecond, since a slice ends before its end; a product may begin before another one is over.
+            out = max(begin, min(round(end - 0.001, 3), into))
+            yield {"ph": "s", **shared, "tid": int(trace.unit[known]), "ts": out}
+            yield {"ph": "f", "bp": "e", **shared, "tid": int(trace.unit[waits]), "ts": into}
+            number += 1
+
+
+def _counters(trace: Trace) -> Iterator[dict[str, Any]]:
+    moves = trace.via == Via.DRAM
+    yield from _counter(
+        trace, "DRAM bytes in flight", "bytes", trace.start[moves], trace.done[moves], trace.bytes[moves]
+    )
+    arrays = np.array([group_of(name) == "systolic" for name in trace.unit_names])[trace.unit]
+    yield from _counter(trace, "arrays busy", "arrays", trace.start[arrays], trace.end[arrays], np.ones(arrays.sum()))
+    pieces = [
+        _slots(launched.program, trace.start[mine], trace.done[mine])
+        for number, launched in enumerate(trace.launches)
+        if (mine := trace.launch == number).any()
+    ]
+    begin, end, size = (np.concatenate(each) for each in zip(*pieces, strict=True)) if pieces else (np.zeros(0),) * 3
+    yield from _counter(trace, "scratchpad in use", "bytes", begin, end, size)
+
+
+def _slots(program: TileProgram, start: I64, done: I64) -> tuple[I64, I64, I64]:
+    """From when to when a launch uses each slot of a buffer, by who touches it first and last, and its bytes."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    here = program.space == Space.SCRATCHPAD
+    slots = [buffer.slots for buffer in program.buffers]
+    place = (np.cumsum([0, *slots]))[program.target[here]] + program.slot[here]
+    begin, end = np.full(sum(slots), np.iinfo(np.int64).max), np.full(sum(slots), -1)
+    np.minimum.at(begin, place, start[owner[here]])
+    np.maximum.at(end, place, done[owner[here]])
+    used, size = end >= 0, np.repeat([buffer.slot_bytes for buffer in program.buffers], slots)
+    return begin[used], end[used], size[used].astype(np.int64)
+
+
+def _counter(trace: Trace, name: str, unit: str, begin: I64, end: I64, amount: I64) -> Iterator[dict[str, Any]]:
+    """A track that says how much there is at each time, of amounts that are there from their begin to their end."""
+    cycles, at = np.unique(np.concatenate([begin, end]).astype(np.int64), return_inverse=True)
+    change = np.bincount(at, np.concatenate([amount, -amount]), minlength=len(cycles))
+    for cycle, value in zip(cycles.tolist(), np.cumsum(change).astype(np.int64).tolist(), strict=True):
+        yield {"ph": "C", "pid": _UNITS, "name": name, "ts": _time(trace, cycle), "args": {unit: value}}

@@ -21,6 +21,7 @@ from workbench.views.passes import Step, steps_html, steps_of
 from workbench.views.placement import crossed_text, placement_table
 from workbench.views.residence import residence_table
 from workbench.views.spent import Spent
+from workbench.views.style import HUES, colour_of_step
 from workbench.views.svg_gantt import gantt_svg
 from workbench.views.svg_graph import MOST, Drawn, captured_svg, lowered_svg, route_colour
 from workbench.views.table import Table
@@ -145,7 +146,7 @@ def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> str
 
 
 def _nodes_legend(nodes: tuple[str, ...]) -> str:
-    return markup.legend([(name, f"var(--h{number % len(markup.HUES)})") for number, name in enumerate(nodes)])
+    return markup.legend([(name, f"var(--h{number % len(HUES)})") for number, name in enumerate(nodes)])
 
 
 def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str]:
@@ -257,14 +258,18 @@ def _filled(title: str, found: Table) -> str:
 def _energy(trace: Trace) -> str:
     shown = timeline.energy_by_unit(trace)
     whole = sum(spent.pj for spent in trace.energy())
-    return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.3g} µJ")
+    return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.{1 if whole < 1e8 else 0}f} µJ")
 
 
 def _waterfall(trace: Trace) -> str:
     rows = trace.waterfall()
     whole = max(trace.makespan, 1)
     return markup.bars(
-        (what.replace("_", " "), [(cycles / whole, "var(--accent)", what)], f"{cycles:,}  {cycles / whole:.0%}")
+        (
+            what.replace("_", " "),
+            [(cycles / whole, colour_of_step(what), what)],
+            f"{cycles:,} cycles, {cycles / whole:.0%} of the run",
+        )
         for what, cycles in rows
     )
 
@@ -282,11 +287,11 @@ def _stalls(trace: Trace) -> str:
         busy = int(row["busy"])
         if not busy:
             continue
-        parts = [(busy / whole, "var(--accent)", f"busy {busy:,}")]
+        parts = [(busy / whole, "var(--busy)", f"busy {busy:,}")]
         for name, cycles in row.items():
             if name not in ("unit", "busy", "total") and cycles:
                 colour = _NO_WAITS.get(name, f"var(--c-{name})")
                 used[name.replace("_", " ")] = colour
                 parts.append((int(cycles) / whole, colour, f"{name.replace('_', ' ')} {cycles:,}"))
-        rows.append((str(row["unit"]), parts, f"{busy / whole:.0%} busy"))
-    return markup.bars(rows) + markup.legend([("busy", "var(--accent)"), *used.items()])
+        rows.append((str(row["unit"]), parts, f"busy {busy / whole:.0%} of the run"))
+    return markup.bars(rows) + markup.legend([("busy", "var(--busy)"), *used.items()])

@@ -30,7 +30,9 @@ class Style:
     for bytes that move in vain."""
     waits: Mapping[str, str]
     """What else transfers wait for on their way and in a banked memory: violet to green by way of blue, light beside
-    dark."""
+    dark; and what a scalar unit waits for answers."""
+    busy: str
+    """A unit at work, whatever its work is."""
 
     def idle(self, cause: str) -> str:
         """The colour of idle time, before a span or within it."""
@@ -83,6 +85,7 @@ _LIGHT_WAITS = {
     "memory_turnaround": "#6FD3EA",
     "memory_refresh": "#5560B0",
     "memory_command": "#145266",
+    "scalar_latency": "#E5C3D7",
 }
 _DARK_WAITS = {
     "interconnect": "#B08BE6",
@@ -91,6 +94,7 @@ _DARK_WAITS = {
     "memory_turnaround": "#A6CDF7",
     "memory_refresh": "#3F4CC0",
     "memory_command": "#D6E3B5",
+    "scalar_latency": "#7D5570",
 }
 _DARK_CAUSES = {
     "launch": "#C3C9D1",
@@ -129,6 +133,7 @@ LIGHT: Final = Style(
     kinds=MappingProxyType(_LIGHT_KINDS),
     causes=MappingProxyType(_LIGHT_CAUSES),
     waits=MappingProxyType(_LIGHT_WAITS),
+    busy="#2B3138",
 )
 DARK: Final = Style(
     ground="#15181D",
@@ -138,13 +143,39 @@ DARK: Final = Style(
     kinds=MappingProxyType(_DARK_KINDS),
     causes=MappingProxyType(_DARK_CAUSES),
     waits=MappingProxyType(_DARK_WAITS),
+    busy="#F4F6F8",
 )
+
+
+HUES: Final = (
+    ("#332288", "#8F80E0"),
+    ("#999933", "#C9C95A"),
+    ("#882255", "#D85F98"),
+    ("#44AA99", "#7FD6C8"),
+    ("#CC6677", "#F29AA6"),
+    ("#117733", "#5FBF80"),
+    ("#AA4499", "#DC8ED2"),
+    ("#B8A032", "#F0E3A0"),
+)
+"""(light, dark) hues for things that only have to be told apart, such as the nodes of a kernel: Tol's, of which none
+stands for a kind of work or a cause of waiting."""
+
+
+def colour_of_step(what: str) -> str:
+    """CSS for a step of the critical path, by its name in the waterfall: work as on the timeline, its latency faded."""
+    kind, _, part = what.removeprefix("common memory ").partition(" ")
+    if part in LIGHT.waits or (kind in LIGHT.causes and not part):
+        return f"var(--c-{part or kind})"
+    name = {"scalar": "DIRECT"}.get(kind, kind.upper())
+    if name not in LIGHT.kinds:
+        return "var(--soft)"
+    return f"var(--k-{name})" + (f";opacity:{HELD}" if part == "latency" else "")
 
 
 def style_named(name: str) -> Style:
     """`light` or `dark`."""
     if name not in ("light", "dark"):
-        raise BadOption(f"style={name!r} is unknown; expected 'light' or 'dark'")
+        raise BadOption(f"style={name!r} is unknown; expected 'light', 'dark' or 'theme'")
     return LIGHT if name == "light" else DARK
 
 

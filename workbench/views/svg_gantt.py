@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.views.gantt import F64, LAUNCH, NOTHING, OTHER, WAITING, Gantt, fitting
+from workbench.views.gantt import BUSY, F64, LAUNCH, NOTHING, OTHER, WAITING, Gantt, fitting
 from workbench.views.markup import escape, legend
 from workbench.views.style import HELD
 
@@ -91,6 +91,7 @@ def _axis(view: Gantt, whole: int, bottom: int) -> str:
     """Cycles below, microseconds above."""
     small = 'font-size="10.5" class="soft"'
     parts = [
+        f'<text x="{_LABEL - 8}" y="{_HEAD - 8}" text-anchor="end" {small}>{BUSY}</text>',
         f'<text x="{_LABEL - 8}" y="{bottom + 14}" text-anchor="end" {small}>cycles</text>',
         f'<text x="{_LABEL - 8}" y="12" text-anchor="end" {small}>µs</text>',
     ]

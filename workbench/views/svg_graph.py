@@ -25,7 +25,7 @@ _ROUTES = {
     "automatic": "var(--h0)",
     "builder": "var(--h2)",
     "template": "var(--h1)",
-    "host": "var(--h3)",
+    "host": "var(--k-HOST)",
     "view": "var(--soft)",
 }
 

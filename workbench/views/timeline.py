@@ -11,6 +11,7 @@ from simulator import Cause, Trace
 from simulator.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
 from simulator.energy import FIGURES as ENERGY_FIGURES
 from simulator.program import Opcode
+from simulator.report import SCALAR_LATENCY
 from simulator.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from workbench.ir import KernelGraph, Launches
 from workbench.views.gantt import Gantt, Spans, gantt
@@ -349,4 +350,5 @@ def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:
             columns |= {MEMORY_PEAK: found.within - found.wasted_within, INEFFICIENT: found.wasted_within}
         else:
             columns[wait.label] = trace.waits[:, wait].astype(np.int64)
+    columns |= {SCALAR_LATENCY: trace.unanswered} if Opcode.DIRECT in trace.kind else {}
     return columns

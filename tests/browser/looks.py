@@ -1,0 +1,167 @@
+"""What is wrong with how outputs look, found in the page itself: as a reader would see it, in numbers."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SCREEN = 900
+"""Pixels that a first screen is high."""
+_INK = 0.002
+"""Part of a screen that is ink where anything stands on it at all: a line of text of twenty letters is three times as
+much. White space is 0."""
+
+STDERR = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]'
+OUTPUTS = ".jp-OutputArea-output"
+
+_IN_SIGHT = """
+    const inSight = (root, kind) => {  // elements or texts below a root, without what stands in closed parts
+        const closed = each => each.parentElement?.tagName === 'DETAILS' && !each.parentElement.open &&
+            each.tagName !== 'SUMMARY' || each.tagName === 'STYLE';
+        const walk = document.createTreeWalker(root, kind | NodeFilter.SHOW_ELEMENT, {acceptNode: each =>
+            each.nodeType === Node.ELEMENT_NODE && closed(each) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT});
+        const found = [];
+        while (walk.nextNode()) if (kind === NodeFilter.SHOW_ELEMENT || walk.currentNode.nodeType === Node.TEXT_NODE) {
+            found.push(walk.currentNode);
+        }
+        return found;
+    };
+"""
+
+_OUT_OF_BOXES = """() => {
+    IN_SIGHT
+    const wrong = [];
+    for (const box of document.querySelectorAll('.jp-OutputArea-output .wb')) {
+        const scrolls = each => ['auto', 'scroll'].includes(getComputedStyle(each).overflowX);
+        const edge = box.getBoundingClientRect().right + 1;
+        for (const each of inSight(box, NodeFilter.SHOW_ELEMENT)) {
+            if (each instanceof SVGElement && each.tagName !== 'svg') continue;
+            const style = getComputedStyle(each), own = each.getBoundingClientRect();
+            if (!own.width) continue;
+            const cut = ['hidden', 'clip'].includes(style.overflowX) && each.scrollWidth > each.clientWidth + 1;
+            let holder = each.parentElement;
+            while (holder !== box && !scrolls(holder)) holder = holder.parentElement;
+            const out = own.right > edge && holder === box;
+            if (cut || out) wrong.push(`${cut ? 'cut' : 'out of its box'}: ${each.tagName} ${each.className} ` +
+                each.textContent.slice(0, 60));
+        }
+    }
+    for (const output of document.querySelectorAll('.jp-OutputArea-output')) {
+        const overflow = getComputedStyle(output).overflowX;
+        if (output.scrollWidth > output.clientWidth + 1 && !['auto', 'scroll'].includes(overflow)) {
+            wrong.push(`cut: ${output.className} ${output.textContent.slice(0, 60)}`);
+        }
+    }
+    return wrong;
+}"""
+
+_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output svg, .jp-OutputArea-output img')]
+    .filter(each => each.getBoundingClientRect().width > 100)
+    .map(each => each.tagName === 'img' ? each.src : each.outerHTML.replace(/(id="|#)[\\w-]+/g, ''))"""
+
+_ALIKE = 30
+"""Texts of the same kind, colour and surroundings that are looked at: a table has thousands."""
+
+_CONTRAST = """() => {
+    IN_SIGHT
+    const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+    const parsed = text => {
+        canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = '#000'; canvas.fillStyle = text;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+    const light = colour => {
+        const part = i => { const c = colour[i] / 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4 };
+        return .2126 * part(0) + .7152 * part(1) + .0722 * part(2);
+    };
+    const painted = (each, text) => {  // what an element puts below a text: nothing if it is transparent
+        const style = getComputedStyle(each);
+        const shape = each instanceof SVGElement && !['svg', 'g', 'text', 'tspan', 'title'].includes(each.tagName);
+        const said = shape ? style.fill : each instanceof SVGElement ? 'transparent' : style.backgroundColor;
+        if (said === 'none') return [0, 0, 0, 0];
+        const colour = parsed(said);
+        let opacity = shape ? +style.fillOpacity : 1;
+        for (let up = each; up && !up.contains(text); up = up.parentElement) opacity *= +getComputedStyle(up).opacity;
+        return [...colour.slice(0, 3), colour[3] * opacity];
+    };
+    const wrong = new Map(), seen = new Map(), outputs = [...document.querySelectorAll('.jp-OutputArea-output')];
+    for (const node of outputs.flatMap(each => inSight(each, NodeFilter.SHOW_TEXT))) {
+        const text = node.parentElement;
+        if (!node.data.trim() || text.tagName === 'title') continue;
+        const kind = [text.tagName, text.getAttribute('class'), text.parentElement.className,
+            getComputedStyle(text).color, getComputedStyle(text).fill].join();
+        seen.set(kind, (seen.get(kind) ?? 0) + 1);
+        if (seen.get(kind) > ALIKE) continue;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const box = [...range.getClientRects()].find(each => each.width > 1 && each.height > 1);
+        if (!box) continue;
+        const stack = document.elementsFromPoint(box.left + Math.min(3, box.width / 2), box.top + box.height / 2);
+        const at = stack.indexOf(text);
+        if (at < 0) continue;  // scrolled out of sight, or below something
+        let ground = [255, 255, 255, 1];
+        for (const each of stack.slice(at).reverse()) ground = over(painted(each, text), ground);
+        const style = getComputedStyle(text);
+        let ink = parsed(text instanceof SVGElement ? style.fill : style.color), opacity = 1;
+        for (let up = text; up; up = up.parentElement) opacity *= +getComputedStyle(up).opacity;
+        ink = over([...ink.slice(0, 3), ink[3] * opacity], ground);
+        const [low, high] = [light(ink), light(ground)].sort((a, b) => a - b), size = parseFloat(style.fontSize);
+        const large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
+        const ratio = (high + .05) / (low + .05);
+        if (ratio < (large ? 3 : 4.5)) {
+            const name = `${text.tagName}.${text.getAttribute('class') || ''} in ${text.parentElement.className}`;
+            wrong.set(`${name}: ${ratio.toFixed(2)}, e.g. ${node.data.trim().slice(0, 30)}`, 1);
+        }
+    }
+    return [...wrong.keys()];
+}"""
+
+
+def out_of_boxes(page: Page) -> list[str]:
+    """Elements of ours that are wider than their box and stand in nothing that scrolls, and all that is cut off."""
+    return page.evaluate(_OUT_OF_BOXES.replace("IN_SIGHT", _IN_SIGHT))
+
+
+def pictures(page: Page) -> list[str]:
+    """Every larger picture that is shown, as text."""
+    return page.evaluate(_PICTURES)
+
+
+def low_contrast(page: Page) -> list[str]:
+    """Texts that WCAG 2 (AA) calls hard to read on what lies below them: less than 4.5 to 1, or 3 to 1 if large."""
+    return page.evaluate(_CONTRAST.replace("ALIKE", str(_ALIKE)).replace("IN_SIGHT", _IN_SIGHT))
+
+
+def ink(pixels: Any) -> float:
+    """The part of a picture that differs from the colour that most of it has."""
+    colours, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_counts=True)
+    return float((abs(pixels - colours[counts.argmax()]).sum(axis=2) > 60).mean())
+
+
+def blank(page: Page) -> list[str]:
+    """Outputs that are a screen high or higher, and on whose first screen there is next to nothing."""
+    found: list[str] = []
+    for output in page.locator(OUTPUTS).all():
+        box = output.bounding_box()
+        if not box or box["height"] < SCREEN:
+            continue
+        output.evaluate("output => output.scrollIntoView()")  # of a notebook that is higher than any window
+        box = output.bounding_box()
+        assert box is not None
+        left, top = int(box["x"]), max(0, int(box["y"]))
+        pixels = _pixels(page.screenshot())[top : top + SCREEN, left : left + int(box["width"])]
+        if ink(pixels) < _INK:
+            found.append((output.text_content() or "")[:80])
+    return found
+
+
+def _pixels(picture: bytes) -> Any:
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)

@@ -1,0 +1,138 @@
+"""Notebooks as a reader meets them: run in JupyterLab in a browser, in both themes, on a narrow and on a wide screen.
+
+Pictures of all of them are left in `screenshots/`, which is not committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+
+from tests.browser import gallery, lab, looks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NOTEBOOKS = lab.ROOT / "notebooks"
+SHOTS = lab.ROOT / "screenshots"
+BROWSER = lab.chromium()
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Server]:
+    with lab.server(folder, tmp_path_factory.mktemp("lab")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    assert BROWSER is not None
+    with lab.page(BROWSER) as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """The browser's page, and no kernel left of what was open in it."""
+    yield browser
+    lab.shut_down(browser)
+
+
+def of_the_course(name: str) -> nbformat.NotebookNode:
+    """A notebook of ours that has never been run, so that every output seen is a new one."""
+    made = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return made
+
+
+def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> tuple[bool, list[dict[str, Any]]]:
+    nbformat.write(made, folder / f"{name}.ipynb")
+    return lab.run_all(page, server.url(f"/doc/tree/{name}.ipynb?reset"))
+
+
+def assert_looks_right(page: Page, name: str) -> None:
+    """In both themes and widths; everything that is wrong is told at once."""
+    wrong: list[str] = []
+    assert page.locator(looks.STDERR).count() == 0, page.locator(looks.STDERR).all_text_contents()
+    for dark in (False, True):
+        for width in (800, 1280):
+            lab.show(page, dark=dark, width=width)
+            SHOTS.mkdir(exist_ok=True)
+            where = f"{name}-{'dark' if dark else 'light'}-{width}"
+            page.screenshot(path=SHOTS / f"{where}.png")
+            twice = [picture[:80] for picture, count in Counter(looks.pictures(page)).items() if count > 1]
+            wrong += [f"{where}: {each}" for each in looks.out_of_boxes(page)]
+            wrong += [f"{where}: twice: {each}" for each in twice]
+            wrong += [f"{where}: blank: {each}" for each in looks.blank(page)]
+            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "01_add_an_op_foobar"])
+def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
+    kept = [cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"]
+    went_well, cells = run(server, page, folder, name, of_the_course(name))
+    assert [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"] == []
+    assert went_well
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(kept) + 1))
+    shown = [bool(cell["outputs"]) for cell in cells]
+    assert shown == [bool(cell.outputs) for cell in kept], "cells show something where the committed file says so"
+    assert page.locator(".jp-toast, .Toastify__toast").count() == 0, "nothing lies over the page"
+    assert_looks_right(page, name)
+
+
+@pytest.mark.parametrize("name", gallery.MODELS)
+def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path):
+    file = name.replace(" ", "_").lower()
+    went_well, cells = run(server, page, folder, file, gallery.notebook(name))
+    assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
+    assert all(cell["outputs"] for cell in cells[2:]), "every view shows something"
+    told = [each["data"]["text/plain"] for cell in cells for each in cell["outputs"] if "data" in each]
+    assert not [text for text in told if "Axes(" in str(text)]
+    assert_looks_right(page, file)
+
+
+def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.Server, page: Page, folder: Path):
+    slow = "with progress.waiting('schedule', delay=0.0):\n    time.sleep(3)"
+    cells = [
+        nbformat.v4.new_code_cell(code) for code in ("import time, workbench, workbench.progress as progress", slow)
+    ]
+    seen = """() => new Promise(done => {
+        const seen = [], look = () => {
+            const text = document.querySelector('.jp-OutputArea-output')?.textContent ?? '';
+            if (text && !seen.includes(text)) seen.push(text);
+            globalThis.isOver ? done(seen) : setTimeout(look, 30);
+        };
+        look();
+    })"""
+    page.add_init_script("globalThis.isOver = false")
+    nbformat.write(lab.notebook(*cells), folder / "slow.ipynb")
+    page.goto(server.url("/doc/tree/slow.ipynb?reset"))
+    page.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+    both = f"async () => {{ const seen = ({seen})(); const well = await ({lab.RUN_ALL})(); globalThis.isOver = true;"
+    well, lines = page.evaluate(both + " return [well, await seen]; }")
+    assert well and any(line.startswith("schedule") for line in lines)
+    assert page.locator(looks.OUTPUTS).count() == 0
+    assert [cell["outputs"] for cell in page.evaluate(lab.CELLS)] == [[], []]
+
+
+def test_a_cell_that_fails_is_seen(server: lab.Server, page: Page, folder: Path):
+    cell = nbformat.v4.new_code_cell("import workbench as wb\nwb.machine('tpu-v33')")
+    went_well, cells = run(server, page, folder, "fails", lab.notebook(cell))
+    ((failed,),) = [each["outputs"] for each in cells]
+    assert not went_well
+    assert failed["ename"] == "MachineError" and "did you mean 'tpu-v3'" in failed["evalue"]

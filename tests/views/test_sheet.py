@@ -1,0 +1,88 @@
+"""The style sheet: a fragment brings what it uses of it, and one colour stands for one thing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from simulator import Cause
+from simulator.program import Opcode
+from simulator.report import SCALAR_LATENCY
+from simulator.spans import Wait
+from workbench.views import markup
+from workbench.views.sheet import Sheet
+from workbench.views.style import DARK, HUES, LIGHT, Style, colour_of_step
+
+RULES = """
+.wb{color:var(--ink)}.wb b,.wb .none{color:red}
+.wb .scroll.tall{color:var(--loud)}.wb table td.r{border:var(--line)}.wb .code .n::before{content:attr(data-n)}
+"""
+SHEET = Sheet(
+    RULES,
+    {"ink": "var(--jp-x,#111)", "loud": "#f00", "line": "#ccc", "k": "#00f"},
+    {"ink": "var(--jp-x,#eee)", "loud": "#f00", "line": "#333", "k": "#88f"},
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "rules"),
+    [
+        ("text", [".wb{color:var(--ink)}"]),
+        ("<b>bold</b>", [".wb{color:var(--ink)}", ".wb b{color:red}"]),
+        ('<p class="none">', [".wb{color:var(--ink)}", ".wb .none{color:red}"]),
+        ('<p class="scroll">', [".wb{color:var(--ink)}"]),
+        ('<p class="scroll tall">', [".wb{color:var(--ink)}", ".wb .scroll.tall{color:var(--loud)}"]),
+        ('<table><td class="r">', [".wb{color:var(--ink)}", ".wb table td.r{border:var(--line)}"]),
+        ('<i class="code"><i class="n">', [".wb{color:var(--ink)}", ".wb .code .n::before{content:attr(data-n)}"]),
+    ],
+)
+def test_only_rules_that_can_apply(body: str, rules: list[str]):
+    text = SHEET.used_by(body)
+    assert text.endswith("color-scheme:dark}" + "".join(rules))
+    used = set(re.findall(r"var\(--(\w+)", "".join(rules)))
+    assert set(re.findall(r"--(\w+):", text)) == used
+
+
+def test_variables_of_the_fragment_itself_and_both_themes_at_once():
+    text = SHEET.used_by('<b style="color:var(--k)">')
+    assert "--k:light-dark(#00f,#88f);" in text and "--ink:var(--jp-x,light-dark(#111,#eee));" in text
+    assert "--loud:#f00;" in SHEET.whole()
+
+
+def test_a_fragment_of_a_table_is_a_fraction_of_the_sheet():
+    table = '<div class="scroll"><table class="t"><tr><td class="r">1</td></tr></table></div>'
+    assert len(markup.SHEET.used_by(table)) < len(markup.SHEET.whole()) / 3
+
+
+def parts(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+
+@pytest.mark.parametrize(("style", "tone"), [(LIGHT, 0), (DARK, 1)], ids=["light", "dark"])
+def test_one_colour_stands_for_one_thing(style: Style, tone: int):
+    """Others' data on the bus of a memory is the one cause that has two names: a simple memory calls it bandwidth."""
+    waits = {name: colour for name, colour in style.waits.items() if name != "memory_bus"}
+    assert style.waits["memory_bus"] == style.causes["bandwidth"]
+    hues = {f"hue {place}": hue[tone] for place, hue in enumerate(HUES)}
+    named = {**style.kinds, **style.causes, **waits, **hues, "busy": style.busy}
+    for (one, colour), (other, beside) in itertools.combinations(named.items(), 2):
+        assert colour.lower() != beside.lower(), (one, other)
+    for kind, colour in style.kinds.items():
+        apart = max(abs(a - b) for a, b in zip(parts(style.busy), parts(colour), strict=True))
+        assert apart > 40 or kind == "BARRIER", kind
+
+
+def test_steps_of_the_critical_path_have_the_colours_of_the_timeline():
+    assert colour_of_step("load transfer") == "var(--k-LOAD)" == colour_of_step("common memory load transfer")
+    assert colour_of_step("load latency").startswith("var(--k-LOAD);opacity:")
+    assert colour_of_step("scalar accesses") == "var(--k-DIRECT)"
+    assert colour_of_step("launch") == "var(--c-launch)"
+    for wait in (*(each.label for each in Wait), SCALAR_LATENCY):
+        assert wait in LIGHT.waits and wait in DARK.waits
+    assert colour_of_step("store memory_row") == "var(--c-memory_row)"
+    for kind in Opcode:
+        if kind != Opcode.DIRECT:
+            assert colour_of_step(kind.name.lower()) in (f"var(--k-{kind.name})", f"var(--c-{kind.name.lower()})")
+    assert colour_of_step(Cause.ISSUE.label) == "var(--c-issue)"

@@ -1,0 +1,112 @@
+"""One line below a running cell that says how far the work is, and leaves no output behind.
+
+A front end takes an output away again by one message only, `clear_output`, which takes away all outputs of the cell. So
+the line stands only where it is the cell's only output. Behind each line follows a `clear_output` that waits: the next
+output, whoever sends it, takes the line's place. From then on nothing more is drawn. To know of others' outputs we look
+at what the kernel sends, all of which its session sends; of those that ask the kernel there may be several at once,
+whose answers are no outputs.
+
+Programs that run notebooks without a reader (nbval, nbclient, nbconvert) keep every message and understand few of them.
+They are sent none: only front ends with cells to look at name the cell in their request.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+_PATIENCE_SECONDS = 5.0
+"""How long the kernel's thread for outputs is waited for. It answers within milliseconds, unless it has ended."""
+
+_OUTPUTS: Final = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
+
+
+@dataclass
+class _Seen:
+    """What has been said below cells since we look."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    outputs: int = 0
+    alone_at: int | None = None
+    """How many outputs there were when the running cell had none, or only our line. None until a cell begins."""
+
+
+_SEEN = _Seen()
+
+
+def watch() -> None:
+    """From the next cell on we know which outputs it has; called once in a kernel, before anything is drawn."""
+    kernel = _kernel()
+    if kernel is None or hasattr(kernel.session, "_workbench_watches"):
+        return
+    kernel.session._workbench_watches = True
+    send = kernel.session.send
+
+    def counted(stream: object, message: Any, *args: object, **options: object) -> object:
+        if (message["header"]["msg_type"] if isinstance(message, dict) else message) in _OUTPUTS:
+            with _SEEN.lock:
+                _SEEN.outputs += 1
+        return send(stream, message, *args, **options)
+
+    def at_begin(_: object) -> None:
+        _SEEN.alone_at = _SEEN.outputs
+
+    kernel.session.send = counted
+    kernel.shell.events.register("pre_run_cell", at_begin)
+
+
+def cell_line() -> CellLine | None:
+    """The line below the cell that runs in this thread, if somebody looks at cells."""
+    kernel = _kernel()
+    if kernel is None or threading.current_thread() is not threading.main_thread():
+        return None
+    parent = cast("dict[str, Any]", kernel.get_parent("shell") or {})
+    if "cellId" not in cast("dict[str, Any]", parent.get("metadata") or {}):
+        return None
+    return CellLine(kernel, parent)
+
+
+@dataclass(frozen=True)
+class CellLine:
+    """The line of one cell."""
+
+    kernel: Any
+    parent: dict[str, Any]
+    """The request by which the cell runs: outputs go below the cell that asked."""
+
+    def draw(self, text: str) -> None:
+        """Shows the line, in place of the one before."""
+        shown = {"data": {"text/plain": text}, "metadata": {}, "transient": {}}
+        self._alone(lambda: (self._send("display_data", shown), self._send("clear_output", {"wait": True})))
+
+    def remove(self) -> None:
+        """Takes the line away; comes back when this is under way, before the cell can end."""
+        self._alone(lambda: self._send("clear_output", {"wait": False}))
+
+    def _alone(self, say: Callable[[], object]) -> None:
+        """Sends if no output has come between, in the thread that sends what programs print: so none does meanwhile."""
+        done = threading.Event()
+
+        def checked() -> None:
+            try:
+                if _SEEN.outputs == _SEEN.alone_at:
+                    say()
+                    _SEEN.alone_at = _SEEN.outputs
+            finally:
+                done.set()
+
+        self.kernel.iopub_thread.schedule(checked)
+        done.wait(_PATIENCE_SECONDS)
+
+    def _send(self, kind: str, content: dict[str, Any]) -> None:
+        self.kernel.session.send(self.kernel.iopub_socket, kind, content, parent=self.parent, ident=kind.encode())
+
+
+def _kernel() -> Any:
+    """The kernel that this process is, if it is one of Jupyter's."""
+    if "ipykernel" not in sys.modules or (ipython := sys.modules.get("IPython")) is None:
+        return None
+    return getattr(cast(Any, ipython).get_ipython(), "kernel", None)

@@ -1,0 +1,54 @@
+# pyright: reportUnknownMemberType=false
+"""Figures of matplotlib that follow the theme of the page they stand on, in a notebook."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Final
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from workbench.views import markup
+from workbench.views.style import LIGHT
+
+THEME: Final = "theme"
+
+_LEAST: Final = 7.3
+"""Inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
+_SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_COLOUR = re.compile("#[0-9a-f]{6}")
+
+
+class QuietAxes(Axes):
+    """Axes whose figure a notebook shows at the end of the cell: as a value they show nothing."""
+
+    name = "workbench-quiet"
+
+    def _ipython_display_(self) -> None:
+        """Shows nothing."""
+
+
+class ThemedFigure(Figure):
+    """A figure in our light colours; in a notebook each of them is what the theme has in its place."""
+
+    def _repr_html_(self) -> str:
+        drawn = io.StringIO()
+        with rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}):
+            self.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        _, head, body = drawn.getvalue().partition("<svg ")
+        inches: float = self.get_figwidth()
+        wide = f'style="width:100%;min-width:{min(inches, _LEAST):g}in;max-width:{inches:g}in" '
+        return markup.fragment(f'<div class="scroll">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>')
+
+
+def _themed(svg: str) -> str:
+    """The picture in one line, with our colours as variables of the style sheet, and all others as they are; places
+    to a hundredth of a point."""
+    names = {colour.lower(): f"var(--{name})" for name, colour in markup.colours(LIGHT).items()}
+    names |= {LIGHT.ground.lower(): "var(--ground)", LIGHT.ink.lower(): "var(--ink)"}
+    coloured = _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
+    return _DECIMALS.sub(r"\1", " ".join(coloured.split()))
