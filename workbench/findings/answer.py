@@ -115,7 +115,10 @@ class Findings(pd.DataFrame):
                 if journey is not None and kept:
                     trials, found = journey.findings._own()
         made = pd.DataFrame(rows, columns=pd.Index(STEPS))
-        return made.astype(dict.fromkeys(("predicted", "cycles", "gain"), "Int64"))
+        for place, name in enumerate(STEPS):
+            if name in ("predicted", "cycles", "gain"):
+                made[name] = pd.array([row[place] for row in rows], dtype="Int64")
+        return made
 
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
         return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -178,7 +178,7 @@ class Facts:
         for step in self._path:
             if step.span >= 0:
                 own = trace.origin[trace.origin_start[step.span] : trace.origin_start[step.span + 1]]
-                yield step, tuple(launches[step.launch].origins[place] for place in own.tolist())
+                yield step, tuple(launches[step.launch].origins[place] for place in cast("list[int]", own.tolist()))
 
     def cycles_planned(self, plan: ScheduledProgram) -> int:
         """Of the same kernels, with another plan of the common memory."""

@@ -1,4 +1,4 @@
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """Figures of matplotlib that follow the theme of the page they stand on, in a notebook."""
 
 from __future__ import annotations

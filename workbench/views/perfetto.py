@@ -145,14 +145,17 @@ def _counters(trace: Trace) -> Iterator[dict[str, Any]]:
         trace, "DRAM bytes in flight", "bytes", trace.start[moves], trace.done[moves], trace.bytes[moves]
     )
     arrays = np.array([group_of(name) == "systolic" for name in trace.unit_names])[trace.unit]
-    yield from _counter(trace, "arrays busy", "arrays", trace.start[arrays], trace.end[arrays], np.ones(arrays.sum()))
+    yield from _counter(
+        trace, "arrays busy", "arrays", trace.start[arrays], trace.end[arrays], np.ones(int(arrays.sum()), np.int64)
+    )
     pieces = [
         _slots(launched.program, trace.start[mine], trace.done[mine])
         for number, launched in enumerate(trace.launches)
         if (mine := trace.launch == number).any()
     ]
-    begin, end, size = (np.concatenate(each) for each in zip(*pieces, strict=True)) if pieces else (np.zeros(0),) * 3
-    yield from _counter(trace, "scratchpad in use", "bytes", begin, end, size)
+    if pieces:
+        begin, end, size = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        yield from _counter(trace, "scratchpad in use", "bytes", begin, end, size)
 
 
 def _slots(program: TileProgram, start: I64, done: I64) -> tuple[I64, I64, I64]:

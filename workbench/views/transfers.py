@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from simulator import Trace
@@ -22,7 +24,7 @@ def by_kernel(trace: Trace) -> Table:
     moving = np.flatnonzero(use.requested)
     key = numbers[trace.launch[moving]] * len(Opcode) + trace.kind[moving]
     rows = list[tuple[Cell, ...]]()
-    for each in np.unique(key).tolist():
+    for each in cast("list[int]", np.unique(key).tolist()):
         mine = moving[key == each]
         asked = use.asked[mine]
         rows.append(

@@ -5,6 +5,7 @@ shared out evenly they would come then, but for the time that the kernel's bytes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def barrier_waits(facts: Facts) -> Iterator[Finding]:
         if not met:
             continue
         waits, waited, spans = 0.0, 0, list[int]()
-        for place in np.unique(trace.launch[kernel.spans]).tolist():
+        for place in cast("list[int]", np.unique(trace.launch[kernel.spans]).tolist()):
             base = int(np.searchsorted(trace.launch, place))
             for meeting in met:
                 came = trace.issue[base + np.array(meeting)]
