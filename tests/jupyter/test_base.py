@@ -1,0 +1,130 @@
+"""What every widget does: answers, says its errors, ends, and leaves a static twin and no state."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets.widgets.widget import _instances
+
+from tests.jupyter.browserless import Front
+from workbench.errors import BadOption
+from workbench.jupyter.widgets import base
+from workbench.jupyter.widgets.base import VIEW, Answer, LabWidget
+
+
+class Halves(LabWidget):
+    def answer_half(self, of: int) -> Answer:
+        return {"half": of / 2}
+
+    def answer_bytes(self, buffers: list[bytes]) -> Answer:
+        return {"count": len(buffers)}, [memoryview(buffers[0])]
+
+    def answer_refused(self) -> Answer:
+        raise BadOption("a half of what?")
+
+    def static_html(self) -> str:
+        return "<p>halves</p>"
+
+
+@pytest.fixture
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """What reaches the log meanwhile."""
+    records = list[logging.LogRecord]()
+    handler = logging.Handler()
+    handler.emit = records.append
+    logging.getLogger().addHandler(handler)
+    yield records
+    logging.getLogger().removeHandler(handler)
+
+
+def test_a_question_is_answered_with_its_number():
+    front = Front(Halves())
+    assert front.ask("half", of=3) == {"id": 1, "answer": {"half": 1.5}}
+    assert front.ask("bytes", buffers=[b"abc"]) == {"id": 2, "answer": {"count": 1}}
+    assert bytes(front.sent[-1][1][0]) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "said"),
+    [
+        ("refused", {}, "a half of what?"),
+        ("half", {"of": "x"}, "TypeError: unsupported operand"),
+        ("half", {}, "TypeError"),
+        ("third", {}, "Halves has no answer to 'third'"),
+        ("__init__", {}, "no answer"),
+    ],
+)
+def test_what_goes_wrong_is_answered_and_never_logged(
+    what: str, given: dict[str, object], said: str, logged: list[logging.LogRecord]
+):
+    answer = Front(Halves()).ask(what, **given)
+    assert said in answer["error"] and "Traceback" not in answer["error"] and "answer" not in answer
+    assert not logged
+
+
+@pytest.mark.parametrize("content", [{}, {"ask": None}, {"id": 1, "ask": "half", "given": {"buffers": 1}}])
+def test_broken_messages_are_answered_with_an_error(content: dict[str, object]):
+    front = Front(Halves())
+    front.post(content)
+    assert len(front.sent) == 1 and front.sent[0][0]["error"]
+
+
+def test_a_handler_that_raises_shows_it_until_one_does_not():
+    widget = Halves()
+    widget.guarded(lambda: 1 / 0)()
+    assert widget.error == "ZeroDivisionError: division by zero"
+    widget.guarded(lambda: None)()
+    assert widget.error == ""
+
+
+def test_what_is_told_after_the_end_is_not_sent():
+    widget = Halves()
+    front = Front(widget)
+    widget.tell("news", {"a": 1})
+    widget.close()
+    widget.tell("news", {"a": 2})
+    assert front.told("news") == [{"a": 1}]
+
+
+def test_a_closed_widget_gives_its_memory_back():
+    before = set(_instances)
+    ended = list[int]()
+    widget = Halves()
+    widget.at_close(lambda: ended.append(1))
+    gone = weakref.ref(widget)
+    assert repr(widget) == "Halves()" and set(_instances) != before
+    widget.close()
+    widget.close()
+    assert ended == [1] and repr(widget) == "Halves(closed)" and set(_instances) == before
+    del widget
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_closed_widget_is_shown_as_closed(monkeypatch: pytest.MonkeyPatch):
+    shown = list[dict[str, object]]()
+    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    widget = Halves()
+    widget.close()
+    widget._ipython_display_()
+    assert shown == [{"text/plain": "Halves(closed)"}]
+
+
+def test_a_notebook_keeps_a_twin_and_no_address_and_no_state(monkeypatch: pytest.MonkeyPatch):
+    shown = list[dict[str, object]]()
+    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    widget = Halves()
+    InteractiveShell.instance().display_formatter.format(widget)
+    twin, view = shown
+    assert "<p>halves</p>" in str(twin["text/html"]) and VIEW not in twin
+    assert "text/html" not in view and view["text/plain"] == "Halves()"
+    bundle = widget._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", VIEW}
+    assert len(json.dumps(view)) < 200
+    InteractiveShell.clear_instance()

@@ -1,0 +1,201 @@
+// What all widgets share: their frame, the link to Python, the theme, sizes and keys.
+
+/** Makes `{ render }` of a function that builds one widget.
+ *  It is called with `{ model, root, link, signal }`; all that it starts ends when `signal` aborts. */
+export function widget(build) {
+  return {
+    render({ model, el }) {
+      const life = new AbortController();
+      const root = element("div", { class: "wb wb-lab" });
+      keepToItself(root, life.signal);
+      const notice = element("div", { class: "notice", role: "alert", hidden: true });
+      const body = element("div", { class: "body" });
+      root.append(notice, body);
+      el.append(root);
+      el.classList.add("wb-live");
+      const link = connect(model, notice, life.signal);
+      try {
+        build({ model, root: body, link, signal: life.signal });
+      } catch (error) {
+        say(notice, `The widget could not be drawn: ${error.message}`);
+      }
+      return () => {
+        life.abort();
+        root.remove();
+      };
+    },
+  };
+}
+
+/** An element with attributes and children; `true` and `false` set and leave out an attribute. */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== false && value !== undefined) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Runs `stop` when the widget ends. */
+export function atEnd(signal, stop) {
+  if (signal.aborted) stop();
+  else signal.addEventListener("abort", stop, { once: true });
+}
+
+/** Keys and clicks in the widget are the widget's: "x" would cut the notebook's cell. */
+function keepToItself(root, signal) {
+  root.dataset.lmSuppressShortcuts = "true";
+  root.dataset.jpSuppressContextMenu = "true";
+  for (const kind of ["keydown", "keyup", "keypress"]) {
+    root.addEventListener(kind, (event) => event.stopPropagation(), { signal });
+  }
+}
+
+const PATIENCE_MILLISECONDS = 8000; // then the widget says that it waits; nothing is given up
+const GONE =
+  "The kernel that made this widget is gone. Run the cell again to go on; the figures above stay as they were.";
+const WAITS = "Waiting for the kernel, which is busy or gone. If it was restarted, run the cell again.";
+
+function say(notice, text) {
+  notice.textContent = text;
+  notice.hidden = !text;
+}
+
+/** The way to Python: `ask(what, given)` resolves to `{ answer, buffers }`, or to null when Python said no (the widget
+ *  then shows why); `on(what, heard)` hears what Python tells by itself. */
+function connect(model, notice, signal) {
+  const open = new Map();
+  const heard = new Map();
+  let last = 0;
+  let gone = false;
+  const receive = (message, buffers) => {
+    if (message.tell !== undefined) {
+      heard.get(message.tell)?.forEach((each) => each(message.given, buffers));
+      return;
+    }
+    const waiting = open.get(message.id);
+    if (!waiting) return;
+    open.delete(message.id);
+    clearTimeout(waiting.timer);
+    say(notice, message.error ?? model.get("error") ?? "");
+    waiting.resolve(message.error ? null : { answer: message.answer, buffers });
+  };
+  const die = () => {
+    gone = true;
+    say(notice, GONE);
+    settle();
+  };
+  const settle = () => {
+    for (const waiting of open.values()) {
+      clearTimeout(waiting.timer);
+      waiting.resolve(null);
+    }
+    open.clear();
+  };
+  const tellError = () => say(notice, model.get("error"));
+  model.on("msg:custom", receive);
+  model.on("change:error", tellError);
+  model.on("comm_live_update", die);
+  tellError();
+  const status = model.widget_manager?.kernel?.statusChanged;
+  const watch = (_, now) => ["dead", "restarting", "autorestarting", "terminating"].includes(now) && die();
+  status?.connect(watch);
+  atEnd(signal, () => {
+    model.off("msg:custom", receive);
+    model.off("change:error", tellError);
+    model.off("comm_live_update", die);
+    status?.disconnect(watch);
+    settle();
+    heard.clear();
+  });
+  return {
+    ask(what, given = {}, buffers = []) {
+      if (gone || signal.aborted) return Promise.resolve(null);
+      const id = ++last;
+      return new Promise((resolve) => {
+        const timer = setTimeout(() => say(notice, WAITS), PATIENCE_MILLISECONDS);
+        open.set(id, { resolve, timer });
+        try {
+          model.send({ id, ask: what, given }, undefined, buffers);
+        } catch {
+          die();
+        }
+      });
+    },
+    on(what, callback) {
+      if (!heard.has(what)) heard.set(what, new Set());
+      heard.get(what).add(callback);
+      return () => heard.get(what)?.delete(callback);
+    },
+    say: (text) => say(notice, text),
+  };
+}
+
+/** Calls `changed` when the page turns light or dark. */
+export function watchTheme(changed, signal) {
+  const observer = new MutationObserver(changed);
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name"] });
+  const preference = matchMedia("(prefers-color-scheme: dark)");
+  preference.addEventListener("change", changed, { signal });
+  atEnd(signal, () => observer.disconnect());
+}
+
+/** A variable of the style sheet as a colour that a canvas takes. */
+export function colourOf(root, name) {
+  const probe = element("i", { style: `display:none;color:var(--${name})` });
+  root.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+/** Calls `changed(width, height)` for every size that the element has, but never while it is not laid out. */
+export function watchSize(target, changed, signal) {
+  const observer = new ResizeObserver((entries) => {
+    const { width, height } = entries.at(-1).contentRect;
+    if (width > 0) changed(width, height);
+  });
+  observer.observe(target);
+  atEnd(signal, () => observer.disconnect());
+}
+
+/** Calls what `actions` has for a key: `{ ArrowLeft: () => ..., "Shift+F": ... }`. */
+export function onKeys(target, actions, signal) {
+  const listen = (event) => {
+    const typing = event.target.matches?.("input, textarea, select");
+    const plain = event.key.length > 1 ? event.key : event.key.toLowerCase();
+    const held = [event.ctrlKey && "Ctrl", event.altKey && "Alt", event.shiftKey && "Shift"].filter(Boolean);
+    const action = actions[[...held, plain].join("+")];
+    if (!action || (typing && plain !== "Escape")) return;
+    event.preventDefault();
+    action(event);
+  };
+  target.addEventListener("keydown", listen, { signal });
+}
+
+/** Calls `act` at most once a frame, with the latest arguments. */
+export function oncePerFrame(act, signal) {
+  let frame = 0;
+  let latest = [];
+  atEnd(signal, () => cancelAnimationFrame(frame));
+  return (...given) => {
+    latest = given;
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      act(...latest);
+    });
+  };
+}
+
+/** `12,345`. */
+export function grouped(number) {
+  return number.toLocaleString("en-US");
+}
+
+/** A column of whole numbers that Python sent: `memoryview` of little-endian u32. */
+export function wholeNumbers(view) {
+  const start = view.byteOffset;
+  if (start % 4 === 0) return new Uint32Array(view.buffer, start, view.byteLength / 4);
+  return new Uint32Array(view.buffer.slice(start, start + view.byteLength));
+}
