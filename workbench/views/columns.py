@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import Trace
+from simulator.program import Opcode
 from simulator.slack import dependences
 from simulator.spans import Cause
 from workbench.ir import Launches
@@ -109,6 +110,7 @@ def _header(trace: Trace, view: Gantt, sets: list[tuple[str, ...]]) -> dict[str,
         "used_causes": list(view.used_causes()),
         "kernels": list(trace.kernels),
         "launches": [[begin, end] for _, begin, end in trace.kernel_spans],
+        "hosted": _hosted(trace),
         "origins": [list(names) for names in sets],
         "fields": list(FIELDS),
         "reasons": dict(REASONS),
@@ -117,6 +119,11 @@ def _header(trace: Trace, view: Gantt, sets: list[tuple[str, ...]]) -> dict[str,
         "outside": {"launch": LAUNCH, "host": HOSTED, "finished": FINISHED},
         "channels": _channel_header(trace),
     }
+
+
+def _hosted(trace: Trace) -> list[int]:
+    """The launches that are steps on the host."""
+    return np.unique(trace.launch[trace.kind == Opcode.HOST]).tolist()
 
 
 def _channel_header(trace: Trace) -> dict[str, float | int]:
