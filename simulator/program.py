@@ -290,6 +290,12 @@ class TileProgram:
         """Highest byte that any buffer takes of its core's scratchpad."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
+    def buffers_of(self, number: int) -> tuple[int, ...]:
+        """Numbers of the buffers that an instruction reads or writes."""
+        operands = slice(int(self.operand_start[number]), int(self.operand_start[number + 1]))
+        inside = self.space[operands] == Space.SCRATCHPAD
+        return tuple(dict.fromkeys(self.target[operands][inside].tolist()))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a versioned npz, all or nothing."""
         files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.mlir.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
     from workbench.verbs import compare as compare
+    from workbench.verbs import lab as lab
     from workbench.verbs import load as load
     from workbench.verbs import lower as lower
     from workbench.verbs import machine as machine
@@ -42,10 +43,14 @@ if TYPE_CHECKING:
     from workbench.verbs import schedule as schedule
     from workbench.verbs import simulate as simulate
     from workbench.verbs import trace as trace
+    from workbench.views.origins import BufferAt as BufferAt
     from workbench.views.origins import InstructionAt as InstructionAt
     from workbench.views.origins import MlirLine as MlirLine
+    from workbench.views.origins import RenderedLine as RenderedLine
     from workbench.views.origins import SpanAt as SpanAt
+    from workbench.views.origins import TileAt as TileAt
     from workbench.views.own import view as view
+    from workbench.views.selecting import SelectionModel as SelectionModel
     from workbench.views.selection import Selection as Selection
     from workbench.views.table import Table as Table
 
@@ -56,6 +61,7 @@ _HOMES = {
     "workbench.verbs": (
         "capture",
         "compare",
+        "lab",
         "load",
         "lower",
         "machine",
@@ -74,13 +80,15 @@ _HOMES = {
     "workbench.mlir.user_passes": ("mlir_pass",),
     "workbench.views.own": ("view",),
     "workbench.views.table": ("Table",),
-    "workbench.views.origins": ("InstructionAt", "MlirLine", "SpanAt"),
+    "workbench.views.origins": ("BufferAt", "InstructionAt", "MlirLine", "RenderedLine", "SpanAt", "TileAt"),
+    "workbench.views.selecting": ("SelectionModel",),
     "workbench.views.selection": ("Selection",),
     "simulator.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BufferAt",
     "Captured",
     "Check",
     "Facts",
@@ -91,15 +99,19 @@ __all__ = [
     "Machine",
     "MlirLine",
     "Rendered",
+    "RenderedLine",
     "Scheduled",
     "Selection",
+    "SelectionModel",
     "Simulated",
     "SpanAt",
     "Table",
+    "TileAt",
     "WorkbenchError",
     "capture",
     "compare",
     "finding",
+    "lab",
     "last_journeys",
     "load",
     "lower",

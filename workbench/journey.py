@@ -20,6 +20,7 @@ from simulator.files import replace_file
 from workbench import __version__, ir, ops, views
 from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.artefacts.pictures import lab_widgets
 from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from workbench.mlir.user_mapping import UserMapping
     from workbench.mlir.user_passes import UserPasses
     from workbench.ops.choices import UserFusion
+    from workbench.views.selecting import SelectionModel
     from workbench.views.selection import Selection
 
 ops.registry.DEFAULT.fill_from(templates.builtin)
@@ -233,8 +235,21 @@ class Journey(Shown):
         - a line of scheduled MLIR: `(kernel, line)` or `"kernel:12"`; a pair always means a line
         - an instruction: `wb.InstructionAt(kernel, 3)` or `"kernel#3"`
         - a span: a row of `j.simulated.events`, or its number
+        - a line of MLIR on whole tensors, a buffer of the scratchpad, a tile: `wb.RenderedLine(kernel, line)`,
+          `wb.BufferAt(kernel, number)`, `wb.TileAt(kernel, row)`
         """
         return views.selection.select(self._stages.origins(), x)
+
+    @cached_property
+    def selection(self) -> SelectionModel:
+        """What is selected in all widgets of this journey: `.select(x)`, `.back()`, `.forward()`, `.observe(call)`."""
+        return views.selecting.SelectionModel(self.select)
+
+    @knows_its_options
+    def widget(self, *, stage: str = "capture") -> object:
+        """The lab: every stage side by side with one selection, in a notebook. It opens at `stage`: capture, lower,
+        render, schedule, program or timeline. See docs/the-lab.md."""
+        return lab_widgets().stepper(self, self._request, self._stages, self._checks, stage=stage)
 
     @knows_its_options
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -271,6 +271,15 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
     return compared(tuple(runs))
 
 
+@knows_its_options
+def lab(journey: Journey | str | os.PathLike[str], *, stage: str = "capture") -> object:
+    """The lab in a notebook: all stages of a journey with one selection. A path is a journey that was saved.
+
+    `stage` is where it opens: capture, lower, render, schedule, program or timeline.
+    """
+    return (journey if isinstance(journey, Journey) else load(journey)).widget(stage=stage)
+
+
 _MOST_COMPARED = 8
 
 

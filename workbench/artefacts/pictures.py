@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -49,6 +50,19 @@ class RooflineDrawing(Protocol):
     def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
+class LabWidgets(Protocol):
+    """What `workbench.jupyter.widgets.stepper` offers."""
+
+    def stepper(
+        self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
+    ) -> object: ...
+
+
+def lab_widgets() -> LabWidgets:
+    """How a journey is shown in the lab."""
+    return cast(LabWidgets, _module("widgets.stepper", "Without it there are j.html() and j.select(x)."))
+
+
 def drawing() -> Drawing:
     """How timelines are drawn."""
     return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
@@ -80,5 +94,6 @@ def _module(name: str, instead: str) -> ModuleType:
         return importlib.import_module(f"workbench.jupyter.{name}")
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"{error.name} is not installed, and pictures need it: pip install 'aten-workbench[lab]'. {instead}"
+            f"{error.name} is not installed, and pictures and widgets need it: "
+            f"pip install 'aten-workbench[lab]'. {instead}"
         ) from None

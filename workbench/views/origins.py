@@ -17,14 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import TileProgram, Trace
+from simulator.fillings import owners
+from simulator.program import Space
 from workbench.ir import KernelGraph, KernelModule, Launch, Node, ScheduledKernel, ScheduledProgram
 from workbench.views.kernels import line_origins, line_regions, rendered_line_origins
+from workbench.views.tiles import Tiling, tiling
 
 Rows = npt.NDArray[np.int64]
 
 
 class MlirLine(NamedTuple):
-    """A 1-based line of a kernel's scheduled (or, where that is said, rendered) MLIR."""
+    """A 1-based line of a kernel's scheduled MLIR."""
+
+    kernel: str
+    line: int
+
+
+class RenderedLine(NamedTuple):
+    """A 1-based line of a kernel's rendered MLIR."""
 
     kernel: str
     line: int
@@ -35,6 +45,20 @@ class InstructionAt(NamedTuple):
 
     kernel: str
     instr: int
+
+
+class BufferAt(NamedTuple):
+    """A scratchpad buffer of a kernel's tile program, by its number: row `buffer` of `kernel.buffers`."""
+
+    kernel: str
+    buffer: int
+
+
+class TileAt(NamedTuple):
+    """A tile of a kernel: the box in row `tile` of `j.scheduled.tiles(kernel).table`, whoever touches it."""
+
+    kernel: str
+    tile: int
 
 
 class SpanAt(NamedTuple):
@@ -144,6 +168,36 @@ class OriginIndex:
         pairs = ((self.launches[launch].kernel, number) for launch, number in zip(owners, numbers, strict=True))
         return tuple(dict.fromkeys(InstructionAt(*pair) for pair in pairs if pair[0] in self.programs))
 
+    # From the scratchpad to instructions, and back
+
+    def instructions_of_buffer(self, kernel: str, buffer: int) -> tuple[int, ...]:
+        """The instructions that read or write a buffer."""
+        program = self.programs[kernel].program
+        touching = (program.space == Space.SCRATCHPAD) & (program.target == buffer)
+        return tuple(np.unique(owners(program)[touching]).tolist())
+
+    def buffers_of_instructions(self, instructions: Iterable[InstructionAt]) -> tuple[BufferAt, ...]:
+        """The buffers that these read or write, kernel by kernel."""
+        numbers: dict[str, list[int]] = {}
+        for kernel, number in instructions:
+            numbers.setdefault(kernel, []).append(number)
+        found = list[BufferAt]()
+        for kernel, chosen in numbers.items():
+            program = self.programs[kernel].program
+            touching = (program.space == Space.SCRATCHPAD) & np.isin(owners(program), chosen)
+            found += [BufferAt(kernel, buffer) for buffer in np.unique(program.target[touching]).tolist()]
+        return tuple(found)
+
+    def tiling_of(self, kernel: str) -> Tiling:
+        """The tiles of a kernel of the graph."""
+        if kernel not in self._tilings:
+            self._tilings[kernel] = tiling(kernel, self.scheduled, self.lowered)
+        return self._tilings[kernel]
+
+    @cached_property
+    def _tilings(self) -> dict[str, Tiling]:
+        return {}
+
     # From lines to instructions, and back
 
     def lines_of_instructions(self, instructions: Iterable[InstructionAt]) -> tuple[MlirLine, ...]:
@@ -194,9 +248,9 @@ class OriginIndex:
         """Kernel -> 1-based line of its rendered MLIR -> lowered nodes."""
         return {module.kernel: rendered_line_origins(module) for module in self.rendered}
 
-    def rendered_lines_of(self, lowered: frozenset[str]) -> tuple[MlirLine, ...]:
+    def rendered_lines_of(self, lowered: frozenset[str]) -> tuple[RenderedLine, ...]:
         return tuple(
-            MlirLine(kernel, line)
+            RenderedLine(kernel, line)
             for kernel, lines in self.rendered_lines.items()
             for line, nodes in lines.items()
             if lowered.intersection(nodes)

@@ -7,7 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import SupportsIndex, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from simulator.program import Opcode
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.views import markup
-from workbench.views.origins import InstructionAt, MlirLine, OriginIndex, Rows
+from workbench.views.origins import BufferAt, InstructionAt, MlirLine, OriginIndex, RenderedLine, Rows, TileAt
 from workbench.views.shown import Shown
 
 _PLACED = re.compile(r"(.+):(\d+)")
@@ -42,12 +42,14 @@ class Selection(Shown):
     """Rows of `j.simulated.events`."""
     source_lines: tuple[str, ...]
     """`file:line` in the user's code."""
-    rendered_lines: tuple[MlirLine, ...] = ()
+    rendered_lines: tuple[RenderedLine, ...] = ()
     """Lines of the rendered MLIR: (kernel, line)."""
     lowered: tuple[str, ...] = ()
     """Nodes after decomposition, in order."""
     absorbed: tuple[Absorbed, ...] = ()
     """Selected nodes that no instruction works for, with the reason."""
+    buffers: tuple[BufferAt, ...] = ()
+    """Scratchpad buffers that the selected instructions read or write: (kernel, number)."""
     index: OriginIndex | None = field(default=None, compare=False)
 
     @property
@@ -122,6 +124,12 @@ def select(index: OriginIndex, what: object) -> Selection:
         return _of_instruction(index, *what)
     if isinstance(what, MlirLine):
         return _of_line(index, *what)
+    if isinstance(what, RenderedLine):
+        return _of_rendered_line(index, what)
+    if isinstance(what, BufferAt):
+        return _of_buffer(index, what)
+    if isinstance(what, TileAt):
+        return _of_tile(index, what)
     place = _launch_and_instr(what)
     if place is not None:
         return _of_row(index, _row(index, *place))
@@ -146,7 +154,8 @@ def _kernel_and_line(what: object) -> tuple[str, int] | None:
 _FORMS = (
     "select takes a node, an op or overload, a kernel, a module path, 'file.py:12', a line of source, 'kernel:12' or "
     "(kernel, line) for a line of scheduled MLIR, 'kernel#3' or wb.InstructionAt(kernel, 3) for an instruction, a row "
-    "of j.simulated.events or its number for a span"
+    "of j.simulated.events or its number for a span, wb.RenderedLine(kernel, line), wb.BufferAt(kernel, number) or "
+    "wb.TileAt(kernel, row)"
 )
 
 
@@ -217,6 +226,43 @@ def _of_line(index: OriginIndex, kernel: str, line: int) -> Selection:
     if only:
         nodes &= set(index.kernel_nodes[only])
     return _made(index, what, np.zeros(0, np.int64), nodes, also=(MlirLine(scheduled, line),))
+
+
+def _of_rendered_line(index: OriginIndex, at: RenderedLine) -> Selection:
+    """What a line on whole tensors stands for; a line without origins, such as a bracket, for itself alone."""
+    texts = {module.kernel: module.mlir for module in index.rendered}
+    if at.kernel not in texts:
+        raise UnknownSelection(f"rendered kernel {at.kernel!r}", _close(at.kernel, list(texts)))
+    count = texts[at.kernel].rstrip("\n").count("\n") + 1
+    if not 1 <= at.line <= count:
+        raise UnknownSelection(
+            f"rendered line {at.line} of {at.kernel}", f"its rendered MLIR has the lines 1 to {count}"
+        )
+    nodes = frozenset(index.rendered_lines[at.kernel].get(at.line, ()))
+    found = _of_nodes(index, f"rendered line {at.line} of {at.kernel}", nodes)
+    return found if nodes else replace(found, rendered_lines=(at,))
+
+
+def _of_buffer(index: OriginIndex, at: BufferAt) -> Selection:
+    scheduled, only = _program_of(index, at.kernel)
+    buffers = index.programs[scheduled].program.buffers
+    if not 0 <= at.buffer < len(buffers):
+        raise UnknownSelection(f"buffer {at.buffer} of {at.kernel}", f"it has {len(buffers)}, from 0 on")
+    rows = index.rows_of_instructions(scheduled, index.instructions_of_buffer(scheduled, at.buffer), only)
+    return _from_rows(index, f"buffer {buffers[at.buffer].name} of {at.kernel}", rows)
+
+
+def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
+    """The box in a row of the tiles, and so all instructions that touch the same box of the same tensor."""
+    scheduled, only = _program_of(index, at.kernel)
+    touches = index.tiling_of(at.kernel).touches
+    if not 0 <= at.tile < len(touches):
+        raise UnknownSelection(f"tile {at.tile} of {at.kernel}", f"its tiles have the rows 0 to {len(touches) - 1}")
+    this = touches[at.tile]
+    same = {each.instruction for each in touches if each.box == this.box and each.tensor == this.tensor}
+    numbers = sorted(same) if this.box else [this.instruction]
+    rows = index.rows_of_instructions(scheduled, numbers, only)
+    return _from_rows(index, f"tile {at.tile} of {at.kernel}, of {this.tensor}", rows)
 
 
 def _program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:
@@ -368,6 +414,7 @@ def _made(
             dict.fromkeys(index.captured[n].origin.place for n in nodes if index.captured[n].origin.file)
         ),
         rendered_lines=index.rendered_lines_of(lowered),
+        buffers=index.buffers_of_instructions(instructions),
         lowered=tuple(item.node.name for item in index.lowered.nodes if item.node.name in lowered),
         absorbed=tuple(Absorbed(name, index.absorbed[name]) for name in nodes if name in index.absorbed),
         index=index,

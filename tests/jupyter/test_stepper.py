@@ -1,0 +1,268 @@
+"""The lab's main widget, by its messages: what it lists, and one selection that is the same as `j.select`'s."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ipywidgets.widgets.widget import _instances
+
+import workbench as wb
+from templates.foobar import FoobarTiled, register_fake
+from tests.jupyter.browserless import Front
+from tests.models import resnet18, with_statistics
+from tests.programs import PROGRAMS
+from workbench.errors import BadOption, UnknownSelection
+from workbench.jupyter.widgets.stepper import STAGES, Stepper
+
+LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
+
+
+def program(name: str) -> wb.Journey:
+    made = PROGRAMS[name]
+    return wb.trace(made.build(), *made.inputs(), kwargs=made.kwargs())
+
+
+def foobar() -> wb.Journey:
+    register_fake()
+    with wb.ops.scope():
+        wb.ops.template("aten._foobar.default")(FoobarTiled)
+        journey = wb.trace(lambda x: torch.ops.aten._foobar(x), torch.randn(47, 10))
+        assert journey.simulated.cycles
+        return journey
+
+
+def network() -> wb.Journey:
+    return wb.trace(with_statistics(resnet18()).eval(), torch.randn(1, 3, 32, 32))
+
+
+JOURNEYS: dict[str, Callable[[], wb.Journey]] = {
+    "softmax": lambda: program("softmax_last"),
+    "a feed-forward network": lambda: program("ffn_residual"),
+    "_foobar": foobar,
+    "ResNet-18": network,
+}
+
+
+@pytest.fixture(scope="module")
+def softmax() -> wb.Journey:
+    return program("softmax_last")
+
+
+@pytest.fixture(scope="module", params=JOURNEYS)
+def journey(request: pytest.FixtureRequest) -> wb.Journey:
+    return JOURNEYS[request.param]()
+
+
+class Open(Front):
+    """The front end with every list open, as it is drawn."""
+
+    def __init__(self, widget: object) -> None:
+        assert isinstance(widget, Stepper)
+        super().__init__(widget)
+        self.lists: dict[str, dict[str, Any]] = {name: self.answer("list", name=name)["list"] for name in LISTS}
+        self.sent.clear()
+
+    def marked(self) -> dict[str, list[int]]:
+        """The rows of each list that were told last."""
+        told, buffers = next((content, columns) for content, columns in reversed(self.sent) if "tell" in content)
+        names = told["given"]["lists"]
+        return {name: np.frombuffer(column, "<u4").tolist() for name, column in zip(names, buffers, strict=True)}
+
+    def rows(self, name: str) -> list[list[Any]]:
+        """All rows of a list, page by page as a screen asks for them."""
+        count = self.lists[name]["count"]
+        pages = [self.answer("rows", name=name, first=first, count=100)["rows"] for first in range(0, count, 100)]
+        return [row for page in pages for row in page]
+
+
+def as_told(front: Open, found: wb.Selection) -> dict[str, object]:
+    """What the browser shows as selected, in the words of `j.select`, read off the rows themselves."""
+    marked = front.marked()
+    lists = {name: front.rows(name) for name in LISTS}
+
+    def with_kernel(name: str) -> list[tuple[str, int]]:
+        """(kernel, number below its title)."""
+        titles = [row for row, _ in front.lists[name]["outline"]]
+        found = list[tuple[str, int]]()
+        for row in marked[name]:
+            title = max(each for each in titles if each < row)
+            found.append((lists[name][title][0][0], row - title - 1))
+        return found
+
+    return {
+        "spans": tuple(marked["spans"]),
+        "nodes": tuple(lists["calls"][row][0][0] for row in marked["calls"]),
+        "kernels": tuple(lists["kernels"][row][0][0] for row in marked["kernels"] if lists["kernels"][row][1]),
+        "lowered": sorted(lists["kernels"][row][0][0] for row in marked["kernels"] if not lists["kernels"][row][1]),
+        "rendered": sorted((kernel, line + 1) for kernel, line in with_kernel("rendered")),
+        "scheduled": sorted((kernel, line + 1) for kernel, line in with_kernel("scheduled")),
+        "instructions": sorted(with_kernel("instructions")),
+        "source lines": sorted(int(lists["python"][row][0][0]) for row in marked["python"]),
+    }
+
+
+def as_selected(found: wb.Selection) -> dict[str, object]:
+    return {
+        "spans": found.spans,
+        "nodes": found.nodes,
+        "kernels": found.kernels,
+        "lowered": sorted(found.lowered),
+        "rendered": sorted(found.rendered_lines),
+        "scheduled": sorted(found.mlir_lines),
+        "instructions": sorted(found.instructions),
+        "source lines": sorted(int(place.rpartition(":")[2]) for place in found.source_lines),
+    }
+
+
+def test_a_span_leads_to_its_line_and_back_as_select_does(journey: wb.Journey):
+    """From spans to the line of Python, and from there back to the spans, through the messages of the widget."""
+    front = Open(journey.widget())
+    spans = range(len(journey.simulated.events))
+    for row in random.Random(0).sample(spans, min(12, len(spans))):
+        front.answer("pick", name="spans", row=row)
+        assert as_told(front, journey.select(row)) == as_selected(journey.select(row))
+        for name in LISTS:
+            for place in front.marked()[name][:1]:
+                thing = front.widget._lists[name].row(place).thing
+                front.answer("pick", name=name, row=place)
+                expected = journey.select(thing)
+                assert as_told(front, expected) == as_selected(expected) and row in expected.spans
+            front.answer("pick", name="spans", row=row)
+
+
+def test_every_kind_of_row_selects_what_select_does(journey: wb.Journey):
+    front = Open(journey.widget())
+    lot = random.Random(1)
+    for name in LISTS:
+        listing = front.widget._lists[name]
+        for row in lot.sample(range(len(listing)), min(8, len(listing))):
+            thing = listing.row(row).thing
+            if thing is None:
+                continue
+            front.answer("pick", name=name, row=row)
+            front.answer("choose", text="")
+            front.answer("pick", name=name, row=row)
+            assert as_told(front, journey.select(thing)) == as_selected(journey.select(thing)), (name, row)
+            assert front.widget.selection == journey.select(thing)
+
+
+def test_widgets_of_a_journey_share_what_is_selected(softmax: wb.Journey):
+    one, other = Open(softmax.widget()), Open(softmax.widget(stage="timeline"))
+    one.answer("pick", name="spans", row=3)
+    assert one.marked() == other.marked() and other.marked()["spans"] == [3]
+    other.widget.selection = "aten.softmax.int"
+    assert one.marked() == other.marked() and softmax.selection.selection == other.widget.selection
+    assert one.widget.selection == softmax.select("aten.softmax.int")
+    one.widget.close()
+    heard = len(one.sent)
+    other.answer("pick", name="spans", row=4)
+    assert len(one.sent) == heard and other.marked()["spans"] == [4]
+
+
+def test_back_and_forward_go_through_selections(softmax: wb.Journey):
+    journey = softmax.with_(machine="tpu-v2")
+    front = Open(journey.widget())
+    for row in (1, 2, 3):
+        front.answer("pick", name="spans", row=row)
+    front.answer("step", by=-1)
+    assert front.marked()["spans"] == [2]
+    front.answer("step", by=-1)
+    about = front.told("selection")[-1]["selection"]
+    assert about["what"] == "span 1" and (about["back"], about["forward"]) == (1, 2)
+    front.answer("step", by=1)
+    assert front.widget.selection == journey.select(2)
+    front.answer("pick", name="spans", row=5)
+    assert journey.selection.steps_forward == 0
+    for _ in range(9):
+        front.answer("step", by=-1)
+    assert front.widget.selection is None and journey.selection.steps_forward == 3
+
+
+def test_counts_are_those_of_the_selection(softmax: wb.Journey):
+    front = Open(softmax.widget())
+    front.answer("choose", text="")
+    front.answer("choose", text="aten.softmax.int")
+    told, found = front.told("selection")[-1]["selection"], softmax.select("aten.softmax.int")
+    assert told["what"] == found.what and told["cycles"] == found.cycles
+    for items, noun in ((found.spans, "span"), (found.kernels, "kernel"), (found.buffers, "buffer")):
+        assert any(said in (f"{len(items):,} {noun}", f"{len(items):,} {noun}s") for said in told["counts"])
+
+
+def test_what_cannot_be_selected_is_said_and_changes_nothing(softmax: wb.Journey):
+    front = Open(softmax.widget())
+    front.widget.selection = 1
+    for what, given, said in (
+        ("choose", {"text": "aten.softmx.int"}, "did you mean 'aten.softmax.int'"),
+        ("pick", {"name": "spans", "row": 10**6}, "has no row 1000000"),
+        ("pick", {"name": "nothing", "row": 0}, "the list 'nothing' is not open"),
+        ("list", {"name": "nothing"}, "there is no list 'nothing'; the lists are python"),
+        ("check", {"stage": "program"}, "program has no numbers to compare"),
+    ):
+        assert said in front.ask(what, **given)["error"]
+    assert front.widget.selection == softmax.select(1)
+    with pytest.raises(UnknownSelection):
+        front.widget.selection = "nothing like it"
+    with pytest.raises(BadOption, match="stage='end'; expected one of capture"):
+        softmax.widget(stage="end")
+
+
+def test_the_strip_has_figures_and_what_check_said(softmax: wb.Journey):
+    journey = softmax.with_(machine="tpu-v4")
+    front = Front(journey.widget())
+    cards = front.answer("open")["stages"]
+    assert [card["name"] for card in cards] == list(STAGES) and cards[0]["figures"] and not cards[5]["figures"]
+    front.answer("list", name="spans")
+    answer = front.answer("check", stage="schedule")
+    done = {card["name"]: card for card in answer["stages"]}
+    assert done["timeline"]["figures"][0] == f"{journey.simulated.cycles:,} cycles"
+    assert done["schedule"]["check"]["ok"] is True and done["capture"]["check"] is None
+
+
+def test_little_is_sent_at_opening(journey: wb.Journey):
+    """However long the texts and timelines: lists say their lengths, and rows come as they are looked at."""
+    front = Front(journey.widget())
+    front.answer("open")
+    for name in LISTS:
+        front.answer("list", name=name)
+    kernels = len(journey.lowered.record.kernels)
+    assert len(json.dumps([content for content, _ in front.sent])) < 8000 + 250 * kernels
+    front.sent.clear()
+    assert len(front.answer("rows", name="spans", first=0, count=10**9)["rows"]) <= 1000
+
+
+def test_a_journey_from_a_file_has_the_same_lab(softmax: wb.Journey, tmp_path: Path):
+    softmax.save(tmp_path / "it.journey")
+    front, again = Open(softmax.widget()), Open(wb.lab(tmp_path / "it.journey"))
+    assert {name: front.rows(name) for name in LISTS} == {name: again.rows(name) for name in LISTS}
+    for each in (front, again):
+        each.answer("choose", text="")
+        each.answer("pick", name="spans", row=2)
+    assert front.marked() == again.marked()
+    assert "a file" in again.ask("check", stage="schedule")["error"]
+
+
+def test_a_closed_lab_leaves_nothing(softmax: wb.Journey):
+    before = set(_instances)
+    widget = softmax.widget()
+    front = Open(widget)
+    gone = weakref.ref(widget)
+    front.widget.close()
+    del front, widget
+    gc.collect()
+    assert set(_instances) == before and gone() is None
+
+
+def test_a_reader_without_a_kernel_sees_the_journey(softmax: wb.Journey):
+    widget = softmax.widget()
+    bundle = widget._repr_mimebundle_()
+    assert "aten" in str(bundle["text/html"]) or "softmax" in str(bundle["text/html"])
+    assert " at 0x" not in bundle["text/plain"] and str(bundle["text/plain"]).startswith("Stepper('softmax'")

@@ -1,0 +1,3 @@
+import { widget } from "./common.js";
+
+export default widget(() => {});
