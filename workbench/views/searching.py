@@ -37,7 +37,9 @@ def _word(text: str) -> Word:
     if not colon or field not in FIELDS:
         if colon and field.isalpha() and not rest.startswith(":"):  # `aten::relu` is a name
             known = ", ".join(f"{each}:" for each in FIELDS)
-            raise BadOption(f"search {text!r}: there is no field {field!r}{did_you_mean(field, FIELDS)}; expected {known}")
+            raise BadOption(
+                f"search {text!r}: there is no field {field!r}{did_you_mean(field, FIELDS)}; expected {known}"
+            )
         return Word("", text)
     return Word(field, rest)
 

@@ -21,8 +21,9 @@ const MINIMAP_HEIGHT = 30;
 const MANY_CHANNELS = 4;
 
 /** Draws a timeline in `host`. `data` is `{ header, data }` of Python's `timeline_columns`. Callbacks, all optional:
- *  `select(rows, how)`, `cursor(cycle)`, `window(begin, end)`; `gap(unit, cycle)` resolves to `{ findings }`, and
- *  `more("dependences" | "critical")` to another block of columns, or to null.
+ *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
+ *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, and `more("dependences" | "critical")` to another block
+ *  of columns; both to null where nobody knows. `whole` is how many cycles there are to see, if more than the run's.
  *  `select(rows)` marks rows of the trace, and `show(begin, end)` a stretch of time; neither calls back. */
 export function createTimeline(host, data, callbacks = {}) {
   const timeline = new Timeline(host, new TimelineData(data), callbacks);
@@ -30,6 +31,7 @@ export function createTimeline(host, data, callbacks = {}) {
     select: (rows) => timeline.mark(rows, null),
     cursor: (cycle) => timeline.setCursor(cycle),
     show: (begin, end) => timeline.setWindow({ begin, end }, false),
+    setUnit: (unit) => timeline.setUnit(unit),
     setTheme: () => timeline.setTheme(),
     destroy: () => timeline.life.abort(),
     timeline,
@@ -41,7 +43,7 @@ class Timeline {
     Object.assign(this, { host, data, callbacks, life: new AbortController() });
     this.signal = this.life.signal;
     this.clock = new Clock(data.header);
-    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1);
+    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1); // the longest of those beside it
     this.window = { begin: 0, end: this.whole };
     this.seen = { span: -1, area: null, gap: null, cursor: null, arrows: [] };
     this.filters = { search: null, critical: null, selected: null };
@@ -105,7 +107,10 @@ class Timeline {
       },
       critical: () => toggleCritical(this),
       measure: () => this.toggleMeasuring(),
-      unit: (unit) => this.setUnit(unit),
+      unit: (unit) => {
+        this.setUnit(unit);
+        this.callbacks.unit?.(unit);
+      },
       zoom: (factor) => this.zoom(factor),
       whole: () => this.setWindow({ begin: 0, end: this.whole }),
     };
@@ -235,6 +240,7 @@ class Timeline {
   setUnit(unit) {
     this.clock.unit = unit;
     this.unitName.textContent = unit;
+    this.tools.units.value = unit;
     this.tell();
     this.paintSoon();
   }
@@ -329,6 +335,9 @@ class Timeline {
 
   /** Marks spans by their rows; `how` is null where somebody else picked them. */
   mark(rows, how) {
+    const same = rows.length === this.marked?.length && rows.every((row, place) => row === this.marked[place]);
+    if (same && how === null) return;
+    this.marked = [...rows];
     const [one] = rows;
     Object.assign(this.seen, { span: rows.length === 1 ? this.data.spanOf(one) : -1, area: null, gap: null, arrows: [] });
     this.filters.selected = rows.length > 1 ? this.data.marksOf(rows) : null;
@@ -347,7 +356,7 @@ class Timeline {
     this.tell();
     this.callbacks.gap?.(this.data.lanes[gap.lane].name, cycle)?.then((found) => {
       if (this.seen.gap !== gap || !found) return;
-      gap.findings = found.findings;
+      Object.assign(gap, { findings: found.findings, note: found.note });
       this.tell();
     });
   }
@@ -373,7 +382,7 @@ class Timeline {
     const { seen, data, clock, told } = this;
     const goTo = (span) => this.pick(span, "link");
     if (seen.area) tellArea(told, data, seen.area, clock);
-    else if (seen.gap) tellGap(told, data, seen.gap, { clock, goTo, findings: seen.gap.findings });
+    else if (seen.gap) tellGap(told, data, seen.gap, { clock, goTo });
     else if (seen.span >= 0) {
       const slack = this.waits?.slack[data.row[seen.span]];
       tellSpan(told, data, seen.span, { clock, slack, waits: this.waits && this.waitsOf(seen.span), goTo });

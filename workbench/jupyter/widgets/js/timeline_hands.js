@@ -11,6 +11,7 @@ export function useHands(target, place, acts, signal) {
   on("pointerdown", (event) => {
     if (event.button > 1) return;
     target.setPointerCapture(event.pointerId);
+    acts.leave();
     pressed.set(event.pointerId, event);
     const area = event.shiftKey || acts.isMeasuring();
     drag = { from: place(event), x: event.clientX, y: event.clientY, moved: false, area };
@@ -45,7 +46,7 @@ export function useHands(target, place, acts, signal) {
   };
   on("pointerup", release);
   on("pointercancel", release);
-  on("pointerleave", (event) => !pressed.size && acts.leave(event));
+  on("pointerleave", (event) => !pressed.size && acts.leave());
   on("dblclick", (event) => acts.open(place(event)));
   on(
     "wheel",

@@ -6,6 +6,7 @@ import { ticksBetween } from "./timeline_window.js";
 const FONT = "10.5px system-ui, sans-serif";
 const LETTER_WIDTH = 6.2;
 const TICK_EVERY = 92; // pixels, at least
+const LEAST_BEND = 22; // pixels that an arrow leaves and arrives level
 const ARROWS_NAMED = 12; // with more of them their numbers would lie on one another
 
 /** Axis and kernels. */
@@ -112,7 +113,7 @@ export function paintOver(context, data, rows, window, { width, height }, palett
     frame(context, at(seen.gap.begin), row.top - 1, at(seen.gap.end), row.bar + 2, palette.accent, [4, 3]);
   }
   if (seen.span >= 0) {
-    for (const arrow of seen.arrows) paintArrow(context, data, rows, arrow, at, palette, clock, seen.arrows.length, width);
+    for (const arrow of seen.arrows) paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width });
     const row = rowOfLane(rows, data.laneOf(seen.span));
     const [left, right] = [at(data.start[seen.span]), at(data.end[seen.span])];
     frame(context, left, row.top - 1, Math.max(right, left + 2), row.bar + 2, palette.accent, []);
@@ -155,7 +156,7 @@ function paintArea(context, rows, area, at, { width, height }, palette, clock) {
 }
 
 /** From where a span is over to where another begins; without room it is thick, else its room stands beside it. */
-function paintArrow(context, data, rows, arrow, at, palette, clock, count, width) {
+function paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width }) {
   const height = (span) => {
     const row = rowOfLane(rows, data.laneOf(span));
     return row.top + row.bar / 2;
@@ -164,7 +165,7 @@ function paintArrow(context, data, rows, arrow, at, palette, clock, count, width
   const [y0, y1] = [height(arrow.from), height(arrow.to)];
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
   const tight = arrow.room === 0;
-  const bend = Math.max(18, Math.abs(x1 - x0) / 3);
+  const bend = Math.max(LEAST_BEND, Math.abs(x1 - x0) / 2);
   context.strokeStyle = tight ? palette.accent : palette.ink;
   context.lineWidth = tight ? 2.2 : 1;
   context.setLineDash(tight ? [] : [5, 3]);
@@ -179,11 +180,11 @@ function paintArrow(context, data, rows, arrow, at, palette, clock, count, width
   context.lineTo(x1 - 6, y1 - 3.5);
   context.lineTo(x1 - 6, y1 + 3.5);
   context.fill();
-  if (tight || count > ARROWS_NAMED) return;
+  if (tight || seen.arrows.length > ARROWS_NAMED) return;
   const text = `+${clock.number(arrow.room)}`;
   context.font = FONT;
   const wide = context.measureText(text).width + 6;
-  const [x, y] = [(x0 + x1 - wide) / 2, (y0 + y1) / 2];
+  const [x, y] = arrow.from === seen.span ? [x1 + 3, y1] : [x0 + 3, y0]; // at the other span, where each has its own place
   context.fillStyle = palette.ground;
   context.fillRect(x, y - 7, wide, 14);
   context.fillStyle = palette.ink;

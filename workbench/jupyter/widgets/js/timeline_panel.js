@@ -127,12 +127,13 @@ export function tellSpan(told, data, span, { clock, slack, waits, goTo }) {
   told.replaceChildren(name, facts(pairs));
 }
 
-export function tellGap(told, data, gap, { clock, goTo, findings }) {
+export function tellGap(told, data, gap, { clock, goTo }) {
   const line = element("p", {}, `${gap.reason[0].toUpperCase()}${gap.reason.slice(1)}.`);
   const links = [];
   for (const [what, span] of [["the span that waited", gap.next], ["what it waited for", gap.blocker]]) {
     if (span >= 0) links.push(button(what, `go to span ${data.row[span]}, ${what}`, () => goTo(span)));
   }
+  const { findings, note } = gap;
   const cards = (findings ?? []).map((each) =>
     element(
       "div",
@@ -141,7 +142,8 @@ export function tellGap(told, data, gap, { clock, goTo, findings }) {
       element("p", {}, `${each.kernel ? `${each.kernel}: ` : ""}${each.reason}`),
     ),
   );
-  const known = findings && !findings.length ? [element("p", { class: "soft" }, "No finding speaks of these spans.")] : [];
+  const nothing = note ?? (findings?.length === 0 ? "No finding speaks of these spans or of their kernel." : "");
+  const known = nothing ? [element("p", { class: "soft" }, nothing)] : [];
   told.replaceChildren(
     title(gapLine(data, gap, clock)),
     line,
