@@ -10,6 +10,7 @@ import {
   bringIntoView, gapBefore, goToBlocker, openLaunch, search, showSelected, stepFound, stepLane, stepSpan, toggleCritical,
 } from "./timeline_moves.js";
 import { button, fillTable, makeKeys, makeLegend, makeTools, tellArea, tellGap, tellNothing, tellSpan } from "./timeline_panel.js";
+import { Strips } from "./timeline_strip.js";
 import { held, pannedWithin, snapped, zoomed } from "./timeline_window.js";
 import { Clock, gapLine, percent, spanLine } from "./timeline_words.js";
 
@@ -202,6 +203,7 @@ class Timeline {
   /** Lays rows out anew: after another width, or what is folded. */
   arrange() {
     Object.assign(this, rowsOf(this.data, this.folded));
+    this.strips = new Strips(this.width);
     const sizes = { minimap: MINIMAP_HEIGHT, head: HEAD_HEIGHT, lanes: this.height, over: this.height };
     const ratio = window.devicePixelRatio || 1;
     for (const [name, height] of Object.entries(sizes)) {
@@ -253,7 +255,7 @@ class Timeline {
     const lanes = this.canvases.lanes.getContext("2d");
     lanes.clearRect(0, 0, width, this.height);
     paintGrid(lanes, data, window, { width, height: this.height }, palette, clock);
-    paintRows(lanes, data, this.rows, window, width, palette);
+    paintRows(lanes, data, this.rows, window, this.strips, palette);
     paintHead(this.canvases.head.getContext("2d"), data, window, { width, height: HEAD_HEIGHT }, palette, clock);
     const part = (moment) => `${(100 * moment) / this.whole}%`;
     Object.assign(this.thumb.style, { left: part(window.begin), width: part(window.end - window.begin) });
@@ -455,7 +457,7 @@ class Timeline {
   end() {
     this.root.remove();
     for (const canvas of Object.values(this.canvases)) canvas.width = canvas.height = 0;
-    for (const name of ["data", "waits", "path", "filters", "filtered", "palette", "rows", "callbacks"]) this[name] = null;
+    for (const name of ["data", "waits", "path", "filters", "filtered", "palette", "rows", "strips", "callbacks"]) this[name] = null;
     this.width = 0;
   }
 }

@@ -60,13 +60,13 @@ export function makeTools(data, acts) {
 export function makeLegend(data, palette, acts) {
   const { header } = data;
   const legend = element("div", { class: "tl-legend" });
-  for (const number of header.used_kinds) {
-    const { name } = palette.kinds[number];
-    const made = button("", `only ${name.toLowerCase()}: search kind:${name.toLowerCase()}`, () => acts.filter(`kind:${name.toLowerCase()}`));
-    made.append(swatch(palette.kinds[number].fill), name.toLowerCase());
+  for (const { name, fill } of palette.kinds.slice(0, header.kinds.length)) {
+    const word = name.toLowerCase();
+    const made = button("", `only ${word}: search kind:${word}`, () => acts.filter(`kind:${word}`));
+    made.append(swatch(fill), word);
     legend.append(made);
   }
-  const causes = header.used_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
+  const causes = header.idle_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
   if (header.launches.some(([begin], number) => begin > (number ? header.launches[number - 1][1] : 0))) {
     causes.unshift(["launch", palette.launch]);
   }
