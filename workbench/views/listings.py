@@ -250,7 +250,7 @@ class ScheduledList(MlirList):
 class InstructionList(_Parts):
     """The tile programs."""
 
-    name, title, columns = "instructions", "Instructions", ("number", "kind", "op", "line", "buffers")
+    name, title, columns = "instructions", "Instructions", ("no.", "kind", "op", "line", "buffers")
 
     def __init__(self, scheduled: ScheduledProgram) -> None:
         self._programs: dict[str, TileProgram] = {each.kernel: each.program for each in scheduled.kernels}

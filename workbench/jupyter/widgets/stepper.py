@@ -183,7 +183,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",)):
             "lower": _figures(told["lowered"]),
             "render": _figures(told["rendered"]),
             "schedule": list(scheduled[:1]),
-            "program": list(scheduled[1:]),
+            "program": [figure.removesuffix(" on tiles") for figure in scheduled[1:]],
             "timeline": _figures(told["simulated"]),
         }
         return [{"name": name, "figures": figures[name], "check": self._checked(name)} for name in STAGES]
