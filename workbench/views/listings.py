@@ -270,7 +270,7 @@ class InstructionList(_Parts):
 class SpanList(Listing):
     """The spans of the timeline: row `i` is row `i` of `j.simulated.events`."""
 
-    name, title = "spans", "Timeline"
+    name, title = "spans", "Spans"
     columns = ("span", "unit", "kind", "start", "cycles", "kernel")
 
     def __init__(self, trace: Trace, launches: Sequence[Launch]) -> None:

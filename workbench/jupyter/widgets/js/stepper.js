@@ -86,11 +86,11 @@ export default widget(({ root, link, signal }) => {
     if (!found) return;
     strip.fill(found.answer.stages, found.answer.checkable);
     go(found.answer.at, { focus: false });
-    for (const panel of panels.values()) {
-      const about = await panel.open();
-      if (about) strip.fill(about.stages);
-      if (about) show(about.selection);
-    }
+    const opened = (about) => {
+      strip.fill(about.stages);
+      show(about.selection);
+    };
+    for (const panel of panels.values()) panel.open(opened); // answered in this order, stage by stage
   }
   open();
 });
@@ -276,15 +276,14 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
     count() {
       for (const each of counters) each();
     },
-    async open() {
-      let last = null;
+    open(opened) {
       for (const part of parts) {
-        const found = await link.ask("list", { name: part.name });
-        if (!found || signal.aborted) return last;
-        last = found.answer;
-        fill(part, last.list, found.buffers);
+        link.ask("list", { name: part.name }).then((found) => {
+          if (!found || signal.aborted) return;
+          fill(part, found.answer.list, found.buffers);
+          opened(found.answer);
+        });
       }
-      return last;
     },
   };
 }
