@@ -14,6 +14,7 @@ did.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,8 +38,7 @@ Edges = tuple[I64, I64, I64]
 
 def slack(trace: Trace) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its slack follows from")
+    _needs_programs(trace, "slack")
     found = np.zeros(len(trace), np.int64)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, asked in enumerate(works(trace)):
@@ -46,6 +46,46 @@ def slack(trace: Trace) -> I64:
         if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
             found[rows] = _Launch(trace, rows, asked).slack()
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Dependences:
+    """What waits for what, as rows of the trace: sorted by those that wait."""
+
+    later: I64
+    earlier: I64
+    kind: I64
+    """Of `DependenceKind`; `costs.MEET` where a BARRIER waits for the others of its meeting."""
+    room: I64
+    """Cycles between the moment at which the wait was over and the one at which it had to be."""
+
+
+def dependences(trace: Trace) -> Dependences:
+    """Every dependence of every launch, with its room: without any it is one that the later span started for."""
+    _needs_programs(trace, "dependences")
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    parts: list[tuple[I64, I64, I64, I64]] = []
+    for index, asked in enumerate(works(trace)):
+        rows = slice(starts[index], starts[index + 1])
+        if rows.start < rows.stop:
+            later, earlier, kind, room = (
+                _of_host(trace, rows) if asked is None else _Launch(trace, rows, asked).dependences()
+            )
+            parts.append((later + rows.start, earlier + rows.start, kind, room))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 4
+    return Dependences(*columns)
+
+
+def _of_host(trace: Trace, rows: slice) -> tuple[I64, I64, I64, I64]:
+    """A step on the host: there, the work, and back, each when the one before is done."""
+    later = np.arange(1, rows.stop - rows.start)
+    room = trace.start[rows][1:] - trace.done[rows][:-1]
+    return later, later - 1, np.full_like(later, DependenceKind.READ_AFTER_WRITE), room
+
+
+def _needs_programs(trace: Trace, what: str) -> None:
+    if trace.kernels and not trace.launches:
+        raise SimulatorError(f"this trace was loaded without its programs, which its {what} follows from")
 
 
 class _Launch:
@@ -68,6 +108,12 @@ class _Launch:
         self.shadow = _so_far(self.end - self.table[:, LAST], order, self.unit)
         chain = self.table[:, CHAIN]
         self.goes_on = (self.table[:, MARK] == KEEPS) & (chain >= 0) & (chain == self.before)
+
+    def dependences(self) -> tuple[I64, I64, I64, I64]:
+        """Later and earlier instruction, kind, and the cycles between when it was met and when it was needed."""
+        self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
+        later, earlier, kind, chained, met = self._dependences()
+        return later, earlier, kind, np.where(chained, self.start[later], self.left[later]) - met
 
     def slack(self) -> I64:
         self.left[self.is_matmul] = self._weights_in()[self.is_matmul]

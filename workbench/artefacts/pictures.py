@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from workbench.artefacts.simulated import Simulated
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
     from workbench.views.roofline import Roofline
@@ -61,6 +62,17 @@ class LabWidgets(Protocol):
 def lab_widgets() -> LabWidgets:
     """How a journey is shown in the lab."""
     return cast(LabWidgets, _module("widgets.stepper", "Without it there are j.html() and j.select(x)."))
+
+
+class TimelineWidgets(Protocol):
+    """What `workbench.jupyter.widgets.timeline` offers."""
+
+    def timeline(self, runs: Sequence[Simulated]) -> object: ...
+
+
+def timeline_widgets() -> TimelineWidgets:
+    """How a run is shown in the lab."""
+    return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
 
 
 def drawing() -> Drawing:

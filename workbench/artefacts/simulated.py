@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from simulator import Trace
 from workbench import views
 from workbench.artefacts.handle import Handle
-from workbench.artefacts.pictures import drawing
+from workbench.artefacts.pictures import drawing, timeline_widgets
 from workbench.artefacts.roofline import RooflineView
 from workbench.artefacts.scratchpad import Scratchpad
 from workbench.asking import knows_its_options
@@ -162,6 +163,26 @@ class Simulated(Handle[Trace]):
         """Where the makespan went along the critical path; the cycles add up to it."""
         return views.frame.frame(views.timeline.waterfall(self.record))
 
+    @knows_its_options
+    def area(self, begin: int, end: int, *, units: Sequence[str] | None = None) -> pd.DataFrame:
+        """What units did between two cycles, one row a unit: spans that lie there at least in part, busy cycles and
+        their share, bytes and their rate. A span's bytes are taken to move evenly over it."""
+        return views.frame.frame(views.areas.area(self.record, begin, end, units))
+
+    @knows_its_options
+    def gap(self, unit: str, cycle: int) -> pd.DataFrame:
+        """Why a unit does no work in a cycle: one row with the idle time around it, its cause, the reason in words, the
+        span that waited and the one that it waited for (rows of `.events`, -1 for none). It is an error where the unit
+        works."""
+        return views.frame.frame(views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle)))
+
+    @knows_its_options
+    def search(self, text: str) -> pd.DataFrame:
+        """The rows of `.events` that have all of these words, in the name of their kernel, of a node, of their kind or
+        of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
+        rows = views.searching.found(self.record, self.scheduled.launches, text)
+        return self.events.iloc[rows]
+
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""
         return views.timeline.kernel_cycles(self.record)
@@ -209,6 +230,13 @@ class Simulated(Handle[Trace]):
         With a selection, or with the `critical` path, all other spans are faint.
         """
         return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
+
+    @knows_its_options
+    def widget(self, *, beside: Simulated | None = None) -> object:
+        """The timeline to pan, zoom, search and measure in, in a notebook; two runs above each other, `beside` another,
+        show the same stretch of time. `.spans` of the widget are the selected rows of `.events`. See docs/timeline.md.
+        """
+        return timeline_widgets().timeline([self] if beside is None else [self, beside])
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.label})"

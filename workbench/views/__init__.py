@@ -8,11 +8,14 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.views import aligned as aligned
+    from workbench.views import areas as areas
     from workbench.views import cards as cards
+    from workbench.views import columns as columns
     from workbench.views import compare as compare
     from workbench.views import compare_html as compare_html
     from workbench.views import frame as frame
     from workbench.views import gantt as gantt
+    from workbench.views import gaps as gaps
     from workbench.views import graph as graph
     from workbench.views import journey_html as journey_html
     from workbench.views import kernels as kernels
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.views import residence as residence
     from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
+    from workbench.views import searching as searching
     from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import spent as spent
@@ -49,11 +53,14 @@ if TYPE_CHECKING:
 __getattr__ = submodules(
     __name__,
     "aligned",
+    "areas",
     "cards",
+    "columns",
     "compare",
     "compare_html",
     "frame",
     "gantt",
+    "gaps",
     "graph",
     "journey_html",
     "kernels",
@@ -72,6 +79,7 @@ __getattr__ = submodules(
     "residence",
     "roofline",
     "scratchpad",
+    "searching",
     "selection",
     "sources",
     "spent",

@@ -1,0 +1,461 @@
+// The timeline: lanes of units over time. It draws what Python packed, says what was picked, and asks for what is missing.
+
+import { atEnd, element, onKeys, oncePerFrame, watchSize, watchTheme } from "./common.js";
+import { TimelineData, columnsOf } from "./timeline_data.js";
+import { useHands, useStrip } from "./timeline_hands.js";
+import { rowAt, rowsOf } from "./timeline_layout.js";
+import { paintGrid, paintHead, paintMinimap, paintOver } from "./timeline_over.js";
+import { paintRows, paletteOf } from "./timeline_paint.js";
+import {
+  bringIntoView, gapBefore, goToBlocker, openLaunch, search, showSelected, stepFound, stepLane, stepSpan, toggleCritical,
+} from "./timeline_moves.js";
+import { button, fillTable, makeKeys, makeLegend, makeTools, tellArea, tellGap, tellNothing, tellSpan } from "./timeline_panel.js";
+import { held, pannedWithin, snapped, zoomed } from "./timeline_window.js";
+import { Clock, gapLine, percent, spanLine } from "./timeline_words.js";
+
+const LEAST_CYCLES = 8; // in view: single cycles are then wide enough to point at
+const REACH = 7; // pixels within which the ruler snaps to the border of a span
+const PAN_PART = 0.2;
+const HEAD_HEIGHT = 42;
+const MINIMAP_HEIGHT = 30;
+const MANY_CHANNELS = 4;
+
+/** Draws a timeline in `host`. `data` is `{ header, data }` of Python's `timeline_columns`. Callbacks, all optional:
+ *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
+ *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, and `more("dependences" | "critical")` to another block
+ *  of columns; both to null where nobody knows. `whole` is how many cycles there are to see, if more than the run's.
+ *  `select(rows)` marks rows of the trace, and `show(begin, end)` a stretch of time; neither calls back. */
+export function createTimeline(host, data, callbacks = {}) {
+  const timeline = new Timeline(host, new TimelineData(data), callbacks);
+  return {
+    select: (rows) => timeline.mark(rows, null),
+    cursor: (cycle) => timeline.setCursor(cycle),
+    show: (begin, end) => timeline.setWindow({ begin, end }, false),
+    setUnit: (unit) => timeline.setUnit(unit),
+    setTheme: () => timeline.setTheme(),
+    destroy: () => timeline.life.abort(),
+    timeline,
+  };
+}
+
+class Timeline {
+  constructor(host, data, callbacks) {
+    Object.assign(this, { host, data, callbacks, life: new AbortController() });
+    this.signal = this.life.signal;
+    this.clock = new Clock(data.header);
+    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1); // the longest of those beside it
+    this.window = { begin: 0, end: this.whole };
+    this.seen = { span: -1, area: null, gap: null, cursor: null, arrows: [] };
+    this.filters = { search: null, critical: null, selected: null };
+    this.width = 0;
+    this.measuring = false;
+    this.folded = new Set(data.header.channels.count > MANY_CHANNELS ? ["memory"] : []);
+    this.build();
+    this.paintSoon = oncePerFrame(() => this.paint(), this.signal);
+    this.overSoon = oncePerFrame(() => this.paintOver(), this.signal);
+    this.tellSoon = oncePerFrame(() => this.fillTable(), this.signal);
+    atEnd(this.signal, () => this.end());
+    watchTheme(() => this.setTheme(), this.signal);
+    watchSize(this.plot, (width) => this.resize(Math.floor(width)), this.signal);
+  }
+
+  build() {
+    const { data } = this;
+    this.canvases = Object.fromEntries(["minimap", "head", "lanes", "over"].map((name) => [name, element("canvas", {})]));
+    const { minimap, head, lanes, over } = this.canvases;
+    over.tabIndex = 0;
+    over.setAttribute("role", "img");
+    over.setAttribute(
+      "aria-label",
+      `timeline of ${data.header.spans} spans on ${data.lanes.length} units, ${data.header.makespan} cycles; ` +
+        "arrow keys go from span to span",
+    );
+    for (const canvas of [minimap, head, lanes]) canvas.setAttribute("aria-hidden", "true");
+    this.thumb = element("div", { class: "tl-thumb" });
+    this.tip = element("div", { class: "tl-tip", hidden: true, "aria-hidden": "true" });
+    this.labels = element("div", { class: "tl-labels" });
+    this.plot = element("div", { class: "tl-plot" }, lanes, over, this.tip);
+    this.unitName = element("span", { class: "soft" }, this.clock.unit);
+    this.tools = makeTools(data, this.acts());
+    this.legend = element("div", {});
+    this.told = element("div", { class: "tl-told", role: "status", "aria-live": "polite" });
+    this.table = element("div", {});
+    this.tableHolder = element("details", { class: "tl-table" }, element("summary", {}, "What is in view, as a table"), this.table);
+    this.tableHolder.addEventListener("toggle", () => this.fillTable());
+    this.root = element(
+      "div",
+      { class: "wb-timeline" },
+      this.tools.bar,
+      element("div", { class: "tl-grid" },
+        element("span", { class: "tl-side soft" }, "whole run"), element("div", { class: "tl-mini" }, minimap, this.thumb),
+        element("span", { class: "tl-side" }, this.unitName), element("div", { class: "tl-head" }, head)),
+      element("div", { class: "tl-grid tl-body" }, this.labels, this.plot),
+      this.legend, this.told, element("div", { class: "tl-more" }, this.tableHolder, makeKeys()),
+    );
+    this.host.append(this.root);
+    tellNothing(this.told);
+    this.listen();
+  }
+
+  acts() {
+    return {
+      search: (text) => search(this, text),
+      step: (by) => stepFound(this, by),
+      filter: (word) => {
+        this.tools.search.value = this.tools.search.value === word ? "" : word;
+        search(this, this.tools.search.value);
+      },
+      critical: () => toggleCritical(this),
+      measure: () => this.toggleMeasuring(),
+      unit: (unit) => {
+        this.setUnit(unit);
+        this.callbacks.unit?.(unit);
+      },
+      zoom: (factor) => this.zoom(factor),
+      whole: () => this.setWindow({ begin: 0, end: this.whole }),
+    };
+  }
+
+  listen() {
+    const { head, minimap, over } = this.canvases;
+    const x = (event, target) => event.clientX - target.getBoundingClientRect().left;
+    const place = (event) => ({ moment: this.momentAt(x(event, over)), y: event.clientY - over.getBoundingClientRect().top });
+    useHands(over, place, this.hands(), this.signal);
+    const ruler = (from, to, event, done) => {
+      if (Math.abs(from - to) * this.scale > REACH) this.measure(from, to, this.data.lanes.map(({ number }) => number), event.altKey, done);
+    };
+    useStrip(head, (event) => this.momentAt(x(event, head)), ruler, this.signal);
+    head.addEventListener("dblclick", (event) => openLaunch(this, this.momentAt(x(event, head))), { signal: this.signal });
+    const centre = (_, moment) => {
+      const half = (this.window.end - this.window.begin) / 2;
+      this.setWindow({ begin: moment - half, end: moment + half });
+    };
+    useStrip(minimap, (event) => (x(event, minimap) / this.width) * this.whole, centre, this.signal);
+    onKeys(this.root, this.keys(), this.signal);
+  }
+
+  hands() {
+    return {
+      isMeasuring: () => this.measuring,
+      hasFocus: () => document.activeElement === this.canvases.over || this.root.getRootNode().activeElement === this.canvases.over,
+      pan: (pixels) => this.setWindow(pannedWithin(this.window, pixels / this.scale, this.whole)),
+      zoom: (factor, { moment }) => this.setWindow(zoomed(this.window, factor, moment)),
+      hover: (at) => this.hover(at),
+      leave: () => this.hover(null),
+      click: (at) => this.click(at),
+      open: () => showSelected(this),
+      area: (from, to, { free, done }) => {
+        const [low, high] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
+        const rows = this.rows.filter((row) => row.lanes && row.top < high && row.top + row.height > low);
+        const lanes = rows.flatMap((row) => row.lanes.map(({ number }) => number));
+        if (lanes.length) this.measure(from.moment, to.moment, lanes, free, done);
+      },
+    };
+  }
+
+  keys() {
+    const pan = (part) => () => this.setWindow(pannedWithin(this.window, part * (this.window.end - this.window.begin), this.whole));
+    const [closer, wider] = [() => this.zoom(0.5), () => this.zoom(2)];
+    return {
+      ArrowLeft: () => stepSpan(this, -1), ArrowRight: () => stepSpan(this, 1),
+      ArrowUp: () => stepLane(this, -1), ArrowDown: () => stepLane(this, 1),
+      a: pan(-PAN_PART), d: pan(PAN_PART), w: closer, s: wider, "+": closer, "Shift++": closer, "=": closer, "-": wider,
+      0: () => this.setWindow({ begin: 0, end: this.whole }),
+      Home: pan(-Infinity), End: pan(Infinity), PageUp: pan(-1), PageDown: pan(1),
+      f: () => showSelected(this), b: () => goToBlocker(this), g: () => gapBefore(this), c: () => toggleCritical(this),
+      n: () => stepFound(this, 1), p: () => stepFound(this, -1),
+      "/": () => this.tools.search.focus(), "Shift+/": () => this.tools.search.focus(),
+      Escape: () => this.letGo(),
+    };
+  }
+
+  // Time and size
+
+  get scale() {
+    return this.width / (this.window.end - this.window.begin);
+  }
+
+  momentAt(x) {
+    return this.window.begin + x / this.scale;
+  }
+
+  setWindow(window, tells = true) {
+    this.window = held(window.begin, window.end, this.whole, LEAST_CYCLES);
+    this.paintSoon();
+    if (tells) this.callbacks.window?.(this.window.begin, this.window.end);
+  }
+
+  zoom(factor) {
+    const { span } = this.seen;
+    const middle = (this.window.begin + this.window.end) / 2;
+    const at = span >= 0 ? (this.data.start[span] + this.data.end[span]) / 2 : middle;
+    this.setWindow(zoomed(this.window, factor, at >= this.window.begin && at <= this.window.end ? at : middle));
+  }
+
+  resize(width) {
+    if (width === this.width) return;
+    this.width = width;
+    this.palette ??= paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
+    this.arrange();
+  }
+
+  /** Lays rows out anew: after another width, or what is folded. */
+  arrange() {
+    Object.assign(this, rowsOf(this.data, this.folded));
+    const sizes = { minimap: MINIMAP_HEIGHT, head: HEAD_HEIGHT, lanes: this.height, over: this.height };
+    const ratio = window.devicePixelRatio || 1;
+    for (const [name, height] of Object.entries(sizes)) {
+      const canvas = this.canvases[name];
+      canvas.width = this.width * ratio;
+      canvas.height = height * ratio;
+      Object.assign(canvas.style, { width: `${this.width}px`, height: `${height}px` });
+      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
+    this.plot.style.height = `${this.height}px`;
+    this.labels.replaceChildren(...this.rows.map((row) => this.label(row)));
+    this.legend.replaceChildren(makeLegend(this.data, this.palette, this.acts()));
+    this.paintWhole();
+    this.paintSoon();
+  }
+
+  label(row) {
+    const busy = row.busy === undefined ? [] : [element("span", { class: "soft" }, ` ${percent(row.busy)}`)];
+    const place = `top:${row.top}px;height:${row.kind === "head" ? row.height : row.bar}px`;
+    if (row.kind !== "head") return element("div", { class: "tl-label", style: place }, row.label, ...busy);
+    const made = button(`${row.folded ? "▸" : "▾"} ${row.label}`, `${row.folded ? "unfold" : "fold"} ${row.label}: ${row.note}`, () => {
+      if (!this.folded.delete(row.fold)) this.folded.add(row.fold);
+      this.arrange();
+    }, { "aria-expanded": String(!row.folded) });
+    made.className = "tl-fold";
+    made.append(...busy);
+    return element("div", { class: "tl-label", style: place }, made);
+  }
+
+  setTheme() {
+    if (!this.width) return;
+    this.palette = paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
+    this.arrange();
+  }
+
+  setUnit(unit) {
+    this.clock.unit = unit;
+    this.unitName.textContent = unit;
+    this.tools.units.value = unit;
+    this.tell();
+    this.paintSoon();
+  }
+
+  // Drawing
+
+  paint() {
+    if (!this.width) return;
+    const { data, window, width, palette, clock } = this;
+    const lanes = this.canvases.lanes.getContext("2d");
+    lanes.clearRect(0, 0, width, this.height);
+    paintGrid(lanes, data, window, { width, height: this.height }, palette, clock);
+    paintRows(lanes, data, this.rows, window, width, palette);
+    paintHead(this.canvases.head.getContext("2d"), data, window, { width, height: HEAD_HEIGHT }, palette, clock);
+    const part = (moment) => `${(100 * moment) / this.whole}%`;
+    Object.assign(this.thumb.style, { left: part(window.begin), width: part(window.end - window.begin) });
+    this.paintOver();
+    this.tellSoon();
+  }
+
+  paintWhole() {
+    const context = this.canvases.minimap.getContext("2d");
+    const width = Math.max(1, Math.round((this.width * this.data.header.makespan) / this.whole));
+    context.clearRect(0, 0, this.width, MINIMAP_HEIGHT);
+    paintMinimap(context, this.data, { width, height: MINIMAP_HEIGHT }, this.palette);
+  }
+
+  paintOver() {
+    if (!this.width) return;
+    const { data, rows, window, width, height, palette, clock, seen } = this;
+    paintOver(this.canvases.over.getContext("2d"), data, rows, window, { width, height }, palette, clock, seen);
+  }
+
+  fillTable() {
+    if (this.tableHolder.open) fillTable(this.table, this.data, this.window, this.clock);
+  }
+
+  // What is picked
+
+  hover(at) {
+    this.setCursor(at && at.moment <= this.data.header.makespan ? Math.floor(at.moment) : null);
+    if (at) this.callbacks.cursor?.(this.seen.cursor);
+    const row = at && rowAt(this.rows, at.y);
+    const text = row?.kind === "lane" ? this.lineAt(row.lanes[0].number, at.moment) : "";
+    this.tip.hidden = !text;
+    if (!text) return;
+    this.tip.textContent = text;
+    const x = (at.moment - this.window.begin) * this.scale;
+    const side = x > this.width / 2 ? { right: `${this.width - x + 12}px`, left: "auto" } : { left: `${x + 12}px`, right: "auto" };
+    Object.assign(this.tip.style, side, { top: `${row.top + row.height}px` });
+  }
+
+  lineAt(lane, moment) {
+    const span = this.data.spanAt(lane, moment);
+    if (span >= 0 && !this.data.isWaiting(span, moment)) return spanLine(this.data, span, this.clock);
+    const gap = this.data.gap(lane, Math.floor(moment));
+    return gap ? gapLine(this.data, gap, this.clock) : "";
+  }
+
+  setCursor(cycle) {
+    this.seen.cursor = cycle;
+    this.overSoon();
+  }
+
+  click({ moment, y }) {
+    const row = rowAt(this.rows, y);
+    this.canvases.over.focus({ preventScroll: true });
+    if (row?.kind !== "lane" || moment > this.data.header.makespan) {
+      this.letGo();
+      return;
+    }
+    const lane = row.lanes[0].number;
+    const near = this.spanNear(lane, moment);
+    if (near >= 0 && !this.data.isWaiting(near, moment)) this.pick(near, "click");
+    else this.pickGap(this.data.gap(lane, Math.floor(moment)), Math.floor(moment));
+  }
+
+  /** The span at a moment, or one so narrow that nobody could hit it. */
+  spanNear(lane, moment) {
+    const span = this.data.spanAt(lane, moment);
+    if (span >= 0) return span;
+    const lanes = this.data.held[lane];
+    const after = lanes.pieceAt(moment);
+    const reach = 2 / this.scale;
+    if (after < lanes.last && this.data.start[after] - moment < reach) return after;
+    return after > lanes.first && moment - this.data.end[after - 1] < reach ? after - 1 : -1;
+  }
+
+  pick(span, how) {
+    this.mark([this.data.row[span]], how);
+  }
+
+  /** Marks spans by their rows; `how` is null where somebody else picked them. */
+  mark(rows, how) {
+    const same = rows.length === this.marked?.length && rows.every((row, place) => row === this.marked[place]);
+    if (same && how === null) return;
+    this.marked = [...rows];
+    const [one] = rows;
+    Object.assign(this.seen, { span: rows.length === 1 ? this.data.spanOf(one) : -1, area: null, gap: null, arrows: [] });
+    this.filters.selected = rows.length > 1 ? this.data.marksOf(rows) : null;
+    this.refilter();
+    if (this.seen.span >= 0) {
+      bringIntoView(this, this.seen.span);
+      this.findArrows();
+    }
+    this.tell();
+    if (how) this.callbacks.select?.([...rows], how);
+  }
+
+  pickGap(gap, cycle) {
+    if (!gap) return;
+    Object.assign(this.seen, { span: -1, area: null, gap, arrows: [] });
+    this.tell();
+    this.callbacks.gap?.(this.data.lanes[gap.lane].name, cycle)?.then((found) => {
+      if (this.seen.gap !== gap || !found) return;
+      Object.assign(gap, { findings: found.findings, note: found.note });
+      this.tell();
+    });
+  }
+
+  measure(from, to, lanes, free, done) {
+    const reach = free ? 0 : REACH / this.scale;
+    const all = lanes.map((lane) => this.data.held[lane]);
+    const [one, other] = [from, to].map((moment) => snapped(moment, reach, all));
+    const [begin, end] = [Math.max(Math.min(one, other), 0), Math.min(Math.max(one, other), this.data.header.makespan)];
+    if (end <= begin) return;
+    Object.assign(this.seen, { span: -1, gap: null, arrows: [], area: { begin, end, lanes } });
+    this.overSoon();
+    this.tell();
+    if (done) this.callbacks.area?.(begin, end, lanes.map((lane) => this.data.lanes[lane].name));
+  }
+
+  letGo() {
+    this.mark([], "click");
+  }
+
+  /** Says what is picked. */
+  tell() {
+    const { seen, data, clock, told } = this;
+    const goTo = (span) => this.pick(span, "link");
+    if (seen.area) tellArea(told, data, seen.area, clock);
+    else if (seen.gap) tellGap(told, data, seen.gap, { clock, goTo });
+    else if (seen.span >= 0) {
+      const slack = this.waits?.slack[data.row[seen.span]];
+      tellSpan(told, data, seen.span, { clock, slack, waits: this.waits && this.waitsOf(seen.span), goTo });
+    } else tellNothing(told);
+    this.overSoon();
+  }
+
+  // Dependences
+
+  async findArrows() {
+    const { span } = this.seen;
+    this.waits ??= await this.ask("dependences");
+    if (!this.waits || this.seen.span !== span) return;
+    const { into, out } = this.waitsOf(span);
+    this.seen.arrows = [
+      ...into.map(({ span: from, room }) => ({ from, to: span, room })),
+      ...out.map(({ span: to, room }) => ({ from: span, to, room })),
+    ];
+    this.tell();
+  }
+
+  async ask(what) {
+    const block = await this.callbacks.more?.(what);
+    return block ? columnsOf(block) : null;
+  }
+
+  /** What a span waits for and what waits for it, the tightest first. */
+  waitsOf(span) {
+    const { waits, data } = this;
+    const row = data.row[span];
+    const tightest = (some) => some.sort((one, other) => one.room - other.room);
+    const into = [];
+    for (let edge = waits.in_first[row]; edge < waits.in_first[row + 1]; edge++) {
+      into.push({ span: data.spanOf(waits.earlier[edge]), room: waits.room[edge] });
+    }
+    const out = [];
+    for (let place = waits.out_first[row]; place < waits.out_first[row + 1]; place++) {
+      const edge = waits.out[place];
+      out.push({ span: data.spanOf(waits.later[edge]), room: waits.room[edge] });
+    }
+    return { into: tightest(into), out: tightest(out) };
+  }
+
+  // What is shown faintly
+
+  /** Groups spans by what is asked for, all at once: of a search, the critical path and others' selection. */
+  refilter() {
+    const asked = Object.values(this.filters).filter(Boolean);
+    const before = this.filtered ?? [];
+    if (asked.length === before.length && asked.every((each, place) => each === before[place])) {
+      this.overSoon();
+      return;
+    }
+    this.filtered = asked;
+    const [first, ...more] = asked;
+    const marked = first && more.length ? first.map((own, span) => own && more.every((each) => each[span])) : first;
+    this.data.mark(marked ?? null);
+    if (!this.width) return;
+    this.paintWhole();
+    this.paintSoon();
+  }
+
+  toggleMeasuring() {
+    this.measuring = !this.measuring;
+    this.tools.measure.setAttribute("aria-pressed", String(this.measuring));
+    this.root.classList.toggle("tl-measuring", this.measuring);
+  }
+
+  /** Lets go of the page and of all memory. */
+  end() {
+    this.root.remove();
+    for (const canvas of Object.values(this.canvases)) canvas.width = canvas.height = 0;
+    for (const name of ["data", "waits", "path", "filters", "filtered", "palette", "rows", "callbacks"]) this[name] = null;
+    this.width = 0;
+  }
+}

@@ -1,0 +1,201 @@
+// A timeline's columns as Python packed them (workbench/views/columns.py), and what can be asked of them: which span is
+// there, why a unit stands idle, what an area holds, which spans a search finds. Pure functions of the columns.
+
+import { Shares } from "./timeline_shares.js";
+
+const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array };
+const FORMAT = 1;
+const NO_ROW = 0xffffffff;
+const ALIGNED = 8; // Python lets columns begin at multiples of this
+
+/** The columns of a block by name, as they lie in it. */
+export function columnsOf({ header, data }) {
+  if (header.version !== FORMAT) {
+    throw new Error(`the timeline's columns have version ${header.version}, and this page reads ${FORMAT}`);
+  }
+  const lies = ArrayBuffer.isView(data) ? data : new Uint8Array(data);
+  const fits = lies.byteOffset % ALIGNED === 0;
+  const buffer = fits ? lies.buffer : lies.buffer.slice(lies.byteOffset, lies.byteOffset + lies.byteLength);
+  const offset = fits ? lies.byteOffset : 0;
+  return Object.fromEntries(
+    header.columns.map((each) => [each.name, new ARRAYS[each.type](buffer, offset + each.offset, each.length)]),
+  );
+}
+
+export class TimelineData {
+  constructor(block) {
+    this.header = block.header;
+    Object.assign(this, columnsOf(block));
+    this.lanes = this.header.lanes.map((lane, number) => ({ ...lane, number }));
+    this.other = this.header.kinds.length; // the group of spans that do not matter now
+    this.idle = this.lanes.map(({ number }) =>
+      this.pieces("idle_start", "idle_end", this.idle_cause, this.header.causes.length, "idle_first", number),
+    );
+    this.mark(null);
+  }
+
+  pieces(begin, end, group, groups, first, lane) {
+    const columns = { begin: this[begin], end: this[end], group };
+    return new Shares(columns, groups, this[first][lane], this[first][lane + 1]);
+  }
+
+  /** Groups all spans that are not marked as others: a byte a span, or null for none of them. */
+  mark(marked) {
+    let group = this.kind;
+    if (marked) {
+      group = new Uint8Array(this.kind);
+      for (let span = 0; span < group.length; span++) if (!marked[span]) group[span] = this.other;
+    }
+    this.shown = group;
+    const groups = this.other + 1;
+    const of = (begin, end) =>
+      this.lanes.map(({ number }) => this.pieces(begin, end, group, groups, "lane_first", number));
+    this.held = of("start", "end"); // what spans hold their lane for: waits on their way, and work
+    this.busy = of("work", "end");
+  }
+
+  /** A byte a span: whether its row is among these. */
+  marksOf(rows) {
+    const marked = new Uint8Array(this.row.length);
+    for (const row of rows) marked[this.spanOf(row)] = 1;
+    return marked;
+  }
+
+  /** Where the row of the trace lies in the columns. */
+  spanOf(row) {
+    if (!this.places) {
+      this.places = new Uint32Array(this.row.length);
+      this.row.forEach((each, span) => (this.places[each] = span));
+    }
+    return this.places[row];
+  }
+
+  laneOf(span) {
+    return this.lanes.findLast(({ number }) => this.lane_first[number] <= span).number;
+  }
+
+  /** The span that holds a lane at a moment, or -1. */
+  spanAt(lane, moment) {
+    const span = this.held[lane].pieceAt(moment);
+    return span < this.held[lane].last && this.start[span] <= moment ? span : -1;
+  }
+
+  isWaiting(span, moment) {
+    return this.start[span] <= moment && moment < this.work[span];
+  }
+
+  /** `span 3 (LOAD on dma0)`, by where it lies in the columns. */
+  named(span) {
+    return `span ${this.row[span]} (${this.header.kinds[this.kind[span]]} on ${this.lanes[this.laneOf(span)].name})`;
+  }
+
+  /** What the span waited for, where the idle time is told as what it waited for last; -1 for nothing known. */
+  blockerOf(span, cause) {
+    const last = this.header.causes[this.cause[span]];
+    const [bus, ...told] = this.header.memory_causes;
+    const same = cause === last || (last === bus && told.includes(cause));
+    return same && this.blocker[span] !== NO_ROW ? this.spanOf(this.blocker[span]) : -1;
+  }
+
+  /** Why a lane does no work at a cycle: as `j.simulated.gap` says it. Null where it works. */
+  gap(lane, cycle) {
+    const { reasons, causes, another } = this.header;
+    const idle = this.idle[lane];
+    const piece = idle.pieceAt(cycle);
+    if (piece >= idle.last || idle.begin[piece] > cycle) return this.outside(lane, cycle);
+    const cause = causes[idle.group[piece]];
+    const next = this.held[lane].pieceAt(idle.begin[piece]);
+    const blocker = this.blockerOf(next, cause);
+    const names = { next: this.named(next), blocker: blocker < 0 ? another : this.named(blocker) };
+    const reason = reasons[cause].replace(/\{(\w+)\}/g, (_, name) => names[name]);
+    return { lane, begin: idle.begin[piece], end: idle.end[piece], cause, reason, next, blocker };
+  }
+
+  /** Idle time that belongs to no span. */
+  outside(lane, cycle) {
+    if (this.spanAt(lane, cycle) >= 0) return null;
+    const { reasons, outside, launches, kernels, hosted, makespan } = this.header;
+    const held = this.held[lane];
+    const after = held.pieceAt(cycle);
+    const free = after > held.first ? held.end[after - 1] : 0;
+    const taken = after < held.last ? held.begin[after] : makespan;
+    const gap = (begin, end, cause, kernel) => {
+      const reason = reasons[cause].replace("{kernel}", kernel);
+      return { lane, begin: Math.max(begin, free), end: Math.min(end, taken), cause, reason, next: -1, blocker: -1 };
+    };
+    let done = 0;
+    for (const [number, [begin, end]] of launches.entries()) {
+      if (cycle >= done && cycle < begin) return gap(done, begin, outside.launch, "");
+      const cause = hosted.includes(number) ? outside.host : outside.finished;
+      if (cycle >= begin && cycle < end) return gap(begin, end, cause, kernels[number]);
+      done = end;
+    }
+    return null;
+  }
+
+  /** What lanes did between two cycles: as `j.simulated.area` says it, a row a lane. */
+  area(begin, end, lanes) {
+    return lanes.map((lane) => {
+      const held = this.held[lane];
+      const first = held.pieceAt(begin);
+      let until = held.pieceAt(end);
+      if (until < held.last && this.start[until] < end) until++;
+      const busy = this.busy[lane].between(begin, end).reduce((sum, cycles) => sum + cycles, 0);
+      const bytes = this.bytesWithin(first, until, begin, end);
+      const cycles = end - begin;
+      return { lane, spans: until - first, cycles, busy, share: busy / cycles, bytes, rate: bytes / cycles };
+    });
+  }
+
+  /** Bytes of spans, taken to move evenly: those between the first and the last lie within as a whole. */
+  bytesWithin(first, until, begin, end) {
+    const part = (span) => {
+      const cycles = Math.min(this.end[span], end) - Math.max(this.start[span], begin);
+      return (this.bytes[span] * cycles) / (this.end[span] - this.start[span]);
+    };
+    if (until - first < 1) return 0;
+    if (until - first < 2) return part(first);
+    return part(first) + part(until - 1) + this.bytesBefore(until - 1) - this.bytesBefore(first + 1);
+  }
+
+  bytesBefore(span) {
+    if (!this.bytes_before) {
+      this.bytes_before = new Float64Array(this.bytes.length + 1);
+      this.bytes.forEach((bytes, each) => (this.bytes_before[each + 1] = this.bytes_before[each] + bytes));
+    }
+    return this.bytes_before[span];
+  }
+
+  /** A byte a span, and how many: those that have all of the words, as `j.simulated.search` finds them. Of a field
+   *  that is not there, an `error`. */
+  search(text) {
+    const { kernels, origins, kinds, lanes, fields } = this.header;
+    const unknown = text.match(/(?:^|\s)([a-z]+):(?!:)/gi)?.find((each) => !fields.includes(each.trim().slice(0, -1).toLowerCase()));
+    if (unknown) return { error: `no field ${unknown.trim()} There are ${fields.map((each) => `${each}:`).join(" ")}` };
+    const tables = {
+      kernel: [kernels, this.launch],
+      node: [origins.map((names) => names.join(" ")), this.origin],
+      kind: [kinds, this.kind],
+      unit: [lanes.map(({ name }) => name), null],
+    };
+    const found = new Uint8Array(this.row.length).fill(1);
+    for (const word of text.toLowerCase().split(/\s+/).filter(Boolean)) {
+      const [field, rest] = fields.includes(word.split(":")[0]) ? splitOnce(word) : ["", word];
+      const asked = (field ? [field] : fields).map((name) => {
+        const [names, column] = tables[name];
+        return [Uint8Array.from(names, (each) => each.toLowerCase().includes(rest)), column];
+      });
+      for (const { number } of this.lanes) {
+        for (let span = this.lane_first[number]; span < this.lane_first[number + 1]; span++) {
+          if (found[span]) found[span] = asked.some(([holds, column]) => holds[column ? column[span] : number]) ? 1 : 0;
+        }
+      }
+    }
+    return { marks: found, count: found.reduce((sum, one) => sum + one, 0) };
+  }
+}
+
+function splitOnce(word) {
+  const colon = word.indexOf(":");
+  return [word.slice(0, colon), word.slice(colon + 1)];
+}

@@ -1,0 +1,194 @@
+// What is drawn above and over the lanes: axis, kernels, minimap, cursor, selection, arrows.
+
+import { rowOfLane } from "./timeline_layout.js";
+import { ticksBetween } from "./timeline_window.js";
+
+const FONT = "10.5px system-ui, sans-serif";
+const LETTER_WIDTH = 6.2;
+const TICK_EVERY = 92; // pixels, at least
+const LEAST_BEND = 22; // pixels that an arrow leaves and arrives level
+const ARROWS_NAMED = 12; // with more of them their numbers would lie on one another
+
+/** Axis and kernels. */
+export function paintHead(context, data, window, { width, height }, palette, clock) {
+  const { begin, end } = window;
+  const scale = width / (end - begin);
+  context.clearRect(0, 0, width, height);
+  context.font = FONT;
+  context.textBaseline = "middle";
+  data.header.launches.forEach(([start, stop], number) => {
+    const [left, right] = [Math.max((start - begin) * scale, 0), Math.min((stop - begin) * scale, width)];
+    if (right <= 0 || left >= width || right - left < 0.5) return;
+    context.fillStyle = number % 2 ? palette.raised : palette.band;
+    context.fillRect(left, 19, right - left, height - 19);
+    context.fillStyle = palette.soft;
+    context.fillRect(left, 19, 1, height - 19);
+    const name = fitting(data.header.kernels[number], (right - left - 8) / LETTER_WIDTH);
+    context.fillStyle = palette.ink;
+    context.textAlign = "left";
+    context.fillText(name, left + 5, 29);
+  });
+  paintLaunching(context, data, window, { width, height }, palette);
+  context.fillStyle = palette.soft;
+  context.textAlign = "center";
+  const step = clock.step;
+  for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
+    const x = (tick * step - begin) * scale;
+    context.fillRect(Math.round(x), 14, 1, 5);
+    const text = clock.number(tick * step);
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.min(Math.max(x, half), width - half), 7);
+  }
+}
+
+function paintLaunching(context, data, { begin, end }, { width, height }, palette) {
+  const scale = width / (end - begin);
+  let done = 0;
+  context.fillStyle = palette.launch;
+  for (const [start, stop] of data.header.launches) {
+    const [left, right] = [(done - begin) * scale, (start - begin) * scale];
+    if (start > done && right > 0 && left < width) context.fillRect(left, height - 5, Math.max(right - left, 0.5), 4);
+    done = stop;
+  }
+}
+
+/** A kernel's name, shortened to so many letters, as in the static picture: cut with a mark, its number, or nothing. */
+export function fitting(kernel, letters) {
+  if (kernel.length <= letters) return kernel;
+  const number = kernel.split("_")[0];
+  if (letters >= number.length + 5) return `${kernel.slice(0, Math.floor(letters) - 1).replace(/_+$/, "")}…`;
+  return number.length <= letters ? number : "";
+}
+
+/** Lines of the axis and of kernels behind the lanes. */
+export function paintGrid(context, data, window, { width, height }, palette, clock) {
+  const { begin, end } = window;
+  const scale = width / (end - begin);
+  data.header.launches.forEach(([start, stop], number) => {
+    if (number % 2 || stop < begin || start > end) return;
+    context.fillStyle = palette.band;
+    context.fillRect((start - begin) * scale, 0, (stop - start) * scale, height);
+  });
+  context.fillStyle = palette.line;
+  const step = clock.step;
+  for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
+    context.fillRect(Math.round((tick * step - begin) * scale), 0, 1, height);
+  }
+}
+
+/** The whole run, a line for each class of unit, as the share of its units' time that is work. */
+export function paintMinimap(context, data, { width, height }, palette) {
+  const groups = [...new Set(data.lanes.map((lane) => lane.group))];
+  const each = height / Math.max(groups.length, 1);
+  const whole = Math.max(data.header.makespan, 1);
+  groups.forEach((group, place) => {
+    const lanes = data.lanes.filter((lane) => lane.group === group);
+    const kinds = palette.kinds.length;
+    const sum = new Float32Array(kinds * width);
+    for (const { number } of lanes) {
+      const busy = data.busy[number];
+      busy.shares(0, whole, width, busy.places(0, whole, width), 0, width).forEach((share, at) => (sum[at] += share));
+    }
+    for (let column = 0; column < width; column++) {
+      let base = (place + 1) * each - 0.5;
+      for (let kind = 0; kind < kinds; kind++) {
+        const tall = (sum[kind * width + column] / lanes.length) * (each - 1.5);
+        if (tall <= 0) continue;
+        context.fillStyle = palette.kinds[kind].colour;
+        context.fillRect(column, base - tall, 1, tall);
+        base -= tall;
+      }
+    }
+  });
+}
+
+/** Cursor, area, selected span and its arrows. `seen` holds them. */
+export function paintOver(context, data, rows, window, { width, height }, palette, clock, seen) {
+  const { begin, end } = window;
+  const at = (moment) => ((moment - begin) / (end - begin)) * width;
+  context.clearRect(0, 0, width, height);
+  if (seen.area) paintArea(context, rows, seen.area, at, { width, height }, palette, clock);
+  if (seen.gap) {
+    const row = rowOfLane(rows, seen.gap.lane);
+    frame(context, at(seen.gap.begin), row.top - 1, at(seen.gap.end), row.bar + 2, palette.accent, [4, 3]);
+  }
+  if (seen.span >= 0) {
+    for (const arrow of seen.arrows) paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width });
+    const row = rowOfLane(rows, data.laneOf(seen.span));
+    const [left, right] = [at(data.start[seen.span]), at(data.end[seen.span])];
+    frame(context, left, row.top - 1, Math.max(right, left + 2), row.bar + 2, palette.accent, []);
+  }
+  if (seen.cursor !== null) {
+    context.fillStyle = palette.accent;
+    context.fillRect(Math.round(at(seen.cursor)), 0, 1, height);
+  }
+}
+
+function frame(context, left, top, right, height, colour, dashes) {
+  context.strokeStyle = colour;
+  context.lineWidth = 2;
+  context.setLineDash(dashes);
+  context.strokeRect(left - 1, top, right - left + 2, height);
+  context.setLineDash([]);
+}
+
+function paintArea(context, rows, area, at, { width, height }, palette, clock) {
+  const [left, right] = [at(area.begin), at(area.end)];
+  const chosen = rows.filter((row) => row.lanes?.some(({ number }) => area.lanes.includes(number)));
+  const top = chosen[0]?.top ?? 0;
+  const bottom = chosen.length ? chosen.at(-1).top + chosen.at(-1).height : height;
+  context.globalAlpha = 0.13;
+  context.fillStyle = palette.accent;
+  context.fillRect(left, top, right - left, bottom - top);
+  context.globalAlpha = 1;
+  context.fillRect(left, top, 1, bottom - top);
+  context.fillRect(right - 1, top, 1, bottom - top);
+  context.font = `600 ${FONT}`;
+  const text = clock.length(area.end - area.begin);
+  const wide = context.measureText(text).width + 10;
+  const x = Math.min(Math.max((left + right - wide) / 2, 0), width - wide);
+  context.fillStyle = palette.accent;
+  context.fillRect(x, top, wide, 15);
+  context.fillStyle = palette.ground;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(text, x + 5, top + 8);
+}
+
+/** From where a span is over to where another begins; without room it is thick, else its room stands beside it. */
+function paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width }) {
+  const height = (span) => {
+    const row = rowOfLane(rows, data.laneOf(span));
+    return row.top + row.bar / 2;
+  };
+  const [x0, x1] = [at(Math.min(data.end[arrow.from], data.start[arrow.to])), at(data.start[arrow.to])];
+  const [y0, y1] = [height(arrow.from), height(arrow.to)];
+  if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
+  const tight = arrow.room === 0;
+  const bend = Math.max(LEAST_BEND, Math.abs(x1 - x0) / 2);
+  context.strokeStyle = tight ? palette.accent : palette.ink;
+  context.lineWidth = tight ? 2.2 : 1;
+  context.setLineDash(tight ? [] : [5, 3]);
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+  context.stroke();
+  context.setLineDash([]);
+  context.fillStyle = context.strokeStyle;
+  context.beginPath();
+  context.moveTo(x1 + 1, y1);
+  context.lineTo(x1 - 6, y1 - 3.5);
+  context.lineTo(x1 - 6, y1 + 3.5);
+  context.fill();
+  if (tight || seen.arrows.length > ARROWS_NAMED) return;
+  const text = `+${clock.number(arrow.room)}`;
+  context.font = FONT;
+  const wide = context.measureText(text).width + 6;
+  const [x, y] = arrow.from === seen.span ? [x1 + 3, y1] : [x0 + 3, y0]; // at the other span, where each has its own place
+  context.fillStyle = palette.ground;
+  context.fillRect(x, y - 7, wide, 14);
+  context.fillStyle = palette.ink;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(text, x + 3, y);
+}

@@ -1,0 +1,212 @@
+// What stands around the lanes: tools, legend, what is known of the selection, and the table of what is in view.
+
+import { element } from "./common.js";
+import { areaSums, bytesIn, counted, gapLine, inWords, percent, rateIn, spanFacts } from "./timeline_words.js";
+
+const HINT =
+  "Click a span to read what it waited for, or the space between spans to read why it is idle. Drag to pan; Shift and " +
+  "drag, or drag along the axis, to measure; Ctrl and wheel to zoom.";
+const KEYS = [
+  ["← →", "the span before or after"],
+  ["↑ ↓", "the lane above or below"],
+  ["A D", "pan"],
+  ["W S, + −", "zoom"],
+  ["0", "the whole run"],
+  ["F", "zoom to what is selected"],
+  ["B", "go to what it waited for"],
+  ["G", "the idle time before the span"],
+  ["C", "critical path"],
+  ["/", "search"],
+  ["N P", "next, previous found"],
+  ["Esc", "let go"],
+];
+const IN_TABLE = 60;
+
+export function button(text, label, act, states = {}) {
+  const made = element("button", { type: "button", "aria-label": label, title: label, ...states }, text);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** Tools above the lanes. `acts` are what they do. */
+export function makeTools(data, acts) {
+  const search = element("input", {
+    type: "search",
+    "aria-label": "search spans by kernel, node, kind or unit",
+    placeholder: "search: softmax  kind:load  unit:dma0",
+    spellcheck: "false",
+  });
+  search.addEventListener("input", () => acts.search(search.value));
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") acts.step(event.shiftKey ? -1 : 1);
+  });
+  const found = element("output", { class: "tl-found soft" });
+  const critical = button("critical path", "show the critical path alone (C)", acts.critical, { "aria-pressed": "false" });
+  const measure = button("measure", "drag to measure an area, instead of panning", acts.measure, { "aria-pressed": "false" });
+  const units = element("select", { "aria-label": "unit of time" });
+  for (const unit of ["cycles", "ns"]) units.append(element("option", { value: unit }, unit === "ns" ? "nanoseconds" : unit));
+  units.addEventListener("change", () => acts.unit(units.value));
+  const zoom = [
+    button("−", "zoom out (S)", () => acts.zoom(2)),
+    button("+", "zoom in (W)", () => acts.zoom(0.5)),
+    button("whole run", "show the whole run (0)", acts.whole),
+  ];
+  const bar = element("div", { class: "tl-tools", role: "toolbar", "aria-label": "timeline" });
+  bar.append(search, found, critical, measure, element("span", { class: "tl-fill" }), units, ...zoom);
+  return { bar, search, found, critical, measure, units };
+}
+
+/** Kinds of work, which filter when pressed, and causes of idle time. */
+export function makeLegend(data, palette, acts) {
+  const { header } = data;
+  const legend = element("div", { class: "tl-legend" });
+  for (const number of header.used_kinds) {
+    const { name } = palette.kinds[number];
+    const made = button("", `only ${name.toLowerCase()}: search kind:${name.toLowerCase()}`, () => acts.filter(`kind:${name.toLowerCase()}`));
+    made.append(swatch(palette.kinds[number].fill), name.toLowerCase());
+    legend.append(made);
+  }
+  const causes = header.used_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
+  if (header.launches.some(([begin], number) => begin > (number ? header.launches[number - 1][1] : 0))) {
+    causes.unshift(["launch", palette.launch]);
+  }
+  if (causes.length) legend.append(element("span", { class: "soft" }, "idle, strip below:"));
+  for (const [name, colour] of causes) {
+    const mark = element("i", { style: `background:${colour}` });
+    legend.append(element("span", { class: "tl-cause" }, mark, name));
+  }
+  if (header.unused.length) {
+    const all = `idle throughout: ${header.unused.join(", ")}`;
+    const few = `idle throughout: ${counted(header.unused.length, "unit")}`;
+    legend.append(element("span", { class: "soft", title: all }, all.length < 60 ? all : few));
+  }
+  return legend;
+}
+
+/** A small canvas with a kind's colour and texture. */
+function swatch(fill) {
+  const made = element("canvas", { width: "14", height: "11", "aria-hidden": "true" });
+  const context = made.getContext("2d");
+  context.fillStyle = fill;
+  context.fillRect(0, 0, 14, 11);
+  return made;
+}
+
+function title(text, ...more) {
+  return element("div", { class: "tl-title" }, element("b", {}, text), ...more);
+}
+
+function facts(pairs) {
+  const made = element("dl", {});
+  for (const [what, text] of pairs) made.append(element("dt", {}, what), element("dd", {}, ...[text].flat()));
+  return made;
+}
+
+export function tellNothing(told) {
+  told.replaceChildren(element("p", { class: "soft" }, HINT));
+}
+
+/** What keys do, to open. */
+export function makeKeys() {
+  return element("details", { class: "tl-keys" }, element("summary", {}, "Keys"), facts(KEYS));
+}
+
+/** A span: its facts, and what it waits for and keeps waiting. */
+export function tellSpan(told, data, span, { clock, slack, waits, goTo }) {
+  const { kinds } = data.header;
+  const name = title(`span ${data.row[span]}: ${kinds[data.kind[span]]} on ${data.lanes[data.laneOf(span)].name}`);
+  const pairs = spanFacts(data, span, clock, slack);
+  const list = (some, from) =>
+    some.flatMap(({ span: other, room }) => {
+      const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
+      const made = button(text, `go to span ${text}`, () => goTo(other));
+      return [made, element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)} ` : `no room ${from} `)];
+    });
+  if (waits?.into.length) pairs.push(["waits for", list(waits.into, "to spare")]);
+  if (waits?.out.length) pairs.push(["waited for by", list(waits.out, "to spare")]);
+  told.replaceChildren(name, facts(pairs));
+}
+
+export function tellGap(told, data, gap, { clock, goTo }) {
+  const line = element("p", {}, `${gap.reason[0].toUpperCase()}${gap.reason.slice(1)}.`);
+  const links = [];
+  for (const [what, span] of [["the span that waited", gap.next], ["what it waited for", gap.blocker]]) {
+    if (span >= 0) links.push(button(what, `go to span ${data.row[span]}, ${what}`, () => goTo(span)));
+  }
+  const { findings, note } = gap;
+  const cards = (findings ?? []).map((each) =>
+    element(
+      "div",
+      { class: "finding" },
+      element("div", {}, element("b", {}, each.rule), element("span", { class: "stake" }, `${clock.length(each.cycles)} at stake`)),
+      element("p", {}, `${each.kernel ? `${each.kernel}: ` : ""}${each.reason}`),
+    ),
+  );
+  const nothing = note ?? (findings?.length === 0 ? "No finding speaks of these spans or of their kernel." : "");
+  const known = nothing ? [element("p", { class: "soft" }, nothing)] : [];
+  told.replaceChildren(
+    title(gapLine(data, gap, clock)),
+    line,
+    element("div", { class: "tl-links" }, ...links),
+    ...known,
+    element("div", { class: "findings" }, ...cards),
+  );
+}
+
+export function tellArea(told, data, area, clock) {
+  const rows = data.area(area.begin, area.end, area.lanes);
+  const sums = areaSums(rows);
+  const heads = ["unit", "spans", "busy", "of the area", "bytes", "rate"];
+  const cells = rows.map((row) => [
+    data.lanes[row.lane].name,
+    row.spans.toLocaleString("en-US"),
+    clock.length(row.busy),
+    percent(row.share),
+    row.bytes ? bytesIn(row.bytes) : "",
+    row.bytes ? rateIn(row.rate, clock) : "",
+  ]);
+  const line = `${counted(sums.spans, "span")}, units busy ${percent(sums.share)} on the average`;
+  const moved = sums.bytes ? `, ${bytesIn(sums.bytes)} moved, ${rateIn(sums.rate, clock)}` : "";
+  told.replaceChildren(
+    title(`${clock.stretch(area.begin, area.end)}`),
+    element("p", {}, `${counted(rows.length, "unit")}: ${line}${moved}.`),
+    table(heads, cells, [1, 2, 3, 4, 5]),
+  );
+}
+
+/** The spans in view, by unit, for who cannot see the lanes. */
+export function fillTable(host, data, window, clock) {
+  const rows = [];
+  let count = 0;
+  for (const { number, name } of data.lanes) {
+    const held = data.held[number];
+    const first = held.pieceAt(window.begin);
+    let until = held.pieceAt(window.end);
+    if (until < held.last && data.start[until] < window.end) until++;
+    count += until - first;
+    for (let span = first; span < until && rows.length < IN_TABLE; span++) {
+      rows.push([
+        String(data.row[span]),
+        name,
+        data.header.kinds[data.kind[span]],
+        data.header.kernels[data.launch[span]],
+        clock.number(data.start[span]),
+        clock.number(data.end[span]),
+        clock.number(data.end[span] - data.start[span]),
+        inWords(data.header.causes[data.cause[span]]),
+      ]);
+    }
+  }
+  const { unit } = clock;
+  const heads = ["span", "unit", "kind", "kernel", `start, ${unit}`, `end, ${unit}`, unit, "waited for last"];
+  const left = count - rows.length;
+  const more = left > 0 ? `${counted(left, "more span")} in view: zoom in, or see j.simulated.events. ` : "";
+  host.replaceChildren(table(heads, rows, [0, 4, 5, 6]), element("p", { class: "soft" }, more));
+}
+
+function table(heads, rows, right) {
+  const cell = (tag, text, place) => element(tag, { class: right.includes(place) ? "r" : false, scope: tag === "th" && "col" }, text);
+  const made = element("table", { class: "t" }, element("thead", {}, element("tr", {}, ...heads.map((text, place) => cell("th", text, place)))));
+  made.append(element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((text, place) => cell("td", text, place))))));
+  return element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "table" }, made);
+}

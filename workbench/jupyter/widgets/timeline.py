@@ -1,0 +1,123 @@
+"""The timeline as a widget: one run, or two above each other that show the same stretch of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import traitlets
+
+from workbench.errors import BadOption
+from workbench.findings.about import about
+from workbench.findings.facts import Facts
+from workbench.findings.search import found
+from workbench.jupyter.widgets.base import Answer, LabWidget
+from workbench.summary import MOST_SPANS
+from workbench.views import markup
+from workbench.views.columns import Columns, critical_columns, dependence_columns, timeline_columns
+from workbench.views.gaps import gap
+from workbench.views.svg_gantt import gantt_svg
+
+if TYPE_CHECKING:
+    from workbench.artefacts.simulated import Simulated
+    from workbench.findings.record import Finding
+
+SHEETS: Final = ("timeline.css",)
+
+
+class TimelineSource:
+    """What the browser asks of one run: columns, and what findings say of idle time. Whoever shows timelines has one
+    for each and answers with it."""
+
+    def __init__(self, simulated: Simulated) -> None:
+        self.simulated = simulated
+        self._found: tuple[Finding, ...] | None = None
+
+    def columns(self, what: str) -> Answer:
+        """`timeline`, `dependences` or `critical`."""
+        trace, launches = self.simulated.record, self.simulated.scheduled.launches
+        blocks: dict[str, Callable[[], Columns]] = {
+            "timeline": lambda: timeline_columns(trace, launches),
+            "dependences": lambda: dependence_columns(trace),
+            "critical": lambda: critical_columns(trace),
+        }
+        if what not in blocks:
+            raise BadOption(f"a timeline has no columns {what!r}; it has {', '.join(blocks)}")
+        block = blocks[what]()
+        return {"header": dict(block.header)}, [memoryview(block.data)]
+
+    def findings(self, unit: str, cycle: int) -> Answer:
+        """The findings that the spans around idle time show, else those of their kernel. Of a run so long that rules
+        take long, nothing is known until somebody asks for `j.findings`."""
+        trace = self.simulated.record
+        if len(trace) > MOST_SPANS:
+            return {"note": "j.findings says more; of a run of this many spans it takes a while"}
+        place = gap(trace, unit, cycle)
+        if self._found is None:
+            self._found = found(Facts(self.simulated.lowered, self.simulated.scheduled, trace))
+        spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
+        kernel = trace.kernels[int(trace.launch[spans[0]])] if spans else ""
+        told = about(self._found, spans, kernel)
+        rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
+        return {"findings": rows}
+
+
+class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
+    """What `j.simulated.widget()` returns. `spans` are the rows of the events that are selected, in it and from Python;
+    `spans_beside` those of the second run, where there is one."""
+
+    spans = traitlets.List(traitlets.Int()).tag(sync=True)
+    spans_beside = traitlets.List(traitlets.Int()).tag(sync=True)
+
+    def __init__(self, runs: Sequence[Simulated]) -> None:
+        self._sources = [TimelineSource(each) for each in runs]
+        super().__init__()
+        self.at_close(self._sources.clear)
+
+    # From Python
+
+    def show(self, begin: int, end: int) -> None:
+        """Shows a stretch of the run, in cycles."""
+        last = self._sources[0].simulated.cycles
+        if not 0 <= begin < end <= last:
+            raise BadOption(f"show({begin:,}, {end:,}): expected two cycles in order, from 0 to the end, {last:,}")
+        self.tell("show", {"begin": begin, "end": end})
+
+    @traitlets.validate("spans", "spans_beside")
+    def _rows(self, proposal: traitlets.Bunch) -> list[int]:
+        name, rows = proposal["trait"].name, proposal["value"]
+        place = 0 if name == "spans" else 1
+        count = len(self._sources[place].simulated.record) if place < len(self._sources) else 0
+        wrong = [row for row in rows if not 0 <= row < count]
+        if wrong:
+            rest = f"rows of j.simulated.events are 0 to {count - 1}" if count else "there is no second timeline"
+            raise BadOption(f"{name} holds {wrong[0]}, and {rest}")
+        return rows
+
+    # What the browser asks
+
+    def answer_open(self) -> Answer:
+        return {"titles": [repr(each.simulated) for each in self._sources] if len(self._sources) > 1 else [""]}
+
+    def answer_columns(self, run: int, what: str) -> Answer:
+        return self._sources[run].columns(what)
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
+        return self._sources[run].findings(unit, cycle)
+
+    # For readers without a kernel
+
+    def static_html(self) -> str:
+        runs = [source.simulated for source in self._sources]
+        whole = max(run.cycles for run in runs)
+        parts = [f"<p>{markup.escape(repr(run))}</p>{gantt_svg(run.gantt(), scale=whole)}" for run in runs]
+        return markup.fragment("".join(parts))
+
+    def __repr__(self) -> str:
+        told = " beside ".join(repr(source.simulated) for source in self._sources) or "closed"
+        return f"TimelineWidget({told})"
+
+
+def timeline(runs: Sequence[Simulated]) -> TimelineWidget:
+    """The widget of one run or two."""
+    return TimelineWidget(runs)
