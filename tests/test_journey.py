@@ -344,7 +344,7 @@ def test_what_is_not_there_yet_says_so():
     journey = softmax_journey()
     calls = {
         "train=True": lambda: softmax_journey(train=True),
-        "a widget": journey.captured.widget,
+        "a widget of Captured alone": journey.captured.widget,
     }
     for what, call in calls.items():
         with pytest.raises(NotYet, match=r"planned") as caught:

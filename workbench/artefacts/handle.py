@@ -76,8 +76,8 @@ class Handle(Shown, Generic[R]):
         raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")
 
     def widget(self) -> object:
-        """An interactive view in a notebook."""
-        raise not_yet(f"a widget of {type(self).__name__}", "Use .text(), .table or j.simulated.plot().")
+        """An interactive view of this stage alone; `j.widget()` shows all stages with one selection."""
+        raise not_yet(f"a widget of {type(self).__name__} alone", "j.widget() shows it among all stages.")
 
 
 def not_simulated() -> Simulated | None:

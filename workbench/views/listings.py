@@ -250,7 +250,7 @@ class ScheduledList(MlirList):
 class InstructionList(_Parts):
     """The tile programs."""
 
-    name, title, columns = "instructions", "Instructions", ("number", "kind", "op", "line", "buffers")
+    name, title, columns = "instructions", "Instructions", ("no.", "kind", "op", "line", "buffers")
 
     def __init__(self, scheduled: ScheduledProgram) -> None:
         self._programs: dict[str, TileProgram] = {each.kernel: each.program for each in scheduled.kernels}
@@ -270,7 +270,7 @@ class InstructionList(_Parts):
 class SpanList(Listing):
     """The spans of the timeline: row `i` is row `i` of `j.simulated.events`."""
 
-    name, title = "spans", "Timeline"
+    name, title = "spans", "Spans"
     columns = ("span", "unit", "kind", "start", "cycles", "kernel")
 
     def __init__(self, trace: Trace, launches: Sequence[Launch]) -> None:

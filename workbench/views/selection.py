@@ -108,7 +108,7 @@ class Selection(Shown):
     def html(self) -> str:
         """The same as a table that needs nothing else."""
         rows = [
-            f"<tr><th>{markup.escape(head)}</th><td>{markup.escape(line)}</td></tr>"
+            f"<tr>{_head_cell(head)}<td>{markup.escape(line)}</td></tr>"
             for part, lines in self.parts()
             for head, line in _headed(part, lines)
         ]
@@ -450,6 +450,11 @@ def _count(items: tuple[object, ...], noun: str) -> str:
 def _headed(part: str, lines: list[str], most: int = 8) -> list[tuple[str, str]]:
     shown = lines if len(lines) <= most else [*lines[: most - 1], f"... and {len(lines) - most + 1} more"]
     return [(part if place == 0 else "", line) for place, line in enumerate(shown)]
+
+
+def _head_cell(head: str) -> str:
+    """A title, or an empty cell, which is no title of anything."""
+    return f'<th scope="row">{markup.escape(head)}</th>' if head else "<td></td>"
 
 
 def _line_text(line: MlirLine, text: str) -> str:

@@ -183,7 +183,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",)):
             "lower": _figures(told["lowered"]),
             "render": _figures(told["rendered"]),
             "schedule": list(scheduled[:1]),
-            "program": list(scheduled[1:]),
+            "program": [figure.removesuffix(" on tiles") for figure in scheduled[1:]],
             "timeline": _figures(told["simulated"]),
         }
         return [{"name": name, "figures": figures[name], "check": self._checked(name)} for name in STAGES]
@@ -195,7 +195,9 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",)):
     # For readers without a kernel
 
     def static_html(self) -> str:
-        return self._journey.html()
+        """The overview without findings, which take long to find."""
+        seen = overview(self._request, self._stages, None, self._checks.values()).html()
+        return seen + (self.selection.html() if self.selection else "")
 
     def __repr__(self) -> str:
         told = "closed" if not self.live else repr(self.selection) if self.selection else "nothing selected"

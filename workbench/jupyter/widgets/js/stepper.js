@@ -1,3 +1,302 @@
-import { widget } from "./common.js";
+// The stages of a journey side by side, and one selection through all of them.
+import { element, onKeys, wholeNumbers, widget } from "./common.js";
+import { makeList } from "./list.js";
 
-export default widget(() => {});
+const PANELS = [
+  { stage: "capture", title: "Capture", lists: ["python", "calls"] },
+  { stage: "lower", title: "Lower", lists: ["kernels"] },
+  { stage: "render", title: "Render", lists: ["rendered"] },
+  { stage: "schedule", title: "Schedule", lists: ["scheduled"] },
+  { stage: "program", title: "Program", lists: ["instructions"] },
+  { stage: "timeline", title: "Timeline", lists: ["spans"] },
+];
+
+export default widget(({ root, link, signal }) => {
+  root.classList.add("stepper");
+  const lists = new Map();
+  const strip = makeStrip({ root, check, go });
+  const bar = makeBar({ root, link, signal, step, choose });
+  const grid = element("div", { class: "panels" });
+  const thread = makeThread({ link, signal });
+  root.append(grid, thread.root);
+  const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
+  let at = "capture";
+
+  function go(stage, { focus = true } = {}) {
+    at = stage;
+    strip.at(stage);
+    for (const [name, panel] of panels) panel.root.classList.toggle("now", name === stage);
+    root.style.setProperty("--alone", `"${stage}"`);
+    if (focus) strip.focus(stage);
+  }
+
+  function stepStage(by) {
+    const names = PANELS.map((panel) => panel.stage);
+    go(names[Math.min(Math.max(names.indexOf(at) + by, 0), names.length - 1)]);
+  }
+
+  function zoom(stage) {
+    const alone = !grid.classList.contains("alone") || stage !== at;
+    go(stage, { focus: false });
+    grid.classList.toggle("alone", alone);
+    for (const panel of panels.values()) panel.zoomed(alone);
+  }
+
+  async function check(stage) {
+    const found = await link.ask("check", { stage });
+    if (found) strip.fill(found.answer.stages);
+    return found?.answer.said;
+  }
+
+  function step(by) {
+    link.ask("step", { by });
+  }
+
+  async function choose(text) {
+    return (await link.ask("choose", { text })) !== null;
+  }
+
+  function show(about) {
+    bar.show(about);
+    for (const panel of panels.values()) panel.count(about.what !== "");
+    thread.refresh();
+  }
+
+  link.on("selection", (given, buffers) => {
+    const marks = new Map(given.lists.map((name, place) => [name, wholeNumbers(buffers[place])]));
+    for (const [name, list] of lists) list.mark(marks.get(name) ?? new Uint32Array(0));
+    show(given.selection);
+  });
+
+  onKeys(
+    root,
+    {
+      ArrowRight: () => stepStage(1),
+      ArrowLeft: () => stepStage(-1),
+      "Alt+ArrowLeft": () => step(-1),
+      "Alt+ArrowRight": () => step(1),
+      z: () => zoom(at),
+      Escape: () => choose(""),
+    },
+    signal,
+  );
+
+  async function open() {
+    const found = await link.ask("open");
+    if (!found) return;
+    strip.fill(found.answer.stages, found.answer.checkable);
+    go(found.answer.at, { focus: false });
+    const opened = (about) => {
+      strip.fill(about.stages);
+      show(about.selection);
+    };
+    for (const panel of panels.values()) panel.open(opened); // answered in this order, stage by stage
+  }
+  open();
+});
+
+/** The way from capture to the timeline: a tab a stage, its figures, and a badge that checks it. */
+function makeStrip({ root, check, go }) {
+  const tabs = new Map();
+  const strip = element("div", { class: "strip", role: "group", "aria-label": "stages" });
+  for (const { stage, title } of PANELS) {
+    const name = element("button", { class: "stage", type: "button", "aria-pressed": "false" });
+    name.append(element("span", { class: "title" }, title), element("b", {}, "…"), element("span", { class: "soft" }));
+    name.addEventListener("click", () => go(stage));
+    const card = element("div", { class: "card-of", "data-stage": stage }, name);
+    tabs.set(stage, { card, name, badge: null });
+    strip.append(card);
+  }
+  root.append(strip);
+  const said = element("pre", { class: "said", role: "status", hidden: true });
+  root.append(said);
+
+  function badgeOf(stage) {
+    const badge = element("button", { class: "badge", type: "button" }, "check");
+    badge.addEventListener("click", async () => {
+      badge.disabled = true;
+      badge.textContent = "checking…";
+      const text = await check(stage);
+      badge.disabled = false;
+      if (badge.textContent === "checking…") badge.textContent = "check";
+      said.textContent = text ?? "";
+      said.hidden = !text;
+    });
+    return badge;
+  }
+
+  return {
+    fill(cards, checkable) {
+      for (const { name, figures, check: told } of cards) {
+        const tab = tabs.get(name);
+        const [, first, rest] = tab.name.children;
+        first.textContent = figures[0] ?? "…";
+        rest.textContent = figures.slice(1).join(", ");
+        if (checkable?.includes(name)) tab.card.append((tab.badge = badgeOf(name)));
+        if (!tab.badge) continue;
+        tab.badge.classList.toggle("good", told?.ok === true);
+        tab.badge.classList.toggle("bad", told?.ok === false);
+        if (told) tab.badge.textContent = told.ok ? "✓ right" : "✗ wrong";
+        tab.badge.title = told?.said ?? `compares what this stage computes with PyTorch: j.check()`;
+        tab.badge.setAttribute("aria-label", `check ${name}${told ? `: ${told.said}` : ""}`);
+      }
+    },
+    at(stage) {
+      for (const [name, tab] of tabs) {
+        tab.card.classList.toggle("now", name === stage);
+        tab.name.setAttribute("aria-pressed", String(name === stage));
+      }
+    },
+    focus: (stage) => tabs.get(stage).name.focus({ preventScroll: true }),
+  };
+}
+
+/** What is selected, the ways back and forward, and a field for anything that `j.select` takes. */
+function makeBar({ root, signal, step, choose }) {
+  const back = element("button", { type: "button", "aria-label": "back to the selection before", title: "back (Alt+←)" }, "←");
+  const forward = element("button", { type: "button", "aria-label": "forward again", title: "forward (Alt+→)" }, "→");
+  const clear = element("button", { type: "button", "aria-label": "select nothing", title: "select nothing (Esc)" }, "×");
+  const field = element("input", {
+    type: "text",
+    spellcheck: "false",
+    placeholder: "select: a call, op, kernel, file.py:12 …",
+    "aria-label": "select what j.select takes: a call, an op, a kernel, a line of Python, k0:12, k0#3",
+  });
+  const what = element("div", { class: "what", role: "status", "aria-live": "polite" });
+  back.addEventListener("click", () => step(-1), { signal });
+  forward.addEventListener("click", () => step(1), { signal });
+  clear.addEventListener("click", () => choose(""), { signal });
+  field.addEventListener(
+    "keydown",
+    async (event) => {
+      if (event.key === "Enter" && (await choose(field.value))) field.select();
+    },
+    { signal },
+  );
+  root.append(element("div", { class: "bar" }, element("div", { class: "steps" }, back, forward, clear), field, what));
+  return {
+    show(about) {
+      back.disabled = !about.back;
+      forward.disabled = !about.forward;
+      clear.disabled = !about.what;
+      const counts = about.counts.filter((each) => !each.startsWith("0 "));
+      if (about.cycles) counts.push(`${about.cycles.toLocaleString("en-US")} unit cycles`);
+      what.replaceChildren(
+        ...(about.what
+          ? [element("b", {}, about.what), element("span", { class: "soft" }, counts.join(" · "))]
+          : [element("span", { class: "soft" }, "Press anything: what it became and came from is marked everywhere.")]),
+      );
+      if (about.absorbed?.length) what.append(element("span", { class: "soft" }, about.absorbed.join("; ")));
+    },
+  };
+}
+
+/** One stage: its lists, how many rows of each are selected, and the ways from one to the next. */
+function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, zoom }) {
+  const panel = element("section", { class: `panel of-${stage}`, "aria-label": title });
+  grid.append(panel);
+  const counters = [];
+  const larger = element("button", { class: "zoom", type: "button" }, "⤢");
+  larger.addEventListener("click", () => zoom(stage), { signal });
+  const zoomed = (alone) => {
+    const told = alone ? "show all stages (z)" : `show ${title} alone (z)`;
+    larger.textContent = alone ? "⤡" : "⤢";
+    larger.title = told;
+    larger.setAttribute("aria-label", told);
+  };
+  zoomed(false);
+  const parts = names.map((name, place) => {
+    const heading = element("h4", {}, title);
+    const count = element("span", { class: "count soft" });
+    const up = element("button", { class: "go", type: "button", title: "the one before" }, "▲");
+    const down = element("button", { class: "go", type: "button", title: "the next one" }, "▼");
+    const go = element("span", { class: "goes", hidden: true }, up, down);
+    const jump = element("select", { class: "jump", "aria-label": `jump to a kernel in ${title}`, hidden: true });
+    const head = element("div", { class: "top" }, heading, jump, count, go, ...(place ? [] : [larger]));
+    const body = element("div", { class: `part part-${name}` }, head);
+    panel.append(body);
+    return { name, heading, count, up, down, go, jump, body };
+  });
+
+  function fill(part, about, buffers) {
+    const { name } = part;
+    part.heading.textContent = about.title;
+    for (const [button, told] of [
+      [part.up, "the selected row before"],
+      [part.down, "the next selected row"],
+    ]) {
+      button.setAttribute("aria-label", `${told}, in ${about.title}`);
+    }
+    const list = makeList({
+      root: part.body,
+      name,
+      label: about.title,
+      about,
+      fetchRows: (first, count) => link.ask("rows", { name, first, count }).then((found) => found?.answer.rows),
+      pick: (row) => link.ask("pick", { name, row }),
+      signal,
+    });
+    lists.set(name, list);
+    counters.push(() => tell(part, list, about.count));
+    part.up.addEventListener("click", () => list.next(-1), { signal });
+    part.down.addEventListener("click", () => list.next(1), { signal });
+    if (about.outline.length > 1) {
+      part.jump.hidden = false;
+      part.jump.append(element("option", { value: "" }, `${about.outline.length} parts`));
+      part.jump.append(
+        ...about.outline.map(([row, text]) => {
+          const option = element("option", { value: row });
+          option.innerHTML = text; // Python has escaped it
+          return option;
+        }),
+      );
+      part.jump.addEventListener(
+        "change",
+        () => {
+          if (part.jump.value) list.scrollTo(Number(part.jump.value));
+          part.jump.value = "";
+        },
+        { signal },
+      );
+    }
+    if (buffers.length) list.mark(wholeNumbers(buffers[0]));
+  }
+
+  function tell(part, list, all) {
+    part.count.textContent = list.marked
+      ? `${list.marked.toLocaleString("en-US")} of ${all.toLocaleString("en-US")}`
+      : all.toLocaleString("en-US");
+    part.count.classList.toggle("some", list.marked > 0);
+    part.go.hidden = list.marked < 2;
+  }
+
+  return {
+    root: panel,
+    zoomed,
+    count() {
+      for (const each of counters) each();
+    },
+    open(opened) {
+      for (const part of parts) {
+        link.ask("list", { name: part.name }).then((found) => {
+          if (!found || signal.aborted) return;
+          fill(part, found.answer.list, found.buffers);
+          opened(found.answer);
+        });
+      }
+    },
+  };
+}
+
+/** The selection as a table, for who reads and does not look. */
+function makeThread({ link, signal }) {
+  const body = element("div", { class: "thread-of" });
+  const root = element("details", { class: "as-table" }, element("summary", {}, "The selection as a table"), body);
+  async function refresh() {
+    if (!root.open) return;
+    const found = await link.ask("thread");
+    if (found) body.innerHTML = found.answer.html || "nothing is selected";
+  }
+  root.addEventListener("toggle", refresh, { signal });
+  return { root, refresh };
+}

@@ -1,0 +1,204 @@
+// A list of any length: only the rows in sight are in the page, and they come from Python page by page.
+import { element, onKeys, oncePerFrame, watchSize } from "./common.js";
+
+const ROW = 20; // pixels
+const PAGE = 100; // rows
+const KEPT_PAGES = 40;
+const MARGIN = 6; // rows above and below what is in sight
+const MOST_TICKS = 400;
+
+/** Makes a list in `root`.
+ *  `about` has count, columns, widest and outline; `fetchRows(first, count)` resolves to rows, or to null;
+ *  `pick(row)` is called for the row that somebody chooses. */
+export function makeList({ root, name, label, about, fetchRows, pick, signal }) {
+  const pages = new Map();
+  const asked = new Set();
+  const drawn = new Map();
+  let marked = new Uint32Array(0);
+  let active = 0;
+  let height = 0;
+  const heads = element("div", { class: "heads", "aria-hidden": "true" });
+  const rows = element("div", { class: "rows", role: "presentation" });
+  const box = element(
+    "div",
+    { class: `list of-${name}`, role: "listbox", tabindex: "0", "aria-label": label, "aria-multiselectable": "true" },
+    rows,
+  );
+  const ruler = element("div", { class: "ruler", "aria-hidden": "true" });
+  const title = element("div", { class: "sticky mono", "aria-hidden": "true" });
+  root.append(heads, element("div", { class: "scroller" }, title, box, ruler));
+  heads.append(...about.columns.map((each) => element("span", {}, each)));
+  heads.classList.add(`of-${name}`);
+  rows.style.height = `${about.count * ROW}px`;
+  if (about.widest) rows.style.minWidth = `calc(${about.widest}ch + 64px)`;
+  if (!about.count) box.append(element("p", { class: "soft nothing" }, "nothing here"));
+
+  const draw = oncePerFrame(() => {
+    if (!height) return;
+    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - MARGIN);
+    const last = Math.min(about.count, Math.ceil((box.scrollTop + height) / ROW) + MARGIN);
+    for (const [number, row] of drawn) {
+      if (number >= first && number < last) continue;
+      row.remove();
+      drawn.delete(number);
+    }
+    for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) want(page);
+    for (let number = first; number < last; number++) {
+      const content = pages.get(Math.floor(number / PAGE))?.[number % PAGE];
+      if (content && !drawn.has(number)) drawn.set(number, rows.appendChild(made(number, content)));
+    }
+    for (const [number, row] of drawn) paint(number, row);
+    nameSticky(Math.floor(box.scrollTop / ROW));
+  }, signal);
+
+  function want(page) {
+    const known = pages.get(page);
+    if (known) {
+      pages.delete(page); // the latest looked at is last
+      pages.set(page, known);
+      return;
+    }
+    if (asked.has(page)) return;
+    asked.add(page);
+    fetchRows(page * PAGE, PAGE).then((found) => {
+      asked.delete(page);
+      if (!found || signal.aborted) return;
+      pages.set(page, found);
+      while (pages.size > KEPT_PAGES) pages.delete(pages.keys().next().value);
+      draw();
+    });
+  }
+
+  function made(number, [cells, head, depth, selectable]) {
+    const row = element("div", {
+      class: `row of-${name}${head ? " head" : ""}${selectable ? "" : " plain"}`,
+      role: "option",
+      id: `${box.id}-${number}`,
+      "aria-posinset": number + 1,
+      "aria-setsize": about.count,
+      style: `top:${number * ROW}px;--d:${depth}`,
+    });
+    for (const cell of cells) {
+      const span = element("span");
+      span.innerHTML = cell; // Python has escaped it
+      span.title = span.textContent;
+      row.append(span);
+    }
+    row.dataset.row = number;
+    return row;
+  }
+
+  function paint(number, row) {
+    const chosen = has(number);
+    row.classList.toggle("s", chosen);
+    row.classList.toggle("at", number === active);
+    row.setAttribute("aria-selected", String(chosen));
+  }
+
+  function has(number) {
+    const place = firstAtLeast(marked, number);
+    return marked[place] === number;
+  }
+
+  function nameSticky(top) {
+    const at = about.outline.findLastIndex(([start]) => start <= top);
+    title.innerHTML = at < 0 ? "" : about.outline[at][1];
+    title.hidden = at < 0 || about.outline[at][0] === top;
+  }
+
+  /** Ticks beside the list, where the selected rows are in the whole of it. */
+  function drawRuler() {
+    const places = new Set();
+    for (const row of marked) places.add(Math.floor((row / about.count) * MOST_TICKS));
+    ruler.replaceChildren(
+      ...[...places].map((place) => element("i", { style: `top:${(100 * place) / MOST_TICKS}%` })),
+    );
+  }
+
+  function scrollTo(row) {
+    const top = row * ROW;
+    if (top < box.scrollTop + ROW || top > box.scrollTop + height - 2 * ROW) {
+      box.scrollTop = Math.max(0, top - height / 2 + ROW);
+    }
+    activate(row);
+  }
+
+  function activate(row) {
+    active = Math.min(Math.max(row, 0), about.count - 1);
+    box.setAttribute("aria-activedescendant", `${box.id}-${active}`);
+    draw();
+  }
+
+  function move(by) {
+    scrollTo(Math.min(Math.max(active + by, 0), about.count - 1));
+  }
+
+  box.id = `wb-list-${crypto.randomUUID()}`;
+  box.addEventListener("scroll", draw, { signal, passive: true });
+  rows.addEventListener(
+    "click",
+    (event) => {
+      const row = event.target.closest(".row");
+      if (!row || getSelection().toString()) return; // a text is being selected to copy
+      activate(Number(row.dataset.row));
+      pick(Number(row.dataset.row));
+    },
+    { signal },
+  );
+  onKeys(
+    box,
+    {
+      ArrowDown: () => move(1),
+      ArrowUp: () => move(-1),
+      PageDown: () => move(Math.floor(height / ROW)),
+      PageUp: () => move(-Math.floor(height / ROW)),
+      Home: () => move(-about.count),
+      End: () => move(about.count),
+      Enter: () => pick(active),
+      " ": () => pick(active),
+    },
+    signal,
+  );
+  watchSize(
+    box,
+    (_, now) => {
+      height = now;
+      draw();
+    },
+    signal,
+  );
+
+  return {
+    /** Marks these rows, and scrolls to the first unless one of them is in sight. */
+    mark(numbers, { scroll = true } = {}) {
+      marked = numbers;
+      drawRuler();
+      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW));
+      const inSight = first < marked.length && (marked[first] + 1) * ROW <= box.scrollTop + height;
+      if (scroll && marked.length && !inSight) scrollTo(marked[0]);
+      draw();
+    },
+    /** Goes to the next marked row, or to the one before. */
+    next(by) {
+      if (!marked.length) return;
+      const place = firstAtLeast(marked, by > 0 ? active + 1 : active) - (by > 0 ? 0 : 1);
+      scrollTo(marked[(place + marked.length) % marked.length]);
+    },
+    get marked() {
+      return marked.length;
+    },
+    scrollTo,
+    focus: () => box.focus({ preventScroll: true }),
+  };
+}
+
+function firstAtLeast(sorted, value) {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
