@@ -138,6 +138,21 @@ def run_all(opened: Page, url: str) -> tuple[bool, list[dict[str, Any]]]:
     return went_well, opened.evaluate(CELLS)
 
 
+_ASK = """async code => {
+    const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    const asked = kernel.requestExecute({code, store_history: false});
+    let said = '';
+    asked.onIOPub = message => said += message.content.text ?? message.content.evalue ?? '';
+    await asked.done;
+    return said.trim();
+}"""
+
+
+def ask_python(opened: Page, code: str) -> str:
+    """What the open notebook's kernel prints when it runs the code, or what it raises."""
+    return opened.evaluate(_ASK, code)
+
+
 def shut_down(opened: Page) -> None:
     """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
     opened.evaluate("async () => jupyterapp.shell.currentWidget?.sessionContext.shutdown()")

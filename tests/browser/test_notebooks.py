@@ -6,7 +6,6 @@ Pictures of all of them are left in `screenshots/`, which is not committed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,31 +22,6 @@ SHOTS = lab.ROOT / "screenshots"
 BROWSER = lab.chromium()
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("notebooks")
-
-
-@pytest.fixture(scope="module")
-def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Server]:
-    with lab.server(folder, tmp_path_factory.mktemp("lab")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    assert BROWSER is not None
-    with lab.page(BROWSER) as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser: Page) -> Iterator[Page]:
-    """The browser's page, and no kernel left of what was open in it."""
-    yield browser
-    lab.shut_down(browser)
 
 
 def of_the_course(name: str) -> nbformat.NotebookNode:

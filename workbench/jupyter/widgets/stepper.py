@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from workbench.errors import BadOption
 from workbench.jupyter.widgets.base import Answer, LabWidget
+from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
 from workbench.views.listings import (
@@ -45,7 +47,7 @@ _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
 
-class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",)):
+class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
     """What `j.widget()` returns. `selection` is what is selected, in it and in all widgets of the journey."""
 
     def __init__(
@@ -103,6 +105,17 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",)):
         chosen = self.selection
         marked = [] if chosen is None else [_packed(listing.rows_of(chosen))]
         return {"list": about, "stages": self._cards(), "selection": self._about(chosen)}, marked
+
+    def answer_columns(self, run: int, what: str) -> Answer:
+        """A block of the timeline's picture: `run` is 0, the only one."""
+        return self._timeline.columns(what)
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
+        return self._timeline.findings(unit, cycle)
+
+    @cached_property
+    def _timeline(self) -> TimelineSource:
+        return TimelineSource(self._stages.simulated())
 
     def answer_rows(self, name: str, first: int, count: int) -> Answer:
         page = self._list(name).page(first, min(count, _MOST_ROWS))

@@ -163,6 +163,7 @@ export function watchSize(target, changed, signal) {
 /** Calls what `actions` has for a key: `{ ArrowLeft: () => ..., "Shift+F": ... }`. */
 export function onKeys(target, actions, signal) {
   const listen = (event) => {
+    if (event.defaultPrevented) return; // somebody further inside has used it
     const typing = event.target.matches?.("input, textarea, select");
     const plain = event.key.length > 1 ? event.key : event.key.toLowerCase();
     const held = [event.ctrlKey && "Ctrl", event.altKey && "Alt", event.shiftKey && "Shift"].filter(Boolean);

@@ -17,6 +17,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   let marked = new Uint32Array(0);
   let active = 0;
   let height = 0;
+  let seenTop = 0;
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
   const rows = element("div", { class: "rows", role: "presentation" });
   const box = element(
@@ -49,6 +50,9 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     }
     for (const [number, row] of drawn) paint(number, row);
     nameSticky(Math.floor(box.scrollTop / ROW));
+    const moved = box.scrollTop !== seenTop;
+    seenTop = box.scrollTop;
+    if (moved) draw(); // a list that is put back on the page gets its place later, and says nothing
   }, signal);
 
   function want(page) {
@@ -186,6 +190,9 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     },
     get marked() {
       return marked.length;
+    },
+    get rows() {
+      return marked;
     },
     scrollTo,
     focus: () => box.focus({ preventScroll: true }),

@@ -1,6 +1,8 @@
 // The stages of a journey side by side, and one selection through all of them.
-import { element, onKeys, wholeNumbers, widget } from "./common.js";
+import { atEnd, element, onKeys, wholeNumbers, widget } from "./common.js";
 import { makeList } from "./list.js";
+import { createTimeline } from "./timeline.js";
+import { askedBlock, askingCallbacks } from "./timeline_pair.js";
 
 const PANELS = [
   { stage: "capture", title: "Capture", lists: ["python", "calls"] },
@@ -20,13 +22,14 @@ export default widget(({ root, link, signal }) => {
   const thread = makeThread({ link, signal });
   root.append(grid, thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
+  const picture = makePicture(grid, { link, signal, lists });
   let at = "capture";
 
   function go(stage, { focus = true } = {}) {
     at = stage;
     strip.at(stage);
     for (const [name, panel] of panels) panel.root.classList.toggle("now", name === stage);
-    root.style.setProperty("--alone", `"${stage}"`);
+    picture.root.classList.toggle("now", stage === "timeline");
     if (focus) strip.focus(stage);
   }
 
@@ -65,6 +68,7 @@ export default widget(({ root, link, signal }) => {
   link.on("selection", (given, buffers) => {
     const marks = new Map(given.lists.map((name, place) => [name, wholeNumbers(buffers[place])]));
     for (const [name, list] of lists) list.mark(marks.get(name) ?? new Uint32Array(0));
+    picture.mark(marks.get("spans") ?? new Uint32Array(0));
     show(given.selection);
   });
 
@@ -91,6 +95,7 @@ export default widget(({ root, link, signal }) => {
       show(about.selection);
     };
     for (const panel of panels.values()) panel.open(opened); // answered in this order, stage by stage
+    picture.open();
   }
   open();
 });
@@ -211,7 +216,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
     const up = element("button", { class: "go", type: "button", title: "the one before" }, "▲");
     const down = element("button", { class: "go", type: "button", title: "the next one" }, "▼");
     const go = element("span", { class: "goes", hidden: true }, up, down);
-    const jump = element("select", { class: "jump", "aria-label": `jump to a kernel in ${title}`, hidden: true });
+    const jump = element("select", { class: "jump", "aria-label": `go to a kernel in ${title}`, hidden: true });
     const head = element("div", { class: "top" }, heading, jump, count, go, ...(place ? [] : [larger]));
     const body = element("div", { class: `part part-${name}` }, head);
     panel.append(body);
@@ -242,7 +247,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
     part.down.addEventListener("click", () => list.next(1), { signal });
     if (about.outline.length > 1) {
       part.jump.hidden = false;
-      part.jump.append(element("option", { value: "" }, `${about.outline.length} parts`));
+      part.jump.append(element("option", { value: "" }, "go to…"));
       part.jump.append(
         ...about.outline.map(([row, text]) => {
           const option = element("option", { value: row });
@@ -284,6 +289,26 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
           opened(found.answer);
         });
       }
+    },
+  };
+}
+
+/** The timeline as a picture. A span that is picked in it is picked everywhere. */
+function makePicture(grid, { link, signal, lists }) {
+  const root = element("section", { class: "panel of-timeline wide", "aria-label": "timeline" });
+  grid.append(root);
+  let timeline = null;
+  atEnd(signal, () => timeline?.destroy());
+  const mark = (rows) => timeline?.select(rows);
+  return {
+    root,
+    mark,
+    async open() {
+      const block = await askedBlock(link, 0, "timeline");
+      if (!block || signal.aborted) return;
+      const pick = ([row]) => link.ask("pick", { name: "spans", row });
+      timeline = createTimeline(root, block, { ...askingCallbacks(link, 0), select: pick });
+      mark(lists.get("spans")?.rows ?? []);
     },
   };
 }

@@ -1,0 +1,40 @@
+"""A JupyterLab and a browser for all tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser import lab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Server]:
+    with lab.server(folder, tmp_path_factory.mktemp("lab")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    executable = lab.chromium()
+    assert executable is not None
+    with lab.page(executable) as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """The browser's page, and no kernel left of what was open in it."""
+    yield browser
+    lab.shut_down(browser)

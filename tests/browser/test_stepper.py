@@ -1,0 +1,195 @@
+"""The lab's main widget as a person meets it: pressed and typed into in JupyterLab, and asked about from Python.
+
+Pictures of it are left in `screenshots/`, which is not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from tests.browser import lab, looks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+SHOTS = lab.ROOT / "screenshots"
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason="there is no chromium here: apt-get install chromium")
+
+CODES = (
+    "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
+    "w = j.widget()\nw",
+    "other = wb.lab(j, stage='timeline')\nother",
+)
+LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
+
+
+@pytest.fixture
+def opened(server: lab.Server, page: Page, folder: Path) -> Iterator[Page]:
+    """A notebook with two labs of one journey, run, and nothing in the browser's console by the end."""
+    said = list[str]()
+    listen = lambda message: said.append(message.text) if message.type == "error" else None  # noqa: E731
+    page.on("console", listen)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    cells = [nbformat.v4.new_code_cell(code) for code in CODES]
+    nbformat.write(lab.notebook(*cells), folder / "stepper.ipynb")
+    went_well, _ = lab.run_all(page, server.url("/doc/tree/stepper.ipynb?reset"))
+    assert went_well
+    lab.show(page, dark=False, width=1280)
+    row(page, "spans", 0).wait_for()
+    yield page
+    page.remove_listener("console", listen)
+    assert said == []
+
+
+def widget(page: Page, number: int = 0) -> Locator:
+    return page.locator(".wb-lab").nth(number)
+
+
+def row(page: Page, name: str, number: int, lab_number: int = 0) -> Locator:
+    return widget(page, lab_number).locator(f".list.of-{name} .row[data-row='{number}']")
+
+
+def what(page: Page, number: int = 0) -> str:
+    return widget(page, number).locator(".what b").inner_text()
+
+
+def wait_for(page: Page, text: str, number: int = 0) -> None:
+    """Until the lab says that this is selected."""
+    widget(page, number).locator(f".what b:text-is('{text}')").wait_for()
+
+
+def stage(page: Page) -> str | None:
+    return widget(page).locator(".card-of.now").get_attribute("data-stage")
+
+
+def test_what_is_pressed_in_any_list_is_selected_in_python_and_in_every_other(opened: Page):
+    for name in LISTS:
+        row(opened, name, 1 if name in ("python", "kernels") else 0).click()
+        number = 1 if name in ("python", "kernels") else 0
+        asked = f"print(w.selection == j.select(w._lists['{name}'].row({number}).thing), w.selection.what)"
+        answer = lab.ask_python(opened, asked)
+        assert answer.startswith("True "), (name, answer)
+        wait_for(opened, answer.removeprefix("True "))
+        wait_for(opened, answer.removeprefix("True "), 1)
+    row(opened, "spans", 5).click()
+    wait_for(opened, "span 5")
+    for name in LISTS:
+        marked = widget(opened).locator(f".list.of-{name} .row[aria-selected='true']")
+        marked.first.wait_for()
+        assert marked.first.is_visible(), name
+    expected = lab.ask_python(opened, "print(len(j.select(5).rendered_lines))")
+    assert widget(opened).locator(".part-rendered .count").inner_text().startswith(f"{expected} of ")
+
+
+def test_what_python_selects_moves_both_labs(opened: Page):
+    lab.ask_python(opened, "w.selection = j.select(len(j.simulated.events) - 1)")
+    last = int(lab.ask_python(opened, "print(len(j.simulated.events) - 1)"))
+    for number in (0, 1):
+        wait_for(opened, f"span {last}", number)
+        row(opened, "spans", last, number).wait_for()
+        assert row(opened, "spans", last, number).get_attribute("aria-selected") == "true"
+    lab.ask_python(opened, "other.selection = None")
+    widget(opened).locator(".what:has-text('Press anything')").wait_for()
+
+
+def test_keys_step_through_stages_rows_and_selections_and_leave_the_notebook_alone(opened: Page):
+    before = len(opened.evaluate(lab.CELLS))
+    widget(opened).locator(".strip button.stage").first.click()
+    for key, expected in (("ArrowRight", "lower"), ("ArrowRight", "render"), ("ArrowLeft", "lower")):
+        opened.keyboard.press(key)
+        assert stage(opened) == expected
+    widget(opened).locator(".list.of-instructions").focus()
+    for key in ("Home", "ArrowDown", "ArrowDown", "Enter"):
+        opened.keyboard.press(key)
+    wait_for(opened, "instruction 1 of k0_softmax")
+    opened.keyboard.press("ArrowDown")
+    opened.keyboard.press(" ")
+    wait_for(opened, "instruction 2 of k0_softmax")
+    opened.keyboard.press("Alt+ArrowLeft")
+    wait_for(opened, "instruction 1 of k0_softmax")
+    assert lab.ask_python(opened, "print(w.selection.what)") == "instruction 1 of k0_softmax"
+    opened.keyboard.press("Alt+ArrowRight")
+    wait_for(opened, "instruction 2 of k0_softmax")
+    opened.keyboard.press("Escape")
+    widget(opened).locator(".what:has-text('Press anything')").wait_for()
+    for key in ("a", "b", "x", "d", "d"):  # shortcuts of the notebook, which insert, cut and delete cells
+        opened.keyboard.press(key)
+    assert len(opened.evaluate(lab.CELLS)) == before
+
+
+def test_the_timeline_takes_part(opened: Page):
+    bars = widget(opened).locator(".tl-plot canvas[role='img']")
+    bars.focus()
+    opened.keyboard.press("ArrowRight")
+    widget(opened).locator(".what b:has-text('span')").wait_for()
+    chosen = what(opened)
+    assert lab.ask_python(opened, "print(other.selection.what)") == chosen
+    assert widget(opened).locator(".tl-told").inner_text().startswith(chosen)
+
+
+def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
+    field = widget(opened).locator(".bar input")
+    field.fill("aten.sofmax")
+    field.press("Enter")
+    notice = widget(opened).locator(".notice")
+    notice.locator("text=did you mean 'aten.softmax.int'").wait_for()
+    field.fill("aten.softmax.int")
+    field.press("Enter")
+    wait_for(opened, "op aten.softmax.int")
+    notice.wait_for(state="hidden")
+    widget(opened).locator(".card-of[data-stage='schedule'] .badge").click()
+    widget(opened).locator(".badge.good:text-is('✓ right')").wait_for()
+    assert lab.ask_python(opened, "print(j.overview.checks[0][0])") == "True"
+
+
+def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
+    row(opened, "spans", 5).click()
+    wait_for(opened, "span 5")
+    wrong = list[str]()
+    for dark in (False, True):
+        for width in (800, 1280, 1920):
+            lab.show(opened, dark=dark, width=width)
+            SHOTS.mkdir(exist_ok=True)
+            where = f"stepper-{'dark' if dark else 'light'}-{width}"
+            widget(opened).screenshot(path=SHOTS / f"{where}.png")
+            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
+            outer = widget(opened).bounding_box()
+            for panel in widget(opened).locator(".panel").all():
+                inner = panel.bounding_box()
+                assert outer and inner
+                if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
+                    wrong.append(f"{where}: {panel.get_attribute('class')} is wider than the lab")
+            for name in LISTS:
+                if not widget(opened).locator(f".list.of-{name} .row[aria-selected='true']").count():
+                    wrong.append(f"{where}: nothing is marked in {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey(
+    server: lab.Server, page: Page, folder: Path
+):
+    cells = [nbformat.v4.new_code_cell(code) for code in CODES[:2]]
+    nbformat.write(lab.notebook(*cells), folder / "gone.ipynb")
+    went_well, _ = lab.run_all(page, server.url("/doc/tree/gone.ipynb?reset"))
+    assert went_well
+    row(page, "spans", 2).click()
+    wait_for(page, "span 2")
+    assert not page.locator(".wb-twin").is_visible()
+    page.evaluate("async () => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.locator(".wb-lab .notice:has-text('The kernel that made this widget is gone')").wait_for()
+    assert what(page) == "span 2"
+    page.evaluate("async () => jupyterapp.commands.execute('docmanager:save')")
+    lab.shut_down(page)
+    kept = nbformat.read(folder / "gone.ipynb", as_version=4)
+    assert "widgets" not in kept.metadata
+    page.goto(server.url("/doc/tree/gone.ipynb?reset"))
+    twin = page.locator(".wb-twin")
+    twin.wait_for()
+    assert "cycles" in twin.inner_text()
+    assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
