@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8", "json": "application/json"}
 
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>timeline</title><link rel="icon" href="data:,">
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>timeline</title>
+<link rel="icon" href="data:,">
 <style>body{margin:0}SHEET</style></head><body data-jp-theme-light="true"><main class="wb wb-lab" id="host"></main>
 <script type="module">
 import { createTimeline } from "/js/timeline.js";

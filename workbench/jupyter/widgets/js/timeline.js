@@ -365,7 +365,7 @@ class Timeline {
 
   measure(from, to, lanes, free, done) {
     const reach = free ? 0 : REACH / this.scale;
-    const all = lanes.map((lane) => this.data.held[lane]);
+    const all = lanes.flatMap((lane) => [this.data.held[lane], this.data.busy[lane]]);
     const [one, other] = [from, to].map((moment) => snapped(moment, reach, all));
     const [begin, end] = [Math.max(Math.min(one, other), 0), Math.min(Math.max(one, other), this.data.header.makespan)];
     if (end <= begin) return;
