@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,3 +272,56 @@ def test_layers_that_share_kernels_keep_their_own_nodes_and_spans():
     shared = layers[1].mlir_lines[0]
     assert set(journey.select(shared).nodes) & set(layers[1].nodes)
     assert set(journey.select(shared).nodes) & set(layers[2].nodes)
+
+
+def test_a_buffer_leads_to_all_that_touches_it_and_back(ffn: wb.Journey):
+    kernel = ffn.scheduled.kernels[0]
+    rows = kernel.instructions
+    touched = [(*reads, *writes) for reads, writes in zip(rows["reads"], rows["writes"], strict=True)]
+    for number, name in enumerate(buffer.name for buffer in kernel.program.buffers):
+        found = ffn.select(wb.BufferAt(kernel.name, number))
+        expected = {row for row, pieces in enumerate(touched) if any(f" of {name}[" in piece for piece in pieces)}
+        assert {at.instr for at in found.instructions if at.kernel == kernel.name} == expected
+        assert wb.BufferAt(kernel.name, number) in found.buffers
+        assert all(wb.BufferAt(kernel.name, number) in ffn.select(row).buffers for row in found.spans)
+
+
+def test_a_tile_leads_to_all_that_touch_the_same_box(ffn: wb.Journey):
+    kernel = ffn.lowered.record.kernels[0].name
+    rows = ffn.scheduled.tiles(kernel).table
+    for number in range(0, len(rows), max(1, len(rows) // 10)):
+        found = ffn.select(wb.TileAt(kernel, number))
+        touching = {at.instr for at in found.instructions}
+        here = rows.loc[number]
+        same = [each.instruction for each in rows.itertuples() if _box(each) == _box(here)]
+        assert touching == (set(same) if here["start"] else {here["instruction"]})
+
+
+def _box(row: Any) -> tuple[object, ...]:
+    return row.tensor, row.start, row.extent, row.step
+
+
+def test_a_rendered_line_leads_to_its_nodes_and_a_bracket_to_itself(ffn: wb.Journey):
+    module = ffn.rendered.record[0]
+    count = len(module.mlir.rstrip("\n").splitlines())
+    found = [ffn.select(wb.RenderedLine(module.kernel, line)) for line in range(1, count + 1)]
+    assert all(wb.RenderedLine(module.kernel, line) in each.rendered_lines for line, each in enumerate(found, start=1))
+    assert any(each.spans for each in found)
+    assert all(each.spans == () for each in found if not each.lowered)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (wb.BufferAt("k0_linear_relu", 99), "buffer 99 of k0_linear_relu"),
+        (wb.BufferAt("k9", 0), "kernel 'k9'"),
+        (wb.TileAt("k0_linear_relu", 10**6), "its tiles have the rows 0 to"),
+        (wb.RenderedLine("k9", 1), "rendered kernel 'k9'"),
+        (wb.RenderedLine("k0_linear_relu", 0), "its rendered MLIR has the lines 1 to"),
+    ],
+)
+def test_parts_that_are_not_there_are_refused(ffn: wb.Journey, what: tuple[str, int], said: str):
+    kernel = ffn.lowered.record.kernels[0].name
+    at = type(what)(what[0].replace("k0_linear_relu", kernel), what[1])
+    with pytest.raises(UnknownSelection, match=said.replace("k0_linear_relu", kernel)):
+        ffn.select(at)

@@ -24,7 +24,7 @@ class Front:
         """A message as the comm hands it over."""
         self.widget._handle_custom_msg(content, list(buffers))
 
-    def ask(self, what: str, *, buffers: Sequence[Any] = (), **given: object) -> dict[str, Any]:
+    def ask(self, what: str, /, *, buffers: Sequence[Any] = (), **given: object) -> dict[str, Any]:
         """The message that answers."""
         self._last += 1
         self.post({"id": self._last, "ask": what, "given": given}, buffers)
@@ -32,7 +32,7 @@ class Front:
         assert len(answers) == 1, answers
         return answers[0]
 
-    def answer(self, what: str, **given: object) -> Any:
+    def answer(self, what: str, /, **given: object) -> Any:
         """What was answered, when nothing went wrong."""
         found = self.ask(what, **given)
         assert "error" not in found, found["error"]

@@ -268,3 +268,23 @@ def test_a_reader_without_a_kernel_sees_the_journey(softmax: wb.Journey):
     shown = str(bundle["text/html"])
     assert softmax.overview.stages[4].figures[0] in shown and softmax.select(2).html() in shown
     assert bundle["text/plain"] == f"Stepper('<lambda>', {softmax.select(2)!r})"
+
+
+def test_a_stage_that_fails_says_so_and_those_before_it_are_shown(softmax: wb.Journey):
+    journey = softmax.with_(mapping={"*": {"tile": {"rows": 8}}})
+    widget = journey.widget()
+    assert "tile names" in str(widget._repr_mimebundle_()["text/html"])
+    front = Front(widget)
+    front.answer("open")
+    assert front.answer("list", name="kernels")["list"]["count"] > 1
+    said = front.ask("list", name="scheduled")["error"]
+    assert "tile names" in said and "Traceback" not in said
+    assert "tile names" in front.ask("choose", text="aten.softmax.int")["error"] and widget.selection is None
+
+
+def test_the_timeline_s_picture_comes_in_one_block(softmax: wb.Journey):
+    front = Front(softmax.widget())
+    answer = front.ask("columns", run=0, what="timeline")
+    assert answer["answer"]["header"]["spans"] == len(softmax.simulated.events)
+    assert len(front.sent[-1][1]) == 1
+    assert "no columns 'spans'" in front.ask("columns", run=0, what="spans")["error"]

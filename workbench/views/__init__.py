@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
     from workbench.views import searching as searching
+    from workbench.views import selecting as selecting
     from workbench.views import selection as selection
     from workbench.views import sources as sources
     from workbench.views import spent as spent
@@ -80,6 +81,7 @@ __getattr__ = submodules(
     "roofline",
     "scratchpad",
     "searching",
+    "selecting",
     "selection",
     "sources",
     "spent",

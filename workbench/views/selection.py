@@ -262,7 +262,7 @@ def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
     same = {each.instruction for each in touches if each.box == this.box and each.tensor == this.tensor}
     numbers = sorted(same) if this.box else [this.instruction]
     rows = index.rows_of_instructions(scheduled, numbers, only)
-    return _from_rows(index, f"tile {at.tile} of {at.kernel}, of {this.tensor}", rows)
+    return _from_rows(index, f"tile {at.tile} of {at.kernel}, a box of {this.tensor}", rows)
 
 
 def _program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from workbench.errors import BadOption
-from workbench.jupyter.widgets.base import Answer, LabWidget
+from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter.widgets.base import Answer, LabWidget, said
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
+from workbench.views import markup
 from workbench.views.listings import (
     CallList,
     InstructionList,
@@ -208,9 +209,15 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
     # For readers without a kernel
 
     def static_html(self) -> str:
-        """The overview without findings, which take long to find."""
+        """The overview without findings, which take long to find. Stages that have not run yet run now, in the cell,
+        where a line shows how far they are; what goes wrong with one is part of what is shown."""
+        wrong = ""
+        try:
+            self._stages.simulated()
+        except WorkbenchError as error:
+            wrong = markup.fragment(f"<p>{markup.escape(said(error))}</p>")
         seen = overview(self._request, self._stages, None, self._checks.values()).html()
-        return seen + (self.selection.html() if self.selection else "")
+        return seen + wrong + (self.selection.html() if self.selection else "")
 
     def __repr__(self) -> str:
         told = "closed" if not self.live else repr(self.selection) if self.selection else "nothing selected"
