@@ -1,4 +1,4 @@
-"""The timeline's widget as a person meets it: clicked, dragged and typed into in JupyterLab, and asked about from Python.
+"""The timeline as a person meets it: clicked, dragged and typed into in JupyterLab, and asked about from Python.
 
 Pictures of it are left in `screenshots/`, which is not committed.
 """
