@@ -28,6 +28,9 @@ class Halves(LabWidget):
     def answer_refused(self) -> Answer:
         raise BadOption("a half of what?")
 
+    def answer_interrupted(self) -> Answer:
+        raise KeyboardInterrupt
+
     def static_html(self) -> str:
         return "<p>halves</p>"
 
@@ -54,6 +57,7 @@ def test_a_question_is_answered_with_its_number():
     ("what", "given", "said"),
     [
         ("refused", {}, "a half of what?"),
+        ("interrupted", {}, "Interrupted. Press again"),
         ("half", {"of": "x"}, "TypeError: unsupported operand"),
         ("half", {}, "TypeError"),
         ("third", {}, "Halves has no answer to 'third'"),

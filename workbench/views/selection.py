@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import SupportsIndex, cast
 
@@ -17,6 +16,7 @@ from simulator.program import Opcode
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.views import markup
+from workbench.views.naming import EXACT, FORMS, SHORT, close_to, files_of, names_of, program_of, without_folder
 from workbench.views.origins import BufferAt, InstructionAt, MlirLine, OriginIndex, RenderedLine, Rows, TileAt
 from workbench.views.shown import Shown
 
@@ -84,7 +84,9 @@ class Selection(Shown):
         index = self.index
         if index is None:
             return []
-        sources = [f"{_short(place)}  {index.sources.get(place, '').strip()}".rstrip() for place in self.source_lines]
+        sources = [
+            f"{without_folder(place)}  {index.sources.get(place, '').strip()}".rstrip() for place in self.source_lines
+        ]
         nodes = [f"{name} = {index.captured[name].op}{_module(index.captured[name])}" for name in self.nodes]
         folded = [f"{gone.node}: {gone.reason}" for gone in self.absorbed]
         rendered = [_line_text(line, _rendered_text(index, line.kernel)) for line in self.rendered_lines]
@@ -140,7 +142,7 @@ def select(index: OriginIndex, what: object) -> Selection:
         return _of_line(index, *pair)
     name = _name_of(what)
     if name is None:
-        raise UnknownSelection(f"a {type(what).__name__}", _FORMS)
+        raise UnknownSelection(f"a {type(what).__name__}", FORMS)
     return _of_name(index, name)
 
 
@@ -149,14 +151,6 @@ def _kernel_and_line(what: object) -> tuple[str, int] | None:
     if len(parts) != 2 or not isinstance(parts[0], str) or not isinstance(parts[1], SupportsIndex):
         return None
     return parts[0], operator.index(parts[1])
-
-
-_FORMS = (
-    "select takes a node, an op or overload, a kernel, a module path, 'file.py:12', a line of source, 'kernel:12' or "
-    "(kernel, line) for a line of scheduled MLIR, 'kernel#3' or wb.InstructionAt(kernel, 3) for an instruction, a row "
-    "of j.simulated.events or its number for a span, wb.RenderedLine(kernel, line), wb.BufferAt(kernel, number) or "
-    "wb.TileAt(kernel, row)"
-)
 
 
 def _name_of(what: object) -> str | None:
@@ -205,7 +199,7 @@ def _of_row(index: OriginIndex, row: int) -> Selection:
 
 
 def _of_instruction(index: OriginIndex, kernel: str, number: int) -> Selection:
-    scheduled, only = _program_of(index, kernel)
+    scheduled, only = program_of(index, kernel)
     count = len(index.programs[scheduled].program)
     if not 0 <= number < count:
         raise UnknownSelection(f"instruction {number} of {kernel}", f"0 to {count - 1}")
@@ -214,7 +208,7 @@ def _of_instruction(index: OriginIndex, kernel: str, number: int) -> Selection:
 
 
 def _of_line(index: OriginIndex, kernel: str, line: int) -> Selection:
-    scheduled, only = _program_of(index, kernel)
+    scheduled, only = program_of(index, kernel)
     count = index.programs[scheduled].mlir.rstrip("\n").count("\n") + 1
     if not 1 <= line <= count:
         raise UnknownSelection(f"line {line} of {kernel}", f"its scheduled MLIR has the lines 1 to {count}")
@@ -232,7 +226,7 @@ def _of_rendered_line(index: OriginIndex, at: RenderedLine) -> Selection:
     """What a line on whole tensors stands for; a line without origins, such as a bracket, for itself alone."""
     texts = {module.kernel: module.mlir for module in index.rendered}
     if at.kernel not in texts:
-        raise UnknownSelection(f"rendered kernel {at.kernel!r}", _close(at.kernel, list(texts)))
+        raise UnknownSelection(f"rendered kernel {at.kernel!r}", close_to(at.kernel, list(texts)))
     count = texts[at.kernel].rstrip("\n").count("\n") + 1
     if not 1 <= at.line <= count:
         raise UnknownSelection(
@@ -244,7 +238,7 @@ def _of_rendered_line(index: OriginIndex, at: RenderedLine) -> Selection:
 
 
 def _of_buffer(index: OriginIndex, at: BufferAt) -> Selection:
-    scheduled, only = _program_of(index, at.kernel)
+    scheduled, only = program_of(index, at.kernel)
     buffers = index.programs[scheduled].program.buffers
     if not 0 <= at.buffer < len(buffers):
         raise UnknownSelection(f"buffer {at.buffer} of {at.kernel}", f"it has {len(buffers)}, from 0 on")
@@ -254,7 +248,7 @@ def _of_buffer(index: OriginIndex, at: BufferAt) -> Selection:
 
 def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
     """The box in a row of the tiles, and so all instructions that touch the same box of the same tensor."""
-    scheduled, only = _program_of(index, at.kernel)
+    scheduled, only = program_of(index, at.kernel)
     touches = index.tiling_of(at.kernel).touches
     if not 0 <= at.tile < len(touches):
         raise UnknownSelection(f"tile {at.tile} of {at.kernel}", f"its tiles have the rows 0 to {len(touches) - 1}")
@@ -265,19 +259,9 @@ def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
     return _from_rows(index, f"tile {at.tile} of {at.kernel}, a box of {this.tensor}", rows)
 
 
-def _program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:
-    """The scheduled kernel of this name, and the graph's kernel whose launches alone are meant (None is all)."""
-    if kernel in index.programs:
-        return kernel, None
-    for launch in range(len(index.launches)):
-        if index.named(launch) == kernel and index.launches[launch].kernel in index.programs:
-            return index.launches[launch].kernel, kernel
-    raise UnknownSelection(f"kernel {kernel!r}", _close(kernel, [*index.programs, *index.kernel_nodes]))
-
-
 def _of_name(index: OriginIndex, name: str) -> Selection:
     """A text: exact names first, then places, then short forms."""
-    found = [(kind, nodes) for kind, find in _EXACT.items() if (nodes := find(index, name))]
+    found = [(kind, nodes) for kind, find in EXACT.items() if (nodes := find(index, name))]
     if len(found) > 1:
         raise AmbiguousSelection(name, [f"{kind} {name!r}" for kind, _ in found])
     for kind, nodes in found:
@@ -288,74 +272,12 @@ def _of_name(index: OriginIndex, name: str) -> Selection:
         return _of_instruction(index, numbered.group(1), int(numbered.group(2)))
     if placed and placed.group(1) in kernels:
         return _of_line(index, placed.group(1), int(placed.group(2)))
-    if placed and (files := _files(index, placed.group(1))):
+    if placed and (files := files_of(index, placed.group(1))):
         return _of_source(index, placed.group(1), int(placed.group(2)), files)
-    for kind, find in _SHORT.items():
+    for kind, find in SHORT.items():
         if nodes := find(index, name):
             return _of_nodes(index, f"{kind} {name.strip()}", nodes)
-    raise UnknownSelection(repr(name), _close(name, _names(index)))
-
-
-def _exact_node(index: OriginIndex, name: str) -> tuple[str, ...]:
-    if name in index.captured:
-        return index.children[name] or (name,)
-    return (name,) if name in index.parent else ()
-
-
-def _exact_op(index: OriginIndex, name: str) -> tuple[str, ...]:
-    return _with_op(index, lambda op: op == name)
-
-
-def _short_op(index: OriginIndex, name: str) -> tuple[str, ...]:
-    """`aten.linear` or `linear` for `aten.linear.default`."""
-    return _with_op(index, lambda op: name in (op.rpartition(".")[0], op.partition(".")[2].rpartition(".")[0]))
-
-
-def _with_op(index: OriginIndex, fits: Callable[[str], bool]) -> tuple[str, ...]:
-    found = dict[str, None]()
-    for name, node in index.captured.items():
-        if fits(node.op):
-            found.update(dict.fromkeys(index.children[name] or (name,)))
-    for item in index.lowered.nodes:
-        if fits(item.node.op):
-            found[item.node.name] = None
-    return tuple(found)
-
-
-def _module_nodes(index: OriginIndex, name: str) -> tuple[str, ...]:
-    """Nodes of an `nn.Module` by its path, those of its submodules included."""
-    inside = [
-        node.name
-        for node in index.captured.values()
-        if node.origin.module == name or node.origin.module.startswith(f"{name}.")
-    ]
-    return tuple(child for node in inside for child in index.children[node] or (node,)) if name else ()
-
-
-def _source_text(index: OriginIndex, name: str) -> tuple[str, ...]:
-    """Nodes of the one place whose text is this."""
-    places = [place for place, text in index.sources.items() if text.strip() == name.strip()]
-    if len(places) > 1:
-        raise AmbiguousSelection(name.strip(), [repr(_short(place)) for place in places])
-    nodes = [node.name for node in index.captured.values() if places and node.origin.place == places[0]]
-    return tuple(child for node in nodes for child in index.children[node] or (node,))
-
-
-_Find = Callable[[OriginIndex, str], tuple[str, ...]]
-_EXACT: dict[str, _Find] = {
-    "node": _exact_node,
-    "kernel": lambda index, name: index.kernel_nodes.get(name, ()),
-    "op": _exact_op,
-}
-_SHORT: dict[str, _Find] = {"op": _short_op, "module": _module_nodes, "source line": _source_text}
-
-
-def _files(index: OriginIndex, name: str) -> list[str]:
-    """Files of the user's that this name ends, on whole parts of the path."""
-    files = dict.fromkeys(node.origin.file for node in index.captured.values() if node.origin.file)
-    if name in files:
-        return [name]
-    return [file for file in files if file.replace(os.sep, "/").endswith("/" + name.lstrip("./"))]
+    raise UnknownSelection(repr(name), close_to(name, names_of(index)))
 
 
 def _of_source(index: OriginIndex, name: str, line: int, files: list[str]) -> Selection:
@@ -419,24 +341,6 @@ def _made(
         absorbed=tuple(Absorbed(name, index.absorbed[name]) for name in nodes if name in index.absorbed),
         index=index,
     )
-
-
-def _names(index: OriginIndex) -> list[str]:
-    ops = [node.op for node in index.captured.values()] + [item.node.op for item in index.lowered.nodes]
-    short = [op.partition(".")[2].rpartition(".")[0] for op in ops]
-    places = [_short(node.origin.place) for node in index.captured.values() if node.origin.file]
-    modules = [node.origin.module for node in index.captured.values() if node.origin.module]
-    return [*dict.fromkeys([*index.captured, *index.parent, *index.kernel_nodes, *ops, *short, *places, *modules])]
-
-
-def _close(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else _FORMS
-
-
-def _short(place: str) -> str:
-    """`file.py:12` without the folder."""
-    return os.path.basename(place)
 
 
 def _module(node: Node) -> str:

@@ -67,7 +67,7 @@ class LabWidget(anywidget.AnyWidget):
                 raise ValueError(f"{type(self).__name__} has no answer to {ask!r}")
             given = {**message.get("given", {}), **({"buffers": buffers} if buffers else {})}
             found = answer(**given) or {}
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:  # whoever interrupts the kernel means what it is busy with
             self.send({"id": number, "error": said(error)})
             return
         plain, columns = found if isinstance(found, tuple) else (found, ())
@@ -135,7 +135,9 @@ class LabWidget(anywidget.AnyWidget):
         return f"{type(self).__name__}({'' if self.live else 'closed'})"
 
 
-def said(error: Exception) -> str:
+def said(error: Exception | KeyboardInterrupt) -> str:
     """An error as the widget says it: ours in their own words, all others with what they are."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted. Press again to go on."
     text = str(error) or "no more is known"
     return text if isinstance(error, WorkbenchError) else f"{type(error).__name__}: {text}"
