@@ -177,7 +177,8 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     mark(numbers, { scroll = true } = {}) {
       marked = numbers;
       drawRuler();
-      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW));
+      const under = box.scrollTop > 0 ? 1 : 0; // the name of the part lies over the first row
+      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW) + under);
       const inSight = first < marked.length && (marked[first] + 1) * ROW <= box.scrollTop + height;
       if (scroll && marked.length && !inSight) scrollTo(marked[0]);
       draw();
