@@ -27,7 +27,17 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
 }
 """By the beginning of an annotation: how to say what is expected, and whether a value is one."""
 
-_OF_OURS: Final = ("Captured", "Lowered", "Rendered", "Scheduled", "Journey", "Selection", "AtenGraph", "KernelGraph")
+_OF_OURS: Final = (
+    "Captured",
+    "Lowered",
+    "Rendered",
+    "Scheduled",
+    "Simulated",
+    "Journey",
+    "Selection",
+    "AtenGraph",
+    "KernelGraph",
+)
 
 _SAY_MORE: Final = frozenset(
     {"fn_or_module", "machine", "mapping", "fusion", "resident", "placement", "passes", "simulate_seconds", "seconds"}

@@ -76,13 +76,14 @@ def timeline_columns(trace: Trace, launches: Launches) -> Columns:
     sets = {names: number for number, names in enumerate(dict.fromkeys(origins))}
     set_of = np.array([sets[names] for names in origins], np.int64)
     blocker = blockers(trace)[view.row]
+    causes = np.union1d(view.cause, view.used_causes()).astype(np.int64)
     rows: dict[str, npt.NDArray[Any]] = {
         "lane_first": np.searchsorted(view.lane, np.arange(len(view.lanes) + 1)),
         "start": view.start,
         "work": view.work_start,
         "end": view.end,
-        "kind": view.kind,
-        "cause": view.cause,
+        "kind": np.searchsorted(view.used_kinds(), view.kind),
+        "cause": np.searchsorted(causes, view.cause),
         "launch": trace.launch[view.row],
         "row": view.row,
         "blocker": np.where(blocker >= 0, blocker, NONE),
@@ -91,12 +92,14 @@ def timeline_columns(trace: Trace, launches: Launches) -> Columns:
         "idle_first": np.searchsorted(view.idle_time.lane, np.arange(len(view.lanes) + 1)),
         "idle_start": view.idle_time.start,
         "idle_end": view.idle_time.end,
-        "idle_cause": view.idle_time.cause,
+        "idle_cause": np.searchsorted(causes, view.idle_time.cause),
     }
-    return packed(_header(trace, view, list(sets)), rows | _channels(trace))
+    return packed(_header(trace, view, causes, list(sets)), rows | _channels(trace))
 
 
-def _header(trace: Trace, view: Gantt, sets: list[tuple[str, ...]]) -> dict[str, Any]:
+def _header(trace: Trace, view: Gantt, causes: npt.NDArray[Any], sets: list[tuple[str, ...]]) -> dict[str, Any]:
+    """What is short, and what numbers in the columns stand for: kinds and causes that there are, and no others."""
+    seen = np.searchsorted(causes, view.used_causes())
     return {
         "machine": trace.machine.label,
         "clock_mhz": view.clock_mhz,
@@ -104,10 +107,9 @@ def _header(trace: Trace, view: Gantt, sets: list[tuple[str, ...]]) -> dict[str,
         "spans": len(trace),
         "lanes": [{"name": lane.name, "group": lane.group, "busy": lane.busy} for lane in view.lanes],
         "unused": list(view.unused),
-        "kinds": list(view.kinds),
-        "causes": list(view.causes),
-        "used_kinds": list(view.used_kinds()),
-        "used_causes": list(view.used_causes()),
+        "kinds": [view.kinds[kind] for kind in view.used_kinds()],
+        "causes": [view.causes[cause] for cause in causes.tolist()],
+        "idle_causes": seen.tolist(),
         "kernels": list(trace.kernels),
         "launches": [[begin, end] for _, begin, end in trace.kernel_spans],
         "hosted": _hosted(trace),

@@ -135,10 +135,9 @@ def _refuse_work(view: Gantt, lane: int, cycle: int, unit: str) -> None:
     part = view.of_lane(lane)
     place = part.start + int(np.searchsorted(view.work_start[part], cycle, side="right")) - 1
     if place >= part.start and cycle < view.end[place]:
-        busy = (
-            f"{view.kinds[int(view.kind[place])]}, cycles {int(view.work_start[place]):,} to {int(view.end[place]):,}"
-        )
-        raise BadOption(f"{unit} is not idle in cycle {cycle:,}: it works on span {int(view.row[place])} ({busy})")
+        kind, begin, end = view.kinds[int(view.kind[place])], int(view.work_start[place]), int(view.end[place])
+        works = f"span {int(view.row[place])} ({kind}), cycles {begin:,} to {end:,}"
+        raise BadOption(f"{unit} is not idle in cycle {cycle:,}: it works on {works}")
 
 
 def _outside(trace: Trace, view: Gantt, unit: str, lane: int, cycle: int) -> Gap:

@@ -1,24 +1,20 @@
 // The timeline: lanes of units over time. It draws what Python packed, says what was picked, and asks for what is missing.
 
-import { atEnd, element, onKeys, oncePerFrame, watchSize, watchTheme } from "./common.js";
+import { onKeys } from "./common.js";
 import { TimelineData, columnsOf } from "./timeline_data.js";
+import { TimelineFrame } from "./timeline_frame.js";
 import { useHands, useStrip } from "./timeline_hands.js";
-import { rowAt, rowsOf } from "./timeline_layout.js";
-import { paintGrid, paintHead, paintMinimap, paintOver } from "./timeline_over.js";
-import { paintRows, paletteOf } from "./timeline_paint.js";
+import { rowAt } from "./timeline_layout.js";
 import {
   bringIntoView, gapBefore, goToBlocker, openLaunch, search, showSelected, stepFound, stepLane, stepSpan, toggleCritical,
 } from "./timeline_moves.js";
-import { button, fillTable, makeKeys, makeLegend, makeTools, tellArea, tellGap, tellNothing, tellSpan } from "./timeline_panel.js";
+import { tellArea, tellGap, tellNothing, tellSpan } from "./timeline_panel.js";
 import { held, pannedWithin, snapped, zoomed } from "./timeline_window.js";
-import { Clock, gapLine, percent, spanLine } from "./timeline_words.js";
+import { gapLine, spanLine } from "./timeline_words.js";
 
 const LEAST_CYCLES = 8; // in view: single cycles are then wide enough to point at
 const REACH = 7; // pixels within which the ruler snaps to the border of a span
 const PAN_PART = 0.2;
-const HEAD_HEIGHT = 42;
-const MINIMAP_HEIGHT = 30;
-const MANY_CHANNELS = 4;
 
 /** Draws a timeline in `host`. `data` is `{ header, data }` of Python's `timeline_columns`. Callbacks, all optional:
  *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
@@ -38,65 +34,7 @@ export function createTimeline(host, data, callbacks = {}) {
   };
 }
 
-class Timeline {
-  constructor(host, data, callbacks) {
-    Object.assign(this, { host, data, callbacks, life: new AbortController() });
-    this.signal = this.life.signal;
-    this.clock = new Clock(data.header);
-    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1); // the longest of those beside it
-    this.window = { begin: 0, end: this.whole };
-    this.seen = { span: -1, area: null, gap: null, cursor: null, arrows: [] };
-    this.filters = { search: null, critical: null, selected: null };
-    this.width = 0;
-    this.measuring = false;
-    this.folded = new Set(data.header.channels.count > MANY_CHANNELS ? ["memory"] : []);
-    this.build();
-    this.paintSoon = oncePerFrame(() => this.paint(), this.signal);
-    this.overSoon = oncePerFrame(() => this.paintOver(), this.signal);
-    this.tellSoon = oncePerFrame(() => this.fillTable(), this.signal);
-    atEnd(this.signal, () => this.end());
-    watchTheme(() => this.setTheme(), this.signal);
-    watchSize(this.plot, (width) => this.resize(Math.floor(width)), this.signal);
-  }
-
-  build() {
-    const { data } = this;
-    this.canvases = Object.fromEntries(["minimap", "head", "lanes", "over"].map((name) => [name, element("canvas", {})]));
-    const { minimap, head, lanes, over } = this.canvases;
-    over.tabIndex = 0;
-    over.setAttribute("role", "img");
-    over.setAttribute(
-      "aria-label",
-      `timeline of ${data.header.spans} spans on ${data.lanes.length} units, ${data.header.makespan} cycles; ` +
-        "arrow keys go from span to span",
-    );
-    for (const canvas of [minimap, head, lanes]) canvas.setAttribute("aria-hidden", "true");
-    this.thumb = element("div", { class: "tl-thumb" });
-    this.tip = element("div", { class: "tl-tip", hidden: true, "aria-hidden": "true" });
-    this.labels = element("div", { class: "tl-labels" });
-    this.plot = element("div", { class: "tl-plot" }, lanes, over, this.tip);
-    this.unitName = element("span", { class: "soft" }, this.clock.unit);
-    this.tools = makeTools(data, this.acts());
-    this.legend = element("div", {});
-    this.told = element("div", { class: "tl-told", role: "status", "aria-live": "polite" });
-    this.table = element("div", {});
-    this.tableHolder = element("details", { class: "tl-table" }, element("summary", {}, "What is in view, as a table"), this.table);
-    this.tableHolder.addEventListener("toggle", () => this.fillTable());
-    this.root = element(
-      "div",
-      { class: "wb-timeline" },
-      this.tools.bar,
-      element("div", { class: "tl-grid" },
-        element("span", { class: "tl-side soft" }, "whole run"), element("div", { class: "tl-mini" }, minimap, this.thumb),
-        element("span", { class: "tl-side" }, this.unitName), element("div", { class: "tl-head" }, head)),
-      element("div", { class: "tl-grid tl-body" }, this.labels, this.plot),
-      this.legend, this.told, element("div", { class: "tl-more" }, this.tableHolder, makeKeys()),
-    );
-    this.host.append(this.root);
-    tellNothing(this.told);
-    this.listen();
-  }
-
+class Timeline extends TimelineFrame {
   acts() {
     return {
       search: (text) => search(this, text),
@@ -169,15 +107,6 @@ class Timeline {
     };
   }
 
-  // Time and size
-
-  get scale() {
-    return this.width / (this.window.end - this.window.begin);
-  }
-
-  momentAt(x) {
-    return this.window.begin + x / this.scale;
-  }
 
   setWindow(window, tells = true) {
     this.window = held(window.begin, window.end, this.whole, LEAST_CYCLES);
@@ -192,51 +121,6 @@ class Timeline {
     this.setWindow(zoomed(this.window, factor, at >= this.window.begin && at <= this.window.end ? at : middle));
   }
 
-  resize(width) {
-    if (width === this.width) return;
-    this.width = width;
-    this.palette ??= paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
-    this.arrange();
-  }
-
-  /** Lays rows out anew: after another width, or what is folded. */
-  arrange() {
-    Object.assign(this, rowsOf(this.data, this.folded));
-    const sizes = { minimap: MINIMAP_HEIGHT, head: HEAD_HEIGHT, lanes: this.height, over: this.height };
-    const ratio = window.devicePixelRatio || 1;
-    for (const [name, height] of Object.entries(sizes)) {
-      const canvas = this.canvases[name];
-      canvas.width = this.width * ratio;
-      canvas.height = height * ratio;
-      Object.assign(canvas.style, { width: `${this.width}px`, height: `${height}px` });
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
-    this.plot.style.height = `${this.height}px`;
-    this.labels.replaceChildren(...this.rows.map((row) => this.label(row)));
-    this.legend.replaceChildren(makeLegend(this.data, this.palette, this.acts()));
-    this.paintWhole();
-    this.paintSoon();
-  }
-
-  label(row) {
-    const busy = row.busy === undefined ? [] : [element("span", { class: "soft" }, ` ${percent(row.busy)}`)];
-    const place = `top:${row.top}px;height:${row.kind === "head" ? row.height : row.bar}px`;
-    if (row.kind !== "head") return element("div", { class: "tl-label", style: place }, row.label, ...busy);
-    const made = button(`${row.folded ? "▸" : "▾"} ${row.label}`, `${row.folded ? "unfold" : "fold"} ${row.label}: ${row.note}`, () => {
-      if (!this.folded.delete(row.fold)) this.folded.add(row.fold);
-      this.arrange();
-    }, { "aria-expanded": String(!row.folded) });
-    made.className = "tl-fold";
-    made.append(...busy);
-    return element("div", { class: "tl-label", style: place }, made);
-  }
-
-  setTheme() {
-    if (!this.width) return;
-    this.palette = paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
-    this.arrange();
-  }
-
   setUnit(unit) {
     this.clock.unit = unit;
     this.unitName.textContent = unit;
@@ -245,38 +129,6 @@ class Timeline {
     this.paintSoon();
   }
 
-  // Drawing
-
-  paint() {
-    if (!this.width) return;
-    const { data, window, width, palette, clock } = this;
-    const lanes = this.canvases.lanes.getContext("2d");
-    lanes.clearRect(0, 0, width, this.height);
-    paintGrid(lanes, data, window, { width, height: this.height }, palette, clock);
-    paintRows(lanes, data, this.rows, window, width, palette);
-    paintHead(this.canvases.head.getContext("2d"), data, window, { width, height: HEAD_HEIGHT }, palette, clock);
-    const part = (moment) => `${(100 * moment) / this.whole}%`;
-    Object.assign(this.thumb.style, { left: part(window.begin), width: part(window.end - window.begin) });
-    this.paintOver();
-    this.tellSoon();
-  }
-
-  paintWhole() {
-    const context = this.canvases.minimap.getContext("2d");
-    const width = Math.max(1, Math.round((this.width * this.data.header.makespan) / this.whole));
-    context.clearRect(0, 0, this.width, MINIMAP_HEIGHT);
-    paintMinimap(context, this.data, { width, height: MINIMAP_HEIGHT }, this.palette);
-  }
-
-  paintOver() {
-    if (!this.width) return;
-    const { data, rows, window, width, height, palette, clock, seen } = this;
-    paintOver(this.canvases.over.getContext("2d"), data, rows, window, { width, height }, palette, clock, seen);
-  }
-
-  fillTable() {
-    if (this.tableHolder.open) fillTable(this.table, this.data, this.window, this.clock);
-  }
 
   // What is picked
 
@@ -363,7 +215,7 @@ class Timeline {
 
   measure(from, to, lanes, free, done) {
     const reach = free ? 0 : REACH / this.scale;
-    const all = lanes.map((lane) => this.data.held[lane]);
+    const all = lanes.flatMap((lane) => [this.data.held[lane], this.data.busy[lane]]);
     const [one, other] = [from, to].map((moment) => snapped(moment, reach, all));
     const [begin, end] = [Math.max(Math.min(one, other), 0), Math.min(Math.max(one, other), this.data.header.makespan)];
     if (end <= begin) return;
@@ -449,13 +301,5 @@ class Timeline {
     this.measuring = !this.measuring;
     this.tools.measure.setAttribute("aria-pressed", String(this.measuring));
     this.root.classList.toggle("tl-measuring", this.measuring);
-  }
-
-  /** Lets go of the page and of all memory. */
-  end() {
-    this.root.remove();
-    for (const canvas of Object.values(this.canvases)) canvas.width = canvas.height = 0;
-    for (const name of ["data", "waits", "path", "filters", "filtered", "palette", "rows", "callbacks"]) this[name] = null;
-    this.width = 0;
   }
 }

@@ -27,6 +27,7 @@ export class TimelineData {
     this.header = block.header;
     Object.assign(this, columnsOf(block));
     this.lanes = this.header.lanes.map((lane, number) => ({ ...lane, number }));
+    this.waits = this.work.some((work, span) => work > this.start[span]); // on their way, while they hold their lane
     this.other = this.header.kinds.length; // the group of spans that do not matter now
     this.idle = this.lanes.map(({ number }) =>
       this.pieces("idle_start", "idle_end", this.idle_cause, this.header.causes.length, "idle_first", number),
@@ -51,7 +52,7 @@ export class TimelineData {
     const of = (begin, end) =>
       this.lanes.map(({ number }) => this.pieces(begin, end, group, groups, "lane_first", number));
     this.held = of("start", "end"); // what spans hold their lane for: waits on their way, and work
-    this.busy = of("work", "end");
+    this.busy = this.waits ? of("work", "end") : this.held;
   }
 
   /** A byte a span: whether its row is among these. */

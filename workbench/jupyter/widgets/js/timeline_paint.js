@@ -1,7 +1,8 @@
 // Draws lanes on a canvas: bars one by one where they are wide enough, else the share of the time that each kind fills.
 
 import { colourOf } from "./common.js";
-import { crowdedRuns, eachDrawn } from "./timeline_shares.js";
+import { crowdedColumns, eachDrawn, runsOf } from "./timeline_shares.js";
+import { tileOf } from "./timeline_strip.js";
 
 const TEXTURES = {
   // What tells kinds apart beside their colour: lines and dots in the ground's colour, on a tile of 6 x 6
@@ -26,20 +27,21 @@ const LEAST_BAR = 0.6;
 export function paletteOf(root, header, context) {
   const named = (name) => colourOf(root, name);
   const ground = named("ground");
-  const kinds = [...header.kinds, "OTHER"].map((name) => ({ name, colour: named(`k-${name}`) }));
-  for (const kind of kinds) {
-    kind.fill = texture(context, kind.colour, ground, TEXTURES[kind.name] ?? []);
-    kind.ink = inkOn(kind.colour);
-  }
+  const kinds = [...header.kinds, "OTHER"].map((name) => {
+    const colour = named(`k-${name}`);
+    const canvas = textured(colour, ground, TEXTURES[name] ?? []);
+    return { name, colour, fill: context.createPattern(canvas, "repeat"), tile: tileOf(canvas), ink: inkOn(colour) };
+  });
   const causes = header.causes.map((name) => named(`c-${name}`));
-  const rest = ["ink", "soft", "line", "faint", "band", "accent", "raised", "busy"].map((name) => [name, named(name)]);
-  return { kinds, causes, ground, launch: named("c-launch"), ...Object.fromEntries(rest) };
+  const tiles = causes.map((colour) => tileOf(textured(colour, ground, [])));
+  const rest = ["ink", "soft", "line", "faint", "band", "accent", "raised"].map((name) => [name, named(name)]);
+  return { kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...Object.fromEntries(rest) };
 }
 
-function texture(context, colour, ground, lines) {
-  if (!lines.length) return colour;
-  const tile = new OffscreenCanvas(TILE, TILE);
-  const drawn = tile.getContext("2d");
+/** A tile of a colour with lines in the ground's. */
+function textured(colour, ground, lines) {
+  const canvas = new OffscreenCanvas(TILE, TILE);
+  const drawn = canvas.getContext("2d", { willReadFrequently: true });
   drawn.fillStyle = colour;
   drawn.fillRect(0, 0, TILE, TILE);
   drawn.strokeStyle = ground;
@@ -50,7 +52,7 @@ function texture(context, colour, ground, lines) {
     drawn.lineTo(x1, y1);
     drawn.stroke();
   }
-  return context.createPattern(tile, "repeat");
+  return canvas;
 }
 
 /** Black or white, whichever is easier to read on a colour. */
@@ -61,30 +63,33 @@ export function inkOn(colour) {
   return light > 0.18 ? "#000" : "#fff";
 }
 
-/** All rows, for the stretch of time `window`, on a canvas of `width` pixels. */
-export function paintRows(context, data, rows, window, width, palette) {
+/** All rows, for the stretch of time `window`, on a canvas as wide as `strips`. */
+export function paintRows(context, data, rows, window, strips, palette) {
   for (const row of rows) {
     if (row.kind === "head") continue;
     context.fillStyle = palette.faint;
     context.globalAlpha = 0.6;
-    context.fillRect(0, row.top, width, row.bar);
+    context.fillRect(0, row.top, strips.width, row.bar);
     context.globalAlpha = 1;
-    if (row.kind === "channel") paintChannels(context, data, row, window, width, palette);
-    else if (row.kind === "mean") paintMean(context, data, row, window, width, palette);
-    else paintLane(context, data, row, window, width, palette);
+    if (row.kind === "channel") paintChannels(context, data, row, window, strips.width, palette);
+    else if (row.kind === "mean") paintMean(context, data, row, window, strips, palette);
+    else {
+      paintIdle(context, data, row, window, strips, palette);
+      paintLane(context, data, row, window, strips, palette);
+    }
   }
 }
 
-function paintLane(context, data, row, window, width, palette) {
+function paintLane(context, data, row, window, strips, palette) {
   const lane = row.lanes[0].number;
   const { begin, end } = window;
+  const { width } = strips;
   const scale = width / (end - begin);
   const at = (moment) => (moment - begin) * scale;
   const held = data.held[lane];
   const places = held.places(begin, end, width);
-  const runs = crowdedRuns(places);
-  paintIdle(context, data, row, window, width, palette);
-  eachDrawn(held, begin, end, width, places, (span) => {
+  const crowded = crowdedColumns(places);
+  eachDrawn(held, begin, end, crowded, places, (span) => {
     const kind = palette.kinds[data.shown[span]];
     const [start, work, stop] = [at(data.start[span]), at(data.work[span]), at(data.end[span])];
     if (work > start) paintBar(context, start, row.top, work - start, row.bar, kind, PALE);
@@ -95,19 +100,28 @@ function paintLane(context, data, row, window, width, palette) {
     }
     paintLabel(context, data, span, Math.max(work, 0), Math.min(stop, width), row, kind);
   });
+  const runs = runsOf(crowded);
+  if (!runs.length) return;
+  const strip = strips.of(row.bar);
   const busy = data.busy[lane];
-  const workPlaces = runs.length ? busy.places(begin, end, width) : places;
+  const workPlaces = data.waits ? busy.places(begin, end, width) : places;
   for (const [from, until] of runs) {
-    context.fillStyle = palette.ground;
-    context.fillRect(from, row.top, until - from, row.bar);
-    context.fillStyle = palette.faint;
-    context.globalAlpha = 0.6;
-    context.fillRect(from, row.top, until - from, row.bar);
-    context.globalAlpha = 1;
-    const found = busy.shares(begin, end, width, workPlaces, from, until);
-    const whole = held.shares(begin, end, width, places, from, until);
-    paintStack(context, found, whole, { from, until, top: row.top, height: row.bar }, palette);
+    const works = busy.shares(begin, end, width, workPlaces, from, until);
+    const whole = data.waits ? held.shares(begin, end, width, places, from, until) : works;
+    stack(strip, works, whole, from, until, palette);
+    clear(context, from, until, row.top, row.bar, palette);
   }
+  strip.drawOn(context, row.top);
+}
+
+/** An empty lane again, so that what reaches into it is not seen twice. */
+function clear(context, from, until, top, height, palette) {
+  context.fillStyle = palette.ground;
+  context.fillRect(from, top, until - from, height);
+  context.fillStyle = palette.faint;
+  context.globalAlpha = 0.6;
+  context.fillRect(from, top, until - from, height);
+  context.globalAlpha = 1;
 }
 
 function paintBar(context, left, top, width, height, kind, alpha) {
@@ -120,12 +134,12 @@ function paintBar(context, left, top, width, height, kind, alpha) {
 /** A bar's kind, and its cycles where there is room. */
 function paintLabel(context, data, span, left, right, row, kind) {
   const letters = (right - left - 6) / LETTER;
-  if (letters < 1 || row.bar < 10) return;
+  if (letters < 1) return;
   const cycles = (data.end[span] - data.work[span]).toLocaleString("en-US");
   const full = `${kind.name} ${cycles}`;
   const text = [full, kind.name, kind.name.slice(0, 2)].find((each) => each.length <= letters);
   if (!text || kind.name === "OTHER") return;
-  context.font = `${row.bar < 14 ? 9 : 10.5}px system-ui, sans-serif`;
+  context.font = fontOf(row);
   const wide = context.measureText(text).width;
   if (wide > right - left - 6) return;
   const x = (left + right - wide) / 2;
@@ -138,83 +152,75 @@ function paintLabel(context, data, span, left, right, row, kind) {
 }
 
 /** Kinds of work on top of each other, then paler what holds the lane and waits. */
-function paintStack(context, busy, held, { from, until, top, height }, palette) {
+function stack(strip, works, held, from, until, palette) {
   const count = until - from;
-  const base = new Float32Array(count);
-  for (const pale of [false, true]) {
-    palette.kinds.forEach((kind, number) => {
-      const at = number * count;
-      const share = (column) => (pale ? held[at + column] - busy[at + column] : busy[at + column]);
-      context.globalAlpha = pale ? PALE : 1;
-      context.fillStyle = kind.fill;
-      paintSteps(context, base, share, { from, count, top, height });
-    });
-  }
-  context.globalAlpha = 1;
-}
-
-/** One layer of a stack: columns of equal height together are one rectangle. Adds the layer to `base`. */
-function paintSteps(context, base, share, { from, count, top, height }) {
-  const visible = 0.02; // of the lane's height; less than half a pixel
-  let drawn = false;
-  context.beginPath();
-  for (let column = 0; column < count; column++) {
-    const own = share(column);
-    if (own < visible) continue;
-    drawn = true;
-    const low = base[column];
-    base[column] = low + own;
-    context.rect(from + column, top + height * (1 - low - own), 1, height * own);
-  }
-  if (drawn) context.fill();
+  const layer = (shares, alpha) => {
+    palette.kinds.forEach(({ tile }, number) => strip.layer(tile, shares, number * count, from, until, alpha));
+  };
+  layer(works, 1);
+  if (held === works) return;
+  const waits = held.map((share, place) => share - works[place]);
+  layer(waits, PALE);
 }
 
 /** Why the lane stands idle: a strip below the bars, and in words where there is room. */
-function paintIdle(context, data, row, window, width, palette) {
+function paintIdle(context, data, row, window, strips, palette) {
   const lane = row.lanes[0].number;
   const { begin, end } = window;
+  const { width } = strips;
   const scale = width / (end - begin);
   const idle = data.idle[lane];
   const places = idle.places(begin, end, width);
-  const box = { top: row.top + row.bar + 1, height: row.strip };
-  eachDrawn(idle, begin, end, width, places, (piece) => {
-    const left = (idle.begin[piece] - begin) * scale;
-    const right = (idle.end[piece] - begin) * scale;
+  const crowded = crowdedColumns(places);
+  const top = row.top + row.bar + 1;
+  eachDrawn(idle, begin, end, crowded, places, (piece) => {
+    const left = Math.max((idle.begin[piece] - begin) * scale, 0);
+    const right = Math.min((idle.end[piece] - begin) * scale, width);
     context.fillStyle = palette.causes[idle.group[piece]];
-    context.fillRect(left, box.top, Math.max(right - left, LEAST_BAR), box.height);
+    context.fillRect(left, top, Math.max(right - left, LEAST_BAR), row.strip);
     const span = data.held[lane].pieceAt(idle.begin[piece]);
     const name = data.header.causes[idle.group[piece]].replaceAll("_", " ");
-    const [from, until] = [Math.max(left, 0), Math.min(right, width)];
-    if (name.length * LETTER + 14 > until - from || data.start[span] <= idle.begin[piece] || row.bar < 10) return;
-    context.font = `${row.bar < 14 ? 9 : 10.5}px system-ui, sans-serif`;
+    if (name.length * LETTER + 14 > right - left || data.start[span] <= idle.begin[piece]) return;
+    context.font = fontOf(row);
     context.fillStyle = palette.soft;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    context.fillText(name, (from + until) / 2, row.top + row.bar / 2 + 0.5);
+    context.fillText(name, (left + right) / 2, row.top + row.bar / 2 + 0.5);
   });
-  for (const [from, until] of crowdedRuns(places)) {
-    context.fillStyle = palette.ground;
-    context.fillRect(from, box.top, until - from, box.height);
+  const runs = runsOf(crowded);
+  if (!runs.length) return;
+  const strip = strips.of(row.strip);
+  for (const [from, until] of runs) {
+    context.clearRect(from, top, until - from, row.strip);
     const found = idle.shares(begin, end, width, places, from, until);
-    const count = until - from;
-    const base = new Float32Array(count);
-    palette.causes.forEach((colour, number) => {
-      context.fillStyle = colour;
-      paintSteps(context, base, (column) => found[number * count + column], { from, count, ...box });
-    });
+    for (const number of data.header.idle_causes) {
+      strip.layer(palette.tiles[number], found, number * (until - from), from, until, 1);
+    }
   }
+  strip.drawOn(context, top);
+}
+
+function fontOf(row) {
+  return `${row.bar < 14 ? 9 : 10.5}px system-ui, sans-serif`;
 }
 
 /** Several lanes as one: the mean of their shares. */
-function paintMean(context, data, row, window, width, palette) {
+function paintMean(context, data, row, window, strips, palette) {
   const { begin, end } = window;
-  const sum = (shares) => {
-    const each = shares.map((one) => one.shares(begin, end, width, one.places(begin, end, width), 0, width));
-    return each[0].map((_, place) => each.reduce((total, one) => total + one[place], 0) / each.length);
+  const { width } = strips;
+  const mean = (shares) => {
+    const sum = new Float32Array(palette.kinds.length * width);
+    for (const each of shares) {
+      const found = each.shares(begin, end, width, each.places(begin, end, width), 0, width);
+      for (let place = 0; place < sum.length; place++) sum[place] += found[place] / shares.length;
+    }
+    return sum;
   };
-  const busy = sum(row.lanes.map(({ number }) => data.busy[number]));
-  const held = sum(row.lanes.map(({ number }) => data.held[number]));
-  paintStack(context, busy, held, { from: 0, until: width, top: row.top, height: row.bar }, palette);
+  const works = mean(row.lanes.map(({ number }) => data.busy[number]));
+  const held = data.waits ? mean(row.lanes.map(({ number }) => data.held[number])) : works;
+  const strip = strips.of(row.bar);
+  stack(strip, works, held, 0, width, palette);
+  strip.drawOn(context, row.top);
 }
 
 /** What channels of the memory moved, as a share of what they can: as high as the bar where they are at their peak. */
@@ -230,7 +236,7 @@ function paintChannels(context, data, row, window, width, palette) {
       const at = each * (pieces + 1);
       return sum + bytesBefore[at + until] - bytesBefore[at + from];
     }, 0);
-  context.fillStyle = palette.kinds[data.header.kinds.indexOf("LOAD")].colour;
+  context.fillStyle = palette.load;
   let piece = firstAfter(times, begin) - 1;
   while (piece < pieces && times[piece] < end) {
     const left = Math.max((times[piece] - begin) * scale, 0);

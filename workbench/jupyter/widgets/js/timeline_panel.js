@@ -21,6 +21,7 @@ const KEYS = [
   ["Esc", "let go"],
 ];
 const IN_TABLE = 60;
+const MOST_WAITS = 12; // of what a span waits for, the tightest
 
 export function button(text, label, act, states = {}) {
   const made = element("button", { type: "button", "aria-label": label, title: label, ...states }, text);
@@ -60,13 +61,13 @@ export function makeTools(data, acts) {
 export function makeLegend(data, palette, acts) {
   const { header } = data;
   const legend = element("div", { class: "tl-legend" });
-  for (const number of header.used_kinds) {
-    const { name } = palette.kinds[number];
-    const made = button("", `only ${name.toLowerCase()}: search kind:${name.toLowerCase()}`, () => acts.filter(`kind:${name.toLowerCase()}`));
-    made.append(swatch(palette.kinds[number].fill), name.toLowerCase());
+  for (const { name, fill } of palette.kinds.slice(0, header.kinds.length)) {
+    const word = name.toLowerCase();
+    const made = button("", `only ${word}: search kind:${word}`, () => acts.filter(`kind:${word}`));
+    made.append(swatch(fill), word);
     legend.append(made);
   }
-  const causes = header.used_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
+  const causes = header.idle_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
   if (header.launches.some(([begin], number) => begin > (number ? header.launches[number - 1][1] : 0))) {
     causes.unshift(["launch", palette.launch]);
   }
@@ -116,14 +117,17 @@ export function tellSpan(told, data, span, { clock, slack, waits, goTo }) {
   const { kinds } = data.header;
   const name = title(`span ${data.row[span]}: ${kinds[data.kind[span]]} on ${data.lanes[data.laneOf(span)].name}`);
   const pairs = spanFacts(data, span, clock, slack);
-  const list = (some, from) =>
-    some.flatMap(({ span: other, room }) => {
-      const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
-      const made = button(text, `go to span ${text}`, () => goTo(other));
-      return [made, element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)} ` : `no room ${from} `)];
-    });
-  if (waits?.into.length) pairs.push(["waits for", list(waits.into, "to spare")]);
-  if (waits?.out.length) pairs.push(["waited for by", list(waits.out, "to spare")]);
+  const one = ({ span: other, room }) => {
+    const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
+    const spare = element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)}` : "no room to spare");
+    return element("span", { class: "tl-wait" }, button(text, `go to span ${text}`, () => goTo(other)), spare);
+  };
+  const list = (some) => {
+    const more = some.length > MOST_WAITS ? [element("span", { class: "soft" }, `and ${some.length - MOST_WAITS} with more room`)] : [];
+    return [...some.slice(0, MOST_WAITS).map(one), ...more];
+  };
+  if (waits?.into.length) pairs.push(["waits for", list(waits.into)]);
+  if (waits?.out.length) pairs.push(["waited for by", list(waits.out)]);
   told.replaceChildren(name, facts(pairs));
 }
 

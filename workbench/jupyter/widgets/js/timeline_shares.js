@@ -1,10 +1,10 @@
 // How much of any stretch of time the pieces of a lane fill, exactly and at any zoom. Pure functions of columns.
 //
-// The pieces of a lane are sorted and do not overlap. Running sums by group stand at every 64th piece, so the cycles
-// that each group fills before any moment are one look at the sums and at most 64 additions, however many pieces there
+// The pieces of a lane are sorted and do not overlap. Running sums by group stand at every 16th piece, so the cycles
+// that each group fills before any moment are one look at the sums and at most 16 additions, however many pieces there
 // are; a stretch of time is the difference of two moments.
 
-const PIECES_A_SUM = 64;
+const PIECES_A_SUM = 16; // fewer would be quicker still, and take more memory
 
 /** The pieces `first` to `last` of columns `begin`, `end` and `group` (a number below `groups`). */
 export class Shares {
@@ -29,10 +29,12 @@ export class Shares {
     for (let piece = from; piece < until; piece++) sums[at + group[piece]] += end[piece] - begin[piece];
   }
 
-  /** The first piece that ends after a moment. */
-  pieceAt(moment) {
-    let low = this.first;
+  /** The first piece that ends after a moment, looked for from piece `low` on, before which none does. */
+  pieceAt(moment, low = this.first) {
     let high = this.last;
+    for (let step = 1; low + step < high; step *= 2) {
+      if (this.end[low + step] > moment) high = low + step;
+    }
     while (low < high) {
       const middle = (low + high) >>> 1;
       if (this.end[middle] > moment) high = middle;
@@ -63,7 +65,11 @@ export class Shares {
    *  is one more for the last right edge. */
   places(begin, end, columns) {
     const found = new Uint32Array(columns + 1);
-    for (let edge = 0; edge <= columns; edge++) found[edge] = this.pieceAt(begin + ((end - begin) * edge) / columns);
+    let last = this.first;
+    for (let edge = 0; edge <= columns; edge++) {
+      last = this.pieceAt(begin + ((end - begin) * edge) / columns, last);
+      found[edge] = last;
+    }
     return found;
   }
 
@@ -86,25 +92,46 @@ export class Shares {
   }
 }
 
-/** Runs `[from, until]` of columns in which pieces are too narrow to draw one by one: two or more end in each. */
-export function crowdedRuns(places) {
+const NARROW_COLUMNS = 4; // pieces of which several end within so many columns are too narrow to draw one by one
+
+/** Which columns are crowded, a byte each: what ends in them is too narrow to draw one by one. */
+export function crowdedColumns(places) {
+  const columns = places.length - 1;
+  const crowded = new Uint8Array(columns);
+  for (let column = 0; column < columns; column++) {
+    const until = Math.min(column + NARROW_COLUMNS, columns);
+    if (places[until] - places[column] >= 2) crowded.fill(1, column, until);
+  }
+  return crowded;
+}
+
+/** Runs `[from, until]` of crowded columns. */
+export function runsOf(crowded) {
   const runs = [];
-  for (let column = 0; column + 1 < places.length; column++) {
-    if (places[column + 1] - places[column] < 2) continue;
+  for (let column = 0; column < crowded.length; column++) {
+    if (!crowded[column]) continue;
     if (runs.length && runs.at(-1)[1] === column) runs.at(-1)[1] = column + 1;
     else runs.push([column, column + 1]);
   }
   return runs;
 }
 
-/** Calls `draw(piece)` for the pieces from `begin` to `end`, without those that lie in one crowded column. */
-export function eachDrawn(shares, begin, end, columns, places, draw) {
-  const width = (end - begin) / columns;
+/** Calls `draw(piece)` for the pieces from `begin` to `end` that reach out of crowded columns. */
+export function eachDrawn(shares, begin, end, crowded, places, draw) {
+  const columns = crowded.length;
+  const scale = columns / (end - begin);
   let piece = places[0];
   while (piece < shares.last && shares.begin[piece] < end) {
-    const column = Math.max(0, Math.floor((shares.begin[piece] - begin) / width));
+    const column = Math.max(0, Math.floor((shares.begin[piece] - begin) * scale));
     const next = column < columns ? places[column + 1] : piece;
-    if (next - piece >= 2) piece = next;
+    const until = Math.min(columns - 1, Math.floor((shares.end[piece] - begin) * scale));
+    if (next - piece >= 2 && crowded[column]) piece = next; // all of these end in this one column
+    else if (allCrowded(crowded, column, until)) piece++;
     else draw(piece++);
   }
+}
+
+function allCrowded(crowded, from, until) {
+  for (let column = from; column <= until; column++) if (!crowded[column]) return false;
+  return true;
 }

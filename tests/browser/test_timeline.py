@@ -1,0 +1,148 @@
+"""The timeline as a person meets it: clicked, dragged and typed into in JupyterLab, and asked about from Python.
+
+Pictures of it are left in `screenshots/`, which is not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from tests.browser import lab, looks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+SHOTS = lab.ROOT / "screenshots"
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason="there is no chromium here: apt-get install chromium")
+
+CODES = (
+    "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)\nrun = j.simulated",
+    "w = run.widget()\nw",
+    "k = j.with_(machine=j.machine.with_(vector_lanes=64))\nboth = run.widget(beside=k.simulated)\nboth",
+)
+
+
+@pytest.fixture
+def opened(server: lab.Server, page: Page, folder: Path) -> Iterator[Page]:
+    """A notebook with a timeline and two above each other, run, and nothing in the browser's console by the end."""
+    said = list[str]()
+    listen = lambda message: said.append(message.text) if message.type == "error" else None  # noqa: E731
+    page.on("console", listen)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    cells = [nbformat.v4.new_code_cell(code) for code in CODES]
+    nbformat.write(lab.notebook(*cells), folder / "timeline.ipynb")
+    went_well, _ = lab.run_all(page, server.url("/doc/tree/timeline.ipynb?reset"))
+    assert went_well
+    lab.show(page, dark=False, width=1280)
+    widget(page).locator(".tl-fold, .tl-label").first.wait_for()
+    yield page
+    page.remove_listener("console", listen)
+    assert said == []
+
+
+def widget(page: Page, number: int = 0) -> Locator:
+    return page.locator(".wb-lab").nth(number)
+
+
+def bars(page: Page, number: int = 0) -> Locator:
+    found = widget(page, number).locator(".tl-plot canvas[role='img']").first
+    found.scroll_into_view_if_needed()
+    return found
+
+
+def told(page: Page, number: int = 0) -> str:
+    return widget(page, number).locator(".tl-told").first.inner_text()
+
+
+def wait_for_python(page: Page, code: str, expected: str) -> None:
+    """Until Python answers so: what is picked reaches it when the kernel is free."""
+    for _ in range(100):
+        answer = lab.ask_python(page, code)
+        if answer == expected:
+            return
+        page.wait_for_timeout(100)
+    assert answer == expected
+
+
+def test_what_is_clicked_is_selected_in_python_and_the_other_way_round(opened: Page):
+    bars(opened).focus()
+    for _ in range(3):
+        opened.keyboard.press("ArrowRight")
+    widget(opened).locator(".tl-told .tl-title:has-text('span')").wait_for()
+    row = int(told(opened).removeprefix("span ").partition(":")[0])
+    wait_for_python(opened, "print(w.spans)", f"[{row}]")
+    widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
+    last = int(lab.ask_python(opened, "w.spans = [len(run.events) - 1]; print(w.spans[0])"))
+    widget(opened).locator(f".tl-told b:has-text('span {last}:')").wait_for()
+    slack = lab.ask_python(opened, f"print(run.events.slack[{last}])")
+    widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
+    assert ("none" if slack == "0" else slack) in told(opened)
+    opened.keyboard.press("Escape")
+
+
+def test_idle_time_is_clicked_and_told_with_its_findings(opened: Page):
+    ask = (
+        "v = run.gantt(); i = v.idle_time; n = int((i.end - i.start).argmax()); lane = v.lanes[int(i.lane[n])].name;"
+        "row = run.gap(lane, int(i.start[n])).iloc[0]; print(lane, (row.begin + row.end) // 2, row.cause, sep='|')"
+    )
+    unit, middle, cause = lab.ask_python(opened, ask).split("|")
+    reason = lab.ask_python(opened, "print(row.reason)")
+    label = widget(opened).locator(f".tl-label:has-text('{unit} ')").first
+    bars(opened)
+    own, plot = label.bounding_box(), bars(opened).bounding_box()
+    assert own and plot
+    share = int(middle) / int(lab.ask_python(opened, "print(run.cycles)"))
+    opened.mouse.click(plot["x"] + share * plot["width"], own["y"] + own["height"] / 2)
+    widget(opened).locator(f".tl-told b:has-text('{cause.replace('_', ' ')}')").wait_for()
+    assert reason[1:] in told(opened)
+    widget(opened).locator(".tl-told .finding, .tl-told p.soft").first.wait_for()
+
+
+def test_two_runs_show_the_same_time_and_the_page_scrolls_unless_ctrl_is_held(opened: Page):
+    sides = widget(opened, 1).locator(".wb-timeline")
+    assert sides.count() == 2
+    box = bars(opened, 1).bounding_box()
+    assert box
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    opened.keyboard.down("Control")
+    opened.mouse.wheel(0, -200)
+    opened.keyboard.up("Control")
+    thumbs = widget(opened, 1).locator(".tl-thumb")
+    widths = [thumbs.nth(place).evaluate("each => each.style.width") for place in (0, 1)]
+    assert widths[0] == widths[1] != "100%"
+    lab.ask_python(opened, "both.show(0, run.cycles // 2)")
+    opened.wait_for_function("document.querySelectorAll('.wb-lab')[1].querySelector('.tl-thumb').style.left === '0%'")
+
+
+def test_keys_are_the_timelines_and_not_the_notebooks(opened: Page):
+    before = len(opened.evaluate(lab.CELLS))
+    bars(opened).focus()
+    for key in ("a", "b", "x", "d", "d", "w", "s", "0"):
+        opened.keyboard.press(key)
+    assert len(opened.evaluate(lab.CELLS)) == before
+
+
+def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
+    lab.ask_python(opened, "w.spans = [5]")
+    widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
+    wrong = list[str]()
+    for dark in (False, True):
+        for width in (800, 1280, 1920):
+            lab.show(opened, dark=dark, width=width)
+            SHOTS.mkdir(exist_ok=True)
+            where = f"timeline-{'dark' if dark else 'light'}-{width}"
+            widget(opened).screenshot(path=SHOTS / f"{where}.png")
+            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
+            outer = widget(opened).bounding_box()
+            for part in widget(opened).locator(".tl-tools, .tl-grid, .tl-legend, .tl-told, .tl-more").all():
+                inner = part.bounding_box()
+                assert outer and inner
+                if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
+                    wrong.append(f"{where}: {part.get_attribute('class')} is wider than the timeline")
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,93 @@
+"""A page of its own with the lab's modules as they are, in a real browser without a notebook around it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tests.browser.lab import _FLAGS, chromium
+from workbench.jupyter.widgets.modules import JS, styles
+from workbench.views import markup
+from workbench.views.columns import Columns
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+_KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8", "json": "application/json"}
+
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>timeline</title>
+<link rel="icon" href="data:,">
+<style>body{margin:0}SHEET</style></head><body data-jp-theme-light="true"><main class="wb wb-lab" id="host"></main>
+<script type="module">
+import { createTimeline } from "/js/timeline.js";
+import { createTimelines } from "/js/timeline_pair.js";
+const block = async (name) => {
+  const [header, data] = await Promise.all([fetch(`/${name}.json`), fetch(`/${name}.bin`)]);
+  return { header: await header.json(), data: new DataView(await data.arrayBuffer()) };
+};
+Object.assign(window, { block, createTimeline, createTimelines, host: document.getElementById("host"), heard: [] });
+window.callbacks = {
+  select: (rows, how) => heard.push(["select", [...rows], how]),
+  cursor: (cycle) => heard.push(["cursor", cycle]),
+  area: (begin, end, units) => heard.push(["area", begin, end, units]),
+  gap: async (unit, cycle) => (heard.push(["gap", unit, cycle]), { findings: [] }),
+  more: (what) => block(what),
+};
+window.loaded = true;
+</script></body></html>"""
+
+
+def page_files(blocks: Mapping[str, Columns]) -> dict[str, bytes]:
+    """What a page serves: blocks of columns under their names, and the page itself."""
+    sheet = markup.SHEET.whole() + styles(("common.css", "timeline.css"))
+    files = {"index.html": _PAGE.replace("SHEET", sheet).encode()}
+    for name, block in blocks.items():
+        files[f"{name}.json"] = json.dumps(block.header).encode()
+        files[f"{name}.bin"] = bytes(block.data)
+    return files
+
+
+@contextlib.contextmanager
+def served(files: Mapping[str, bytes]) -> Iterator[str]:
+    """The address of a server of these files and of the lab's modules."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.lstrip("/") or "index.html"
+            module = JS / name.removeprefix("js/")
+            body = files.get(name) if not name.startswith("js/") else module.read_bytes() if module.is_file() else None
+            self.send_response(200 if body is not None else 404)
+            self.send_header("Content-Type", _KINDS.get(name.rpartition(".")[2], "application/octet-stream"))
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    """Chromium without a window. Who has none installed skips."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=chromium(), args=list(_FLAGS))
+        try:
+            yield made
+        finally:
+            made.close()

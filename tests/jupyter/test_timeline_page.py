@@ -1,0 +1,389 @@
+"""The timeline in a browser: what it draws, what is under the pointer, what it says and whom it tells."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import workbench as wb
+from benchmarks.million import program
+from simulator import Launched, load_machine, simulate
+from simulator.slack import dependences
+from tests.browser.lab import chromium
+from tests.jupyter.served import browser, page_files, served
+from tests.jupyter.timelines import softmax, two_cores
+from workbench.errors import BadOption
+from workbench.ir import Launch, Launches
+from workbench.views.columns import critical_columns, dependence_columns, timeline_columns
+from workbench.views.gantt import Gantt
+from workbench.views.gaps import gap
+from workbench.views.style import DARK, LIGHT
+from workbench.views.timeline import gantt_of, on_critical_path
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+RUNS = {"softmax": softmax, "two cores": two_cores}
+
+
+class Shown:
+    """A page with the timeline of a run."""
+
+    def __init__(self, page: Page, journey: wb.Journey) -> None:
+        self.page, self.run = page, journey.simulated
+        self.trace, self.view = self.run.trace, self.run.gantt()
+        self.wrong: list[str] = []
+        page.on("console", lambda message: self.wrong.append(message.text))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+
+    def js(self, text: str, *given: Any) -> Any:
+        return self.page.evaluate(
+            f"given => {{ const [t, g] = [window.shown.timeline, given]; return {text}; }}", given
+        )
+
+    def settle(self) -> None:
+        """Until what was asked for is drawn: two frames."""
+        frame = "new Promise(done => requestAnimationFrame(done))"
+        self.page.evaluate(f"async () => {{ await {frame}; await {frame}; await {frame}; }}")
+
+    def heard(self, what: str) -> list[list[Any]]:
+        return [each[1:] for each in self.page.evaluate("heard") if each[0] == what]
+
+    @property
+    def told(self) -> str:
+        return self.page.locator(".tl-told").inner_text()
+
+    def centre(self, row: int) -> tuple[float, float]:
+        """Where a span's work is on the page."""
+        x, y = self.js("(() => { const d = t.data, s = d.spanOf(g[0]), r = t.rows.find(r => r.lanes?.some(l => "
+                       "l.number === d.laneOf(s))); return [((d.work[s] + d.end[s]) / 2 - t.window.begin) * t.scale, "
+                       "r.top + r.bar / 2]; })()", row)  # fmt: skip
+        box = self.page.locator(".tl-plot").bounding_box()
+        assert box
+        return box["x"] + x, box["y"] + y
+
+    def click(self, row: int) -> None:
+        self.page.mouse.click(*self.centre(row))
+        self.settle()
+
+    def pixels(self) -> np.ndarray:
+        return _pixels(self.page)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.js("t.rows.map(r => ({kind: r.kind, top: r.top, bar: r.bar, lane: r.lanes?.[0].number}))")
+
+
+def _pixels(page: Page) -> np.ndarray:
+    """The lanes' canvas, as numbers."""
+    text = page.evaluate("shown.timeline.canvases.lanes.toDataURL()")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(text.partition(",")[2]))).convert("RGB")).astype(int)
+
+
+@pytest.fixture(scope="module")
+def chromium_browser() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(params=RUNS)
+def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator[Shown]:
+    journey = RUNS[request.param]()
+    trace = journey.simulated.trace
+    blocks = {
+        "timeline": timeline_columns(trace, journey.simulated.scheduled.launches),
+        "dependences": dependence_columns(trace),
+        "critical": critical_columns(trace),
+    }
+    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1100})
+    with served(page_files(blocks)) as address:
+        made = Shown(page, journey)
+        page.goto(address)
+        page.wait_for_function("window.loaded")
+        page.evaluate("async () => { window.opened = await block('timeline');"
+                      "window.shown = createTimeline(host, opened, callbacks); }")  # fmt: skip
+        made.settle()
+        yield made
+        assert made.wrong == []
+    page.close()
+
+
+def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
+    draw, trace, view = random.Random(3), shown.trace, shown.view
+    whole = trace.makespan
+    for _ in range(25):
+        begin, end = sorted(draw.sample(range(whole + 1), 2))
+        lanes = draw.sample(range(len(view.lanes)), min(3, len(view.lanes)))
+        expected = shown.run.area(begin, end, units=[view.lanes[lane].name for lane in lanes])
+        for row, wanted in zip(shown.js("t.data.area(...g)", begin, end, lanes), expected.itertuples(), strict=True):
+            assert (row["spans"], row["busy"], row["cycles"]) == (wanted.spans, wanted.busy_cycles, wanted.cycles)
+            assert row["bytes"] == pytest.approx(wanted.bytes) and row["rate"] == pytest.approx(wanted.bytes_per_cycle)
+    for _ in range(60):
+        lane, cycle = draw.randrange(len(view.lanes)), draw.randrange(whole)
+        found = shown.js("t.data.gap(...g)", lane, cycle)
+        try:
+            wanted = gap(trace, view.lanes[lane].name, cycle)
+        except BadOption:
+            assert found is None
+            continue
+        assert (found["begin"], found["end"], found["cause"]) == (wanted.begin, wanted.end, wanted.cause)
+        assert found["reason"] == wanted.reason
+    for text in ("", "load", "kind:vector", "k0 unit:dma0", "node:softmax store", "nothing at all"):
+        marks = shown.js("(f => [...t.data.row].filter((_, s) => f.marks[s]))(t.data.search(g[0]))", text)
+        assert sorted(marks) == shown.run.search(text).index.tolist(), text
+    assert "no field knid:" in shown.js("t.data.search('knid:load').error")
+
+
+def test_shares_of_time_are_as_python_says(shown: Shown):
+    """At every zoom, also where most columns hold no whole span."""
+    view, draw = shown.view, random.Random(4)
+    for _ in range(20):
+        begin, end = sorted(draw.sample(range(view.makespan + 1), 2))
+        lane, columns = draw.randrange(len(view.lanes)), draw.choice([7, 100, 500])
+        edges = np.linspace(begin, end, columns + 1)
+        for ours, theirs in (("busy", view.busy), ("held", _held_and_busy(view)), ("idle", view.idle)):
+            found = shown.js(f"(s => [s.groups, [...s.shares(g[1], g[2], g[3], s.places(g[1], g[2], g[3]), 0, g[3])]])"
+                             f"(t.data.{ours}[g[0]])", lane, begin, end, columns)  # fmt: skip
+            shares = np.array(found[1]).reshape(found[0], columns)
+            assert np.allclose(shares.sum(0), theirs(lane, edges).sum(0), atol=1e-5), ours
+
+
+def _held_and_busy(view: Gantt) -> Any:
+    return lambda lane, edges: view.busy(lane, edges) + view.held(lane, edges)
+
+
+def test_every_span_is_under_the_pointer_where_it_is_drawn(shown: Shown):
+    wide = [row for row in range(len(shown.trace)) if shown.trace.busy_cycles[row] * shown.js("t.scale") > 3]
+    assert wide
+    for row in random.Random(5).sample(wide, min(6, len(wide))):
+        shown.click(row)
+        assert shown.heard("select")[-1] == [[row], "click"]
+        span = shown.run.events.iloc[row]
+        assert f"span {row}: {span.kind} on {span.unit}" in shown.told and span.kernel in shown.told
+        slack = "none: the run waits for it" if span.slack == 0 else f"could start {span.slack:,} cycle"
+        assert slack in shown.told
+
+
+def test_bars_have_the_colours_of_their_kinds_in_both_themes(shown: Shown):
+    for theme, style in (("true", LIGHT), ("false", DARK)):
+        shown.page.evaluate("theme => { document.body.dataset.jpThemeLight = theme; }", theme)
+        shown.settle()
+        image = shown.pixels()
+        assert image.shape[1] == shown.js("t.width")
+        for row in shown.rows():
+            if row["kind"] != "lane":
+                continue
+            lane, part = image[row["top"] : row["top"] + row["bar"]], shown.view.of_lane(row["lane"])
+            for kind in np.unique(shown.view.kind[part]):
+                longest = max(
+                    end - start
+                    for start, end, of in zip(
+                        shown.view.work_start[part], shown.view.end[part], shown.view.kind[part], strict=True
+                    )
+                    if of == kind
+                )
+                if longest * shown.js("t.scale") > 6:
+                    colour = style.kinds[shown.view.kinds[kind]]
+                    wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
+                    assert (abs(lane - wanted).sum(2) < 6).any(), (colour, row)
+
+
+def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browser):
+    """Spans narrower than pixels: the amount of ink is the time that they take."""
+    trace = simulate([Launched("long", program(24_000), (0, 1 << 30))], load_machine("tpu-v3"))
+    launches = Launches((Launch("long", "long", ("x", "out"), (0, 1 << 30), (), ("node",)),), 0, ())
+    page = chromium_browser.new_page(viewport={"width": 900, "height": 700})
+    with served(page_files({"timeline": timeline_columns(trace, launches)})) as address:
+        page.goto(address)
+        page.wait_for_function("window.loaded")
+        page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
+        page.wait_for_function("shown.timeline.width > 0")
+        page.evaluate("() => { shown.show(0, shown.timeline.whole); shown.timeline.paint(); }")
+        image = _pixels(page)
+        view = gantt_of(trace)
+        for row in page.evaluate("shown.timeline.rows"):
+            lane = row["lanes"][0]["number"]
+            box = image[row["top"] : row["top"] + row["bar"]]
+            ink = (abs(box - box[0]).sum(2) > 24).mean()  # the upper edge of no lane is ever reached
+            busy = view.lanes[lane].busy
+            assert ink == pytest.approx(busy, abs=1.5 / row["bar"]), row
+    page.close()
+
+
+def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
+    idle = shown.view.idle_time
+    longest = int(np.argmax(np.where(shown.view.start.max() > idle.start, idle.end - idle.start, 0)))
+    lane, middle = int(idle.lane[longest]), int(idle.start[longest] + idle.end[longest]) // 2
+    unit = shown.view.lanes[lane].name
+    row = next(each for each in shown.rows() if each["lane"] == lane)
+    box = shown.page.locator(".tl-plot").bounding_box()
+    assert box
+    shown.page.mouse.click(box["x"] + middle * shown.js("t.scale"), box["y"] + row["top"] + row["bar"] / 2)
+    shown.settle()
+    wanted = gap(shown.trace, unit, middle)
+    assert wanted.reason[1:] in shown.told and f"{wanted.begin:,} to {wanted.end:,}" in shown.told
+    asked = shown.heard("gap")[-1]
+    assert asked[0] == unit and abs(asked[1] - middle) <= 1 / shown.js("t.scale") + 1
+    shown.page.get_by_text("the span that waited").click()
+    assert shown.heard("select")[-1] == [[wanted.next_span], "link"]
+
+
+def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
+    row = int(np.argmax(shown.trace.end - shown.trace.start))
+    (x, y), half = shown.centre(row), shown.js("t.scale") * int(shown.trace.busy_cycles[row]) / 2
+    shown.page.keyboard.down("Shift")
+    shown.page.mouse.move(x + half - 3, y)
+    shown.page.mouse.down()
+    shown.page.mouse.move(x, y, steps=3)
+    shown.page.mouse.move(x - half + 3, y, steps=3)
+    shown.page.mouse.up()
+    shown.page.keyboard.up("Shift")
+    shown.settle()
+    begin, end, units = shown.heard("area")[-1]
+    assert units == [shown.trace.unit_names[shown.trace.unit[row]]]
+    assert end == shown.trace.end[row] and begin in {
+        shown.trace.start[row],
+        shown.trace.end[row] - shown.trace.busy_cycles[row],
+    }
+    found = shown.run.area(begin, end, units=units).iloc[0]
+    assert f"{found.spans}" in shown.told and f"{found.busy_cycles:,} cycles" in shown.told
+
+
+def test_arrows_are_the_dependences_with_their_room(shown: Shown):
+    found = dependences(shown.trace)
+    row = int(np.bincount(found.later).argmax())
+    shown.page.evaluate("row => shown.select([row])", row)
+    shown.page.wait_for_function("shown.timeline.seen.arrows.length > 0")
+    arrows = shown.js("t.seen.arrows.map(a => [t.data.row[a.from], t.data.row[a.to], a.room])")
+    edges = zip(found.earlier.tolist(), found.later.tolist(), found.room.tolist(), strict=True)
+    assert sorted(map(tuple, arrows)) == sorted(edge for edge in edges if row in edge[:2])
+    over = shown.page.evaluate("() => { const c = shown.timeline.canvases.over; return [...c.getContext('2d')"
+                               ".getImageData(0, 0, c.width, c.height).data].some(Boolean); }")  # fmt: skip
+    assert over and shown.heard("select") == []
+
+
+def test_the_critical_path_and_a_search_leave_the_rest_faint(shown: Shown):
+    shown.page.locator("button[title^='show the critical path']").click()
+    shown.page.wait_for_function("shown.timeline.filters.critical")
+    clear = "[...t.data.row].filter((_, s) => t.data.shown[s] !== t.data.other)"
+    assert sorted(shown.js(clear)) == list(on_critical_path(shown.trace))
+    shown.page.fill("input[type=search]", "kind:vector")
+    both = sorted(set(on_critical_path(shown.trace)) & set(shown.run.search("kind:vector").index))
+    assert sorted(shown.js(clear)) == both
+    shown.page.keyboard.press("Enter")
+    assert shown.run.events.kind[shown.heard("select")[-1][0][0]] == "VECTOR"
+    shown.page.keyboard.press("Escape")
+
+
+def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
+    shown.page.locator(".tl-plot canvas").last.focus()
+    keys = shown.page.keyboard
+    keys.press("ArrowRight")
+    keys.press("ArrowRight")
+    first = shown.heard("select")[-1][0][0]
+    lane = shown.trace.unit[first]
+    order = sorted(np.flatnonzero(shown.trace.unit == lane), key=lambda row: shown.trace.start[row])
+    assert first == order[min(1, len(order) - 1)]
+    keys.press("ArrowDown")
+    assert shown.trace.unit[shown.heard("select")[-1][0][0]] > lane
+    keys.press("f")
+    row = shown.heard("select")[-1][0][0]
+    assert shown.js("t.window.begin") <= shown.trace.start[row] and shown.js("t.window.end") >= shown.trace.end[row]
+    assert shown.js("t.window.end - t.window.begin") < shown.trace.makespan
+    before = shown.js("t.window")
+    keys.press("s")
+    assert shown.js("t.window.end - t.window.begin") > before["end"] - before["begin"]
+    keys.press("0")
+    assert shown.js("t.window") == {"begin": 0, "end": shown.trace.makespan}
+    keys.press("Escape")
+    assert shown.heard("select")[-1] == [[], "click"]
+
+
+def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(shown: Shown):
+    row = int(np.argmax(shown.trace.end - shown.trace.start))
+    x, y = map(round, shown.centre(row))  # a browser tells whole pixels
+    shown.page.mouse.move(x, y)
+    shown.page.mouse.wheel(0, -100)
+    assert shown.js("t.window") == {"begin": 0, "end": shown.trace.makespan}
+    moment = shown.js("t.momentAt(g[0] - t.canvases.over.getBoundingClientRect().left)", x)
+    shown.page.keyboard.down("Control")
+    shown.page.mouse.wheel(0, -100)
+    shown.page.keyboard.up("Control")
+    shown.settle()
+    assert shown.js("t.window.end - t.window.begin") < shown.trace.makespan
+    assert shown.js("t.momentAt(g[0] - t.canvases.over.getBoundingClientRect().left)", x) == pytest.approx(moment)
+    begin = shown.js("t.window.begin")
+    shown.page.mouse.down()
+    shown.page.mouse.move(x - 40, y, steps=4)
+    shown.page.mouse.up()
+    assert shown.js("t.window.begin") == pytest.approx(begin + 40 / shown.js("t.scale")) and not shown.heard("select")
+
+
+def test_every_time_says_its_unit(shown: Shown):
+    shown.page.evaluate("shown.select([0])")
+    shown.page.locator("details.tl-table summary").click()
+    for unit, other in (("cycles", "ns"), ("ns", "cycles")):
+        shown.page.select_option("select", unit)
+        shown.settle()
+        assert f"{unit} " in shown.told and f" {other}" not in shown.told.replace("rows", "")
+        heads = shown.page.locator(".tl-table th").all_inner_texts()
+        assert {f"start, {unit}", f"end, {unit}", unit} <= set(heads)
+        assert shown.page.locator(".tl-side").last.inner_text() == unit
+    nanoseconds = f"{shown.trace.machine.microseconds(int(shown.trace.start[0])) * 1e3:,.1f}".removesuffix(".0")
+    assert nanoseconds in shown.told
+
+
+def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
+    folds = shown.page.locator(".tl-fold")
+    count = folds.count()
+    assert count == (3 if shown.trace.machine.cores == 2 else 0)
+    if count:
+        before = len(shown.rows())
+        folds.first.click()
+        own = sum(lane.name.startswith("core0.") for lane in shown.view.lanes)
+        assert len(shown.rows()) == before - own + 1
+        row = int(np.flatnonzero(shown.trace.core == 0)[0])
+        shown.page.evaluate("row => shown.select([row])", row)
+        assert len(shown.rows()) == before
+        folds.last.click()
+        assert sum(each["kind"] == "channel" for each in shown.rows()) == len(shown.trace.channel_bytes)
+
+
+def test_two_timelines_show_the_same_time(shown: Shown):
+    shown.page.evaluate(
+        """() => {
+            shown.destroy();
+            window.both = createTimelines(host, [opened, opened], ["a", "b"], [{}, {}]);
+            window.shown = both[0];
+        }"""
+    )
+    shown.settle()
+    shown.page.locator(".tl-tools").first.get_by_label("zoom in").click()
+    one, other = shown.page.evaluate("both.map(each => each.timeline.window)")
+    assert one == other and one["end"] - one["begin"] < shown.trace.makespan
+    shown.page.locator("select").first.select_option("ns")
+    assert shown.page.locator("select").last.input_value() == "ns"
+    shown.page.evaluate("both.forEach(each => each.destroy())")
+
+
+def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):
+    gone = shown.page.evaluate(
+        """async () => {
+            const weak = new WeakRef(shown.timeline.data), made = shown.timeline;
+            shown.destroy();
+            window.shown = null;
+            return [host.childElementCount, made.data, made.canvases.lanes.width];
+        }"""
+    )
+    assert gone == [0, None, 0]
+    shown.page.keyboard.press("ArrowRight")
+    shown.page.set_viewport_size({"width": 900, "height": 700})
+    shown.settle()
+    assert shown.heard("select") == []

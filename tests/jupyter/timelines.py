@@ -1,0 +1,39 @@
+"""Runs that tests of timelines look at, each made once: small, of one core and of two with banked memory."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.programs import PROGRAMS
+
+
+@functools.cache
+def softmax() -> wb.Journey:
+    made = PROGRAMS["softmax_last"]
+    return wb.trace(made.build(), *made.inputs())
+
+
+@functools.cache
+def two_cores() -> wb.Journey:
+    """Products and passes on two cores: transfers wait on their way, cores meet at barriers."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.Softmax(-1)).eval()
+    machine = wb.machine("tpu-v3", memory="banked", cores=2)
+    return wb.trace(network, torch.randn(256, 256), machine=machine)
+
+
+@functools.cache
+def by_host() -> wb.Journey:
+    """A step on the host between two kernels."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(torch.relu(x) + 64 * torch.eye(64)).tanh()
+
+    return wb.trace(function, torch.randn(64, 64))
+
+
+RUNS = {"softmax": softmax, "two cores, banked": two_cores, "a step on the host": by_host}
