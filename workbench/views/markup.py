@@ -150,18 +150,15 @@ background:none}
 """
 
 
-def _coloured(style: Style, tone: int) -> dict[str, str]:
-    return colours(style) | {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
-
-
 def colours(style: Style) -> dict[str, str]:
     """A style's colours by the names that the sheet has for them."""
     told = {"faint": style.faint, "band": style.band, "busy": style.busy}
     told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
-    return told | {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
+    told |= {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
+    return told | {f"h{number}": hue[style is DARK] for number, hue in enumerate(HUES)}
 
 
-SHEET = Sheet(_RULES, {**_LIGHT, **_coloured(LIGHT, 0)}, {**_DARK, **_coloured(DARK, 1)})
+SHEET = Sheet(_RULES, {**_LIGHT, **colours(LIGHT)}, {**_DARK, **colours(DARK)})
 """What our classes look like. A page has all of it, a fragment what it uses."""
 
 
