@@ -52,7 +52,7 @@ class RooflineView(Shown):
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 9.0) -> Axes:
-        """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` inches of a new figure."""
+        """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
         return drawing_of_rooflines().roofline(self.record, ax, style=style, width=width)
 
     def __repr__(self) -> str:

@@ -56,7 +56,7 @@ class Scratchpad(Shown):
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
-        """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` inches of a new figure."""
+        """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
         return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
 
     def __repr__(self) -> str:
