@@ -52,7 +52,9 @@ class ThemedFigure(Figure):
         _, head, body = drawn.getvalue().partition("<svg ")
         inches: float = self.get_figwidth()
         wide = f'style="width:100%;min-width:{min(inches, _LEAST):g}in;max-width:{inches:g}in" '
-        return markup.fragment(f'<div class="scroll">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>')
+        return markup.fragment(
+            f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
+        )
 
 
 def colours_of(style: str) -> Style:
