@@ -68,7 +68,7 @@ format: $(INSTALLED)  ## let ruff fix and format the sources
 
 notebooks: $(INSTALLED)  ## run the notebooks, and draw and write what the docs show: picture, list of operators
 	$(BIN)/python scripts/run_notebooks.py
-	$(BIN)/python scripts/make_readme_picture.py
+	$(BIN)/python scripts/make_readme_pictures.py
 	$(BIN)/python scripts/make_operators.py
 
 clean:  ## remove what the other targets made here; compiled kernels lie elsewhere: make clean-cache

@@ -42,7 +42,7 @@ def test_every_example_is_found():
     assert counts == {page.stem: page.read_text().count("```python") for page in PAGES}
     assert counts == {
         "adding-an-op": 5,
-        "adding-a-machine": 9,
+        "adding-a-machine": 10,
         "adding-a-pass": 2,
         "adding-a-view": 2,
         "adding-a-finding": 3,

@@ -93,7 +93,7 @@ class Comparison(Shown):
         replace_file(path, views.markup.page(title, body).encode("utf-8"))
 
     @knows_its_options
-    def plot(self, *, style: str = "light", width: float = 11.0) -> Figure:
+    def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
         """The timelines in one picture, the same nodes below each other: what takes longer is seen where it does."""
         return drawing_of_comparisons().aligned(views.aligned.aligned(self.record.matching), style=style, width=width)
 

@@ -8,11 +8,10 @@ from tests.browser import lab
 
 _SETUP = """
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from tests.models import resnet18, with_statistics
+from tests.models import GPT2, resnet18, with_statistics
 
 _ = torch.manual_seed(0)
 """
@@ -29,36 +28,8 @@ layer = nn.TransformerEncoderLayer(128, 4, 256, batch_first=True)
 j = wb.trace(nn.TransformerEncoder(layer, 2).eval(), torch.randn(1, 32, 128))
 """,
     "GPT-2 of 12 layers": """
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.ln_1, self.ln_2, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
-        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
-
-    def forward(self, x):
-        b, t, width = x.shape
-        parts = self.c_attn(self.ln_1(x)).split(width, 2)
-        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in parts)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.c_proj(mixed.transpose(1, 2).reshape(b, t, width))
-        return x + self.mlp(self.ln_2(x))
-
-
-class GPT2(nn.Module):
-    def __init__(self, layers=12, width=96, heads=4, words=512, length=32):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(words, width), nn.Embedding(length, width)
-        self.h, self.ln_f = nn.ModuleList(Block(width, heads) for _ in range(layers)), nn.LayerNorm(width)
-
-    def forward(self, tokens):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
-        for block in self.h:
-            x = block(x)
-        return self.ln_f(x) @ self.wte.weight.T
-
-
-j = wb.trace(GPT2().eval(), torch.randint(0, 512, (1, 32)))
+model = GPT2(layers=12, width=96, heads=4, words=512, longest=32)
+j = wb.trace(model.eval(), torch.randint(0, 512, (1, 32)))
 """,
 }
 
@@ -66,14 +37,27 @@ _VIEWS = (
     "j.simulated",
     "j.captured",
     "j.lowered",
+    "j.rendered",
     "j.scheduled",
     "j",
     "j.findings",
     "j.simulated.plot()",
     "j.simulated.stalls",
+    "j.simulated.roofline",
+    "j.simulated.scratchpad",
+    "wb.compare(j, j.with_(machine='edge-8x8'))",
 )
-_ONCE = ("wb.machine('tpu-v3')", "wb.ops", "j.scheduled.kernels[0].program", "j.scheduled.kernels[0].buffers")
-
+_ONCE = (
+    "wb.machine('tpu-v3')",
+    "wb.ops",
+    "j.scheduled.kernels[0].program",
+    "j.scheduled.kernels[0].buffers",
+    "j.scheduled.kernels[0].passes[2]",
+    "j.scheduled.tiles(j.scheduled.kernels[0].name)",
+    "j.simulated.roofline.plot()",
+    "j.simulated.scratchpad.plot()",
+    "j.scheduled.tiles(j.scheduled.kernels[0].name).plot()",
+)
 
 MODELS = tuple(_MODELS)
 

@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _OUT_OF_BOXES = """() => {
 }"""
 
 _PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output svg, .jp-OutputArea-output img')]
-    .filter(each => each.getBoundingClientRect().width > 100)
+    .filter(each => each.getBoundingClientRect().width > 200)
     .map(each => each.tagName === 'img' ? each.src : each.outerHTML.replace(/(id="|#)[\\w-]+/g, ''))"""
 
 _ALIKE = 30
@@ -138,6 +139,20 @@ def pictures(page: Page) -> list[str]:
 def low_contrast(page: Page) -> list[str]:
     """Texts that WCAG 2 (AA) calls hard to read on what lies below them: less than 4.5 to 1, or 3 to 1 if large."""
     return page.evaluate(_CONTRAST.replace("ALIKE", str(_ALIKE)).replace("IN_SIGHT", _IN_SIGHT))
+
+
+def against_axe(page: Page) -> list[str]:
+    """What axe finds in the outputs; texts on pictures it leaves out, which `low_contrast` looks at."""
+    found = Axe().run(page, context=f"{OUTPUTS} .wb", options={"resultTypes": ["violations"]})
+    return [
+        f"{rule['id']}: {node['html'][:100]}" for rule in found.response["violations"] for node in rule["nodes"][:3]
+    ]
+
+
+def too_high(page: Page) -> list[str]:
+    """Outputs of more than two screens, as they are before anything in them is opened."""
+    heights = page.locator(OUTPUTS).evaluate_all("each => each.map(one => [one.clientHeight, one.textContent])")
+    return [f"{height} pixels: {text[:80]}" for height, text in heights if height > 2 * SCREEN]
 
 
 def ink(pixels: Any) -> float:

@@ -53,6 +53,8 @@ def assert_looks_right(page: Page, name: str) -> None:
             wrong += [f"{where}: twice: {each}" for each in twice]
             wrong += [f"{where}: blank: {each}" for each in looks.blank(page)]
             wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
+            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(page)]
+            wrong += [f"{where}: too high: {each}" for each in looks.too_high(page)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.jupyter.widgets.base import LabWidget
+
+PATIENCE_SECONDS = 120
 
 
 class Front:
@@ -28,7 +31,10 @@ class Front:
         """The message that answers."""
         self._last += 1
         self.post({"id": self._last, "ask": what, "given": given}, buffers)
-        answers = [content for content, _ in self.sent if content.get("id") == self._last]
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (answers := [content for content, _ in self.sent if content.get("id") == self._last]):
+            assert time.monotonic() < until, f"{what} was not answered"
+            time.sleep(0.01)
         assert len(answers) == 1, answers
         return answers[0]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import threading
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -15,7 +17,7 @@ from ipywidgets.widgets.widget import _instances
 from tests.jupyter.browserless import Front
 from workbench.errors import BadOption
 from workbench.jupyter.widgets import base
-from workbench.jupyter.widgets.base import VIEW, Answer, LabWidget
+from workbench.jupyter.widgets.base import VIEW, Answer, LabWidget, Later
 
 
 class Halves(LabWidget):
@@ -27,6 +29,14 @@ class Halves(LabWidget):
 
     def answer_refused(self) -> Answer:
         raise BadOption("a half of what?")
+
+    def answer_slow(self, fails: bool = False) -> Later:
+        def work() -> Answer:
+            self.go_on.wait(60)
+            return self.answer_refused() if fails else {"done": True}
+
+        self.go_on = threading.Event()
+        return Later(work)
 
     def answer_interrupted(self) -> Answer:
         raise KeyboardInterrupt
@@ -70,6 +80,20 @@ def test_what_goes_wrong_is_answered_and_never_logged(
     answer = Front(Halves()).ask(what, **given)
     assert said in answer["error"] and "Traceback" not in answer["error"] and "answer" not in answer
     assert not logged
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_that_takes_long_lets_others_be_answered_first(fails: bool):
+    widget = Halves()
+    front = Front(widget)
+    front.post({"id": "slow", "ask": "slow", "given": {"fails": fails}})
+    assert front.sent == [] and front.answer("half", of=2) == {"half": 1}
+    widget.go_on.set()
+    until = time.monotonic() + 60
+    while len(front.sent) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    said = {"error": "a half of what?"} if fails else {"answer": {"done": True}}
+    assert front.sent[-1][0] == {"id": "slow", **said}
 
 
 @pytest.mark.parametrize("content", [{}, {"ask": None}, {"id": 1, "ask": "half", "given": {"buffers": 1}}])

@@ -10,6 +10,7 @@ import pytest
 from simulator import Cause
 from simulator.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.program import Opcode
+from simulator.report import SCALAR_LATENCY
 from simulator.spans import Wait
 from workbench.jupyter.plot_timeline import timeline_figure
 from workbench.views.gantt import OTHER, Gantt, Spans, gantt
@@ -54,7 +55,7 @@ def test_every_kind_and_every_cause_has_a_colour_of_its_own(style: Style):
     assert set(style.kinds) == {*(code.name for code in Opcode), OTHER}
     told = {cause.label for cause in Cause if cause != Cause.BANDWIDTH} | {MEMORY_PEAK, INEFFICIENT}
     assert set(style.causes) == told
-    assert set(style.waits) == {wait.label for wait in Wait if wait != Wait.MEMORY_BUS}
+    assert set(style.waits) == {wait.label for wait in Wait if wait != Wait.MEMORY_BUS} | {SCALAR_LATENCY}
     assert len(set(style.kinds.values())) == len(style.kinds)
     assert len(set(style.causes.values())) == len(style.causes)
 

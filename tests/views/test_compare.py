@@ -295,7 +295,8 @@ def test_the_picture_is_drawn_once(fused: wb.Journey, unfused: wb.Journey, tmp_p
     known = pyplot.get_fignums()
     figure = both.plot(width=8.0)
     assert pyplot.get_fignums() == known, "pyplot shows what it knows at the end of a cell, once more"
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert "var(--k-MATMUL)" in figure._repr_html_()
+    assert both.plot(style="dark")._repr_png_().startswith(b"\x89PNG")
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert [label.split()[0] for label in labels] == ["DMA", "systolic", "vector"] * 2
     both.to_html(tmp_path / "both.html")

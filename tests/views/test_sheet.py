@@ -62,11 +62,8 @@ def parts(colour: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(("style", "tone"), [(LIGHT, 0), (DARK, 1)], ids=["light", "dark"])
 def test_one_colour_stands_for_one_thing(style: Style, tone: int):
-    """Others' data on the bus of a memory is the one cause that has two names: a simple memory calls it bandwidth."""
-    waits = {name: colour for name, colour in style.waits.items() if name != "memory_bus"}
-    assert style.waits["memory_bus"] == style.causes["bandwidth"]
     hues = {f"hue {place}": hue[tone] for place, hue in enumerate(HUES)}
-    named = {**style.kinds, **style.causes, **waits, **hues, "busy": style.busy}
+    named = {**style.kinds, **style.causes, **style.waits, **hues, "busy": style.busy}
     for (one, colour), (other, beside) in itertools.combinations(named.items(), 2):
         assert colour.lower() != beside.lower(), (one, other)
     for kind, colour in style.kinds.items():
@@ -79,9 +76,10 @@ def test_steps_of_the_critical_path_have_the_colours_of_the_timeline():
     assert colour_of_step("load latency").startswith("var(--k-LOAD);opacity:")
     assert colour_of_step("scalar accesses") == "var(--k-DIRECT)"
     assert colour_of_step("launch") == "var(--c-launch)"
-    for wait in (*(each.label for each in Wait), SCALAR_LATENCY):
+    for wait in (*(each.label for each in Wait if each != Wait.MEMORY_BUS), SCALAR_LATENCY):
         assert wait in LIGHT.waits and wait in DARK.waits
     assert colour_of_step("store memory_row") == "var(--c-memory_row)"
+    assert colour_of_step("load memory_peak") == "var(--c-memory_peak)"
     for kind in Opcode:
         if kind != Opcode.DIRECT:
             assert colour_of_step(kind.name.lower()) in (f"var(--k-{kind.name})", f"var(--c-{kind.name.lower()})")

@@ -51,8 +51,8 @@ class RooflineView(Shown):
         return views.markup.fragment(views.svg_roofline.roofline_svg(self.record) + (rows if table.rows else ""))
 
     @knows_its_options
-    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 9.0) -> Axes:
-        """The picture with matplotlib: `style` is light or dark, `width` the inches of a new figure."""
+    def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 9.0) -> Axes:
+        """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
         return drawing_of_rooflines().roofline(self.record, ax, style=style, width=width)
 
     def __repr__(self) -> str:

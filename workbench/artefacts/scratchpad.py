@@ -55,8 +55,8 @@ class Scratchpad(Shown):
         return views.markup.fragment(f"<p>{told}</p>{views.svg_scratchpad.scratchpad_svg(self.record)}")
 
     @knows_its_options
-    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
-        """The same picture with matplotlib: `style` is light or dark, `width` the inches of a new figure."""
+    def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
+        """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
         return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
 
     def __repr__(self) -> str:

@@ -56,8 +56,8 @@ class Tiles(Shown):
         return views.markup.fragment(views.svg_tiles.tiles_svg(self.record))
 
     @knows_its_options
-    def plot(self, *, style: str = "light", width: float = 11.0) -> Figure:
-        """The same pictures with matplotlib: `style` is light or dark, `width` inches."""
+    def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
+        """The same pictures with matplotlib: `style` is light, dark or the notebook's theme, `width` inches."""
         return drawing_of_tiles().tiles(self.record, style=style, width=width)
 
     def __repr__(self) -> str:

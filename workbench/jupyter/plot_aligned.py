@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import cast
 
@@ -12,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from workbench.jupyter.axes import inches
 from workbench.jupyter.plot_timeline import draw_boxes, draw_shares
+from workbench.jupyter.themed import THEME, colours_of, new_figure
 from workbench.views import markup
 from workbench.views.aligned import AS_LONG, FASTER, SLOWER, Aligned
 from workbench.views.gantt import LAUNCH, NOTHING
-from workbench.views.style import Style, style_named
+from workbench.views.style import Style
 
 _NAME, _STRIP, _LANE, _BAR, _GAP = 0.75, 0.18, 1.0, 0.8, 0.5
 """Heights, in lanes."""
@@ -25,20 +24,11 @@ _LETTER = 0.072
 """Inches that a letter is wide, at most as a rule."""
 
 
-class ShownOnce(Figure):
-    """A figure that a notebook shows as the value it is, and that pyplot does not show a second time."""
-
-    def _repr_png_(self) -> bytes:
-        drawn = io.BytesIO()
-        self.savefig(drawn, format="png", dpi=100)
-        return drawn.getvalue()
-
-
-def aligned(view: Aligned, *, style: str = "light", width: float = 11.0) -> Figure:
+def aligned(view: Aligned, *, style: str = THEME, width: float = 11.0) -> Figure:
     """One picture of all journeys, `width` inches wide."""
-    colours = style_named(style)
+    colours = colours_of(style)
     rows = sum(_NAME + 2 * _STRIP + _GAP + _LANE * len(view.lanes_of(run)) for run in range(len(view.runs)))
-    figure = ShownOnce(figsize=(inches(width), 1.0 + 0.24 * rows), layout="constrained")
+    figure = new_figure(style, width, 1.0 + 0.24 * rows)
     figure.set_facecolor(colours.ground)
     ax = figure.add_subplot()
     ax.set_facecolor(colours.ground)

@@ -6,18 +6,17 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from workbench.errors import BadOption
+from workbench.jupyter.themed import THEME, colours_of, new_axes
 from workbench.views import roof_chart
 from workbench.views.gantt import NOTHING
 from workbench.views.roof_chart import COLOURS, Chart, Line, Mark, chart, number_text
 from workbench.views.roofline import WHOLE, Roofline
-from workbench.views.style import Style, style_named
+from workbench.views.style import Style
 
 _SHAPE = 0.56
 """Height of a new figure, as a part of its width."""
@@ -28,14 +27,11 @@ _UNIT = _FONT / roof_chart.FONT
 """Points of a pixel of the chart, so that names take the room that they are laid out for."""
 
 
-def roofline(found: Roofline, ax: Axes | None = None, *, style: str = "light", width: float = 9.0) -> Axes:
+def roofline(found: Roofline, ax: Axes | None = None, *, style: str = THEME, width: float = 9.0) -> Axes:
     """Draws the roofline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:
-        if not 0 < width <= _WIDEST:
-            raise BadOption(f"width={width!r}: expected inches, more than 0 and up to {_WIDEST}")
-        figure = pyplot.figure(figsize=(width, _SHAPE * width), layout="constrained")
-        ax = figure.add_subplot()
-    draw(found, ax, style_named(style))
+        ax = new_axes(style, width, _SHAPE * width)
+    draw(found, ax, colours_of(style))
     return ax
 
 

@@ -5,34 +5,33 @@ from __future__ import annotations
 
 from typing import cast
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.jupyter.axes import inches, with_commas
+from workbench.jupyter.themed import THEME, colours_of, new_axes
+from workbench.views import markup
 from workbench.views.gantt import fitting
-from workbench.views.markup import HUES
 from workbench.views.scratchpad import BEYOND, BOTH, FADED, LOADED, NOTHING, STORED, WORDS, Occupancy
 from workbench.views.scratchpad_layout import Bar, Layout, Mark, Panel, bytes_text, layout
-from workbench.views.style import HELD, LIGHT, Style, style_named
+from workbench.views.style import HELD, HUES, LIGHT, Style
 
 _GAP, _HEAD = 30.0, 22.0
 _APART = 9.0
 """Between two texts."""
 _AN_INCH = 80
 """Heights of the geometry on an inch of paper."""
-_BAD = ("#b3261e", "#ff8f87")
 
 
-def scratchpad(view: Occupancy, ax: Axes | None = None, *, style: str = "light", width: float = 11.0) -> Axes:
+def scratchpad(view: Occupancy, ax: Axes | None = None, *, style: str = THEME, width: float = 11.0) -> Axes:
     """Draws the scratchpad over time into `ax`, or into a new figure `width` inches wide."""
     made = layout(view, round(inches(width) * _AN_INCH))
     if ax is None:
         tall = sum(panel.height + _GAP for panel in made.panels)
-        ax = pyplot.figure(figsize=(width, 1.4 + tall / _AN_INCH), layout="constrained").add_subplot()
-    _draw(made, ax, style_named(style))
+        ax = new_axes(style, width, 1.4 + tall / _AN_INCH)
+    _draw(made, ax, colours_of(style))
     return ax
 
 
@@ -62,7 +61,7 @@ def _colour(role: str, style: Style) -> str:
 
 
 def _bad(style: Style) -> str:
-    return _BAD[style is not LIGHT]
+    return markup.tone("bad", style)
 
 
 def _draw_bands(view: Occupancy, ax: Axes, style: Style) -> None:

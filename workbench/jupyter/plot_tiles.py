@@ -7,15 +7,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import cast
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
-from workbench.jupyter.axes import inches
-from workbench.views.style import Style, style_named
+from workbench.jupyter.themed import THEME, colours_of, new_figure
+from workbench.views.style import Style
 from workbench.views.tile_grids import Grid, caption, drawn, grids, label, size_of, strength
 from workbench.views.tiles import TensorMoves, Tiling, moved_text
 
@@ -25,16 +22,16 @@ _LETTER = 0.066
 """Inches that a letter below a picture is wide, as a rule."""
 
 
-def tiles(view: Tiling, *, style: str = "light", width: float = 11.0) -> Figure:
+def tiles(view: Tiling, *, style: str = THEME, width: float = 11.0) -> Figure:
     """A new figure with a grid for each tensor that is moved."""
-    colours, every = style_named(style), grids(view)
+    colours, every = colours_of(style), grids(view)
     columns = max(1, min(_SIDE_BY_SIDE, len(every)))
     rows = max(1, -(-len(every) // columns))
     tall = [
         max([60.0, *(size_of(grid)[1] for grid in every[row * columns : (row + 1) * columns])]) + 60
         for row in range(rows)
     ]
-    figure = pyplot.figure(figsize=(inches(width), sum(tall) / _AN_INCH + 0.4 * rows), layout="constrained")
+    figure = new_figure(style, width, sum(tall) / _AN_INCH + 0.4 * rows)
     figure.set_facecolor(colours.ground)
     made = figure.subplots(rows, columns, squeeze=False, height_ratios=tall)
     axes = cast("Sequence[Sequence[Axes]]", made)
@@ -46,22 +43,16 @@ def tiles(view: Tiling, *, style: str = "light", width: float = 11.0) -> Figure:
         else:
             ax.set_axis_off()
     if every:
-        bar = figure.colorbar(
-            ScalarMappable(cmap=_palette(colours)), ax=[ax for row in axes for ax in row], shrink=0.5, pad=0.01
-        )
-        bar.set_ticks([0, 1], labels=["moved first", "moved last"])
-        bar.ax.tick_params(colors=colours.ink, labelsize=8, length=0)
-        bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
+        ages = [
+            Patch(facecolor=colours.kinds["LOAD"], alpha=strength(age), label=label)
+            for age, label in ((0, "moved first"), (0.5, "later"), (1, "last"))
+        ]
+        ink = colours.ink
+        figure.legend(handles=ages, loc="outside upper right", ncols=3, fontsize=8, frameon=False, labelcolor=ink)
     return figure
 
 
-def _palette(style: Style) -> LinearSegmentedColormap:
-    full = LinearSegmentedColormap.from_list("tiles", [style.ground, style.kinds["LOAD"]])
-    return LinearSegmentedColormap.from_list("tiles", [full(strength(0)), full(strength(1))])
-
-
 def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, letters: int) -> None:
-    palette = _palette(style)
     ax.set_facecolor(style.ground)
     width, height = size_of(grid)
     across, down = width / max(grid.columns, 1), height / max(grid.rows, 1)
@@ -69,7 +60,10 @@ def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, letters: int) 
         wide, high = (tile.right - tile.left) * across, (tile.bottom - tile.top) * down
         box = Rectangle((tile.left * across, tile.top * down), wide, high)
         edge = style.ground if min(wide, high) > 5 else "none"
-        box.set(facecolor=palette(tile.age), edgecolor=edge, linewidth=0.8)
+        shade = Rectangle((tile.left * across, tile.top * down), wide, high)
+        shade.set(facecolor=style.kinds["LOAD"], alpha=strength(tile.age), linewidth=0)
+        ax.add_patch(shade)
+        box.set(facecolor="none", edgecolor=edge, linewidth=0.8)
         ax.add_patch(box)
         if text := label(tile, wide, high):
             ax.text(

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -21,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import blended_transform_factory
 
 from workbench.jupyter.axes import inches, with_commas
-from workbench.jupyter.themed import THEME, QuietAxes, ThemedFigure
+from workbench.jupyter.themed import THEME, colours_of, new_axes
 from workbench.views.gantt import BUSY, F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
@@ -39,20 +38,9 @@ _SPANS_PER_PIXEL = 1 / 4
 def timeline(view: Gantt, ax: Axes | None = None, *, style: str = THEME, width: float = 11.0) -> Axes:
     """Draws the timeline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:
-        ax = _figure(style, inches(width), height_of(view)).add_subplot(axes_class=QuietAxes)
-    draw(view, ax, _style(style))
+        ax = new_axes(style, width, height_of(view))
+    draw(view, ax, colours_of(style))
     return ax
-
-
-def _figure(style: str, width: float, height: float) -> Figure:
-    """A new figure that pyplot shows at the end of a cell."""
-    made = ThemedFigure if style == THEME else Figure
-    return pyplot.figure(figsize=(width, height), layout="constrained", FigureClass=made)
-
-
-def _style(name: str) -> Style:
-    """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
-    return style_named("light" if name == THEME else name)
 
 
 def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -> Figure:

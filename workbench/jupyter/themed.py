@@ -7,12 +7,13 @@ import io
 import re
 from typing import Final
 
-from matplotlib import rc_context
+from matplotlib import pyplot, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from workbench.jupyter.axes import inches
 from workbench.views import markup
-from workbench.views.style import LIGHT
+from workbench.views.style import LIGHT, Style, style_named
 
 THEME: Final = "theme"
 
@@ -32,6 +33,15 @@ class QuietAxes(Axes):
         """Shows nothing."""
 
 
+class ShownOnce(Figure):
+    """A figure that a notebook shows as the value it is, and that pyplot does not show a second time."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = io.BytesIO()
+        self.savefig(drawn, format="png", dpi=100)
+        return drawn.getvalue()
+
+
 class ThemedFigure(Figure):
     """A figure in our light colours; in a notebook each of them is what the theme has in its place."""
 
@@ -42,13 +52,36 @@ class ThemedFigure(Figure):
         _, head, body = drawn.getvalue().partition("<svg ")
         inches: float = self.get_figwidth()
         wide = f'style="width:100%;min-width:{min(inches, _LEAST):g}in;max-width:{inches:g}in" '
-        return markup.fragment(f'<div class="scroll">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>')
+        return markup.fragment(
+            f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
+        )
+
+
+def colours_of(style: str) -> Style:
+    """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
+    return style_named("light" if style == THEME else style)
+
+
+def new_axes(style: str, width: float, height: float) -> Axes:
+    """Axes of a new figure, which pyplot shows at the end of a cell."""
+    size = inches(width), height
+    if style != THEME:
+        return pyplot.figure(figsize=size, layout="constrained").add_subplot()
+    figure = pyplot.figure(figsize=size, layout="constrained", FigureClass=ThemedFigure)
+    return figure.add_subplot(axes_class=QuietAxes)
+
+
+def new_figure(style: str, width: float, height: float) -> Figure:
+    """A new figure that pyplot does not know: a notebook shows it as the value it is."""
+    kind = ThemedFigure if style == THEME else ShownOnce
+    return kind(figsize=(inches(width), height), layout="constrained")
 
 
 def _themed(svg: str) -> str:
     """The picture in one line, with our colours as variables of the style sheet, and all others as they are; places
     to a hundredth of a point."""
     names = {colour.lower(): f"var(--{name})" for name, colour in markup.colours(LIGHT).items()}
+    names |= {markup.tone(name, LIGHT): f"var(--{name})" for name in ("good", "bad")}
     names |= {LIGHT.ground.lower(): "var(--ground)", LIGHT.ink.lower(): "var(--ink)"}
     coloured = _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
     return _DECIMALS.sub(r"\1", " ".join(coloured.split()))

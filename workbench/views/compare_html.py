@@ -84,7 +84,7 @@ def body(compared: Compared) -> str:
     same = [line for line in compared.lines if line.change == "identical"]
     parts = [sentences, markup.table(_whole(compared))]
     if differing:
-        parts += ["<h3>What changed</h3>", _lines(compared, differing[:MOST])]
+        parts += [markup.heading("What changed"), _lines(compared, differing[:MOST])]
     if differing[MOST:]:
         parts.append(
             markup.details("what differs less", _lines(compared, differing[MOST:]), note=str(len(differing) - MOST))
@@ -93,7 +93,7 @@ def body(compared: Compared) -> str:
         parts.append(markup.details("identical", _lines(compared, same), note=str(len(same))))
     if len(compared.modules) > 1:
         parts.append(markup.details("by module", _lines(compared, compared.modules), note=str(len(compared.modules))))
-    parts += ["<h3>Timelines, the same nodes below each other</h3>", aligned_svg(aligned(compared.matching))]
+    parts += [markup.heading("Timelines, the same nodes below each other"), aligned_svg(aligned(compared.matching))]
     parts.append(_findings(compared))
     figures = compared.figures()
     parts.append(
@@ -113,7 +113,7 @@ def _lines(compared: Compared, lines: Sequence[Line]) -> str:
     rows = "".join(_row(line, most) for line in lines)
     tall = " tall" if len(lines) > MOST else ""
     return (
-        f'<div class="scroll{tall}"><table class="t"><thead><tr>{head}<th>change</th></tr></thead>'
+        f'<div class="scroll{tall}" tabindex="0"><table class="t"><thead><tr>{head}<th>change</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 
@@ -153,7 +153,7 @@ def _findings(compared: Compared) -> str:
     parts: list[str] = []
     if most:
         shown = "".join(_finding(compared, each) for each in moved[:most]) or '<p class="soft">None.</p>'
-        parts.append(f"<h3>Findings that came and went</h3>{shown}")
+        parts.append(markup.heading("Findings that came and went") + shown)
     rest = "more findings that came and went" if most else "findings that came and went"
     for told, found in ((rest, moved[most:]), ("findings that stay", stay)):
         if found:

@@ -87,7 +87,7 @@ def side_by_side(found: Diff, *, context: int) -> str:
                 sides, lines, (found.before, found.after), ("minus", "plus"), strict=True
             ):
                 side.append(_diff_row("" if change.same else kind, line, text))
-    return f'<div class="scroll tall"><div class="both">{"".join(map(_box, sides))}</div></div>'
+    return f'<div class="scroll tall" tabindex="0"><div class="both">{"".join(map(_box, sides))}</div></div>'
 
 
 _SIGNS = {"plus": "+", "minus": "-", "": ""}

@@ -39,5 +39,5 @@ def _python(sources: Mapping[str, str]) -> str:
     for place, text in sources.items():
         short = place.replace("\\", "/").rpartition("/")[2]
         rows += f"<tr><th>{markup.escape(short)}</th><td>{markup.escape(text.strip())}</td></tr>"
-    lines = f'<div class="scroll"><table class="thread">{rows}</table></div>'
+    lines = f'<div class="scroll" tabindex="0"><table class="thread">{rows}</table></div>'
     return markup.details("lines of Python", lines, note=str(len(sources)), opened=len(sources) <= _FEW_LINES)

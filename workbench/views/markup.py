@@ -51,12 +51,13 @@ _DARK = {
 _RULES = """
 .wb{color:var(--ink);font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;margin:2px 0 10px}
 .wb *{box-sizing:border-box}
-.wb h2{font-size:17px;margin:26px 0 8px}.wb h3{font-size:14px;margin:16px 0 6px;font-weight:600}
+.wb h2{font-size:17px;margin:26px 0 8px}.wb .heading{font-size:14px;margin:16px 0 6px;font-weight:600}
 .wb a{color:var(--accent)}
 .wb p{margin:4px 0}.wb .soft{color:var(--soft)}.wb .mono,.wb code{font-family:ui-monospace,
 "SF Mono",Menlo,Consolas,monospace;font-size:12px}
 .wb code{background:none;padding:0;color:inherit}
 .wb .scroll{overflow-x:auto;max-width:100%;margin:4px 0}
+.wb .many{max-height:480px;overflow:auto;margin:4px 0;padding-right:4px}
 .wb .scroll.tall{max-height:560px;overflow:auto}
 .wb a{color:inherit;text-decoration-color:var(--soft)}
 .wb table.t{border-collapse:collapse;font-size:12px;margin:0;width:auto;table-layout:auto}
@@ -86,7 +87,7 @@ border-right:1px solid var(--line)}
 .wb .code .l.s>span{background:var(--mark)}
 .wb .code .l.plus>span{background:color-mix(in srgb,var(--good) 16%,transparent)}
 .wb .code .l.minus>span{background:color-mix(in srgb,var(--bad) 15%,transparent)}
-.wb .code .l.at>span{color:var(--soft);background:var(--raised)}
+.wb .code .l.at>span{color:var(--soft)}
 .wb .both{display:grid;grid-template-columns:1fr 1fr;gap:6px}
 .wb .both>.code{min-width:0;max-height:none}
 .wb code.whole{user-select:all;-webkit-user-select:all;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -105,11 +106,12 @@ align-items:center;font-size:12px;max-width:760px}
 .wb .bars .b i{display:block;height:100%}
 .wb .bars .r{text-align:right;font-variant-numeric:tabular-nums}
 .wb .tree{border:1px solid var(--line);border-radius:6px;margin:6px 0;max-height:640px;overflow:auto;font-size:12px}
-.wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) clamp(46px,5vw,58px) clamp(74px,7vw,92px)
+.wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) 56px clamp(74px,7vw,92px)
 clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font-variant-numeric:tabular-nums}
 .wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px}
 .wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
-.wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative}
+.wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative;
+white-space:normal;overflow:visible;overflow-wrap:anywhere}
 .wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);color:var(--soft);font-weight:600;
 padding:4px 10px;border-bottom:1px solid var(--line)}
 .wb .tree .row>span:nth-child(4){position:relative;text-align:right}
@@ -150,18 +152,15 @@ background:none}
 """
 
 
-def _coloured(style: Style, tone: int) -> dict[str, str]:
-    return colours(style) | {f"h{number}": hue[tone] for number, hue in enumerate(HUES)}
-
-
 def colours(style: Style) -> dict[str, str]:
     """A style's colours by the names that the sheet has for them."""
     told = {"faint": style.faint, "band": style.band, "busy": style.busy}
     told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
-    return told | {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
+    told |= {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
+    return told | {f"h{number}": hue[style is DARK] for number, hue in enumerate(HUES)}
 
 
-SHEET = Sheet(_RULES, {**_LIGHT, **_coloured(LIGHT, 0)}, {**_DARK, **_coloured(DARK, 1)})
+SHEET = Sheet(_RULES, {**_LIGHT, **colours(LIGHT)}, {**_DARK, **colours(DARK)})
 """What our classes look like. A page has all of it, a fragment what it uses."""
 
 
@@ -176,6 +175,11 @@ _TALL = 40
 
 def escape(text: str) -> str:
     return html.escape(text, quote=True)
+
+
+def heading(text: str) -> str:
+    """Above a part of an output. It is no heading of the page: JupyterLab would number it and list it as its own."""
+    return f'<div class="heading">{escape(text)}</div>'
 
 
 def fragment(body: str) -> str:
@@ -213,7 +217,7 @@ def table(data: Table, *, wide: tuple[str, ...] = (), named: tuple[str, ...] = (
     )
     body = f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     tall = " tall" if len(data.rows) > _TALL else ""
-    return f'<div class="scroll{tall}">{body}</div>'.replace(' class=""', "")
+    return f'<div class="scroll{tall}" tabindex="0">{body}</div>'.replace(' class=""', "")
 
 
 def _numbers(cells: Iterable[Cell]) -> bool:
@@ -252,4 +256,4 @@ def bars(rows: Iterable[tuple[str, list[tuple[float, str, str]], str]]) -> str:
             if share > 0
         )
         made.append(f'<span>{escape(name)}</span><span class="b">{pieces}</span><span class="r">{escape(value)}</span>')
-    return f'<div class="scroll"><div class="bars">{"".join(made)}</div></div>'
+    return f'<div class="scroll" tabindex="0"><div class="bars">{"".join(made)}</div></div>'

@@ -126,7 +126,7 @@ class Overview(Shown):
     def _why(self) -> str:
         if self.cards is None:
             return f'<p class="soft">{_ASK_WHY}</p>' if self.spent else ""
-        return f"<h3>Why it takes as long as it does</h3>{cards_html(self.cards, _TOP)}"
+        return markup.heading("Why it takes as long as it does") + cards_html(self.cards, _TOP)
 
     def _where(self) -> str:
         if not self.spent:
@@ -137,7 +137,7 @@ class Overview(Shown):
             (f"{title} ({ops})" if ops else title, [(cycles / whole, _colour(title), title)], _of(cycles, whole))
             for title, ops, cycles in rows
         )
-        return f"<h3>Where the time went</h3>{drawn}"
+        return markup.heading("Where the time went") + drawn
 
     def _time(self) -> Table:
         columns = ("title", "ops", "cycles")

@@ -161,7 +161,7 @@ def steps_html(steps: Sequence[Step]) -> str:
         if changed:
             parts.append(markup.details(run[0].made.name, _pass_body(run[0]), note=run[0].note))
         else:
-            each = "".join(f"<h3>{markup.escape(step.made.name)}</h3>{_origin(step)}" for step in run)
+            each = "".join(markup.heading(step.made.name) + _origin(step) for step in run)
             parts.append(markup.details(_fold_text(run), each))
     return "".join(parts) or '<p class="soft">No passes: the kernel was written in the scheduled form.</p>'
 

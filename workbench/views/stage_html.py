@@ -131,6 +131,7 @@ def rendered(
         body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
         head, note = _headed(module.kernel, titles, _lines_of(module.mlir))
         parts.append(markup.details(head, body, note=note, opened=opened))
+    parts = [_listed(parts)]
     for step in hosts:
         parts.append(f"<p>{markup.escape(step.name)}: no MLIR, PyTorch computes it on the host</p>")
     return "".join(parts)
@@ -154,6 +155,12 @@ def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str
     return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
 
 
+def _listed(kernels: Sequence[str]) -> str:
+    """One below the other; many in a box of their own, which scrolls."""
+    told = "".join(kernels)
+    return f'<div class="many" tabindex="0">{told}</div>' if len(kernels) > _MANY else told
+
+
 def _lines_of(text: str) -> str:
     return f"{len(text.strip().splitlines())} lines"
 
@@ -172,13 +179,15 @@ def scheduled(
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
         parts.append(markup.details("common memory", markup.table(shown, wide=("why",)), note=note))
+    each = list[str]()
     for number, kernel in enumerate(program.kernels):
         steps = number if len(program.kernels) > _MANY else steps_of(kernel, rendered)
         body = scheduled_kernel(kernel, steps, selected)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
         head, note = _headed(kernel.kernel, titles, note)
-        parts.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
+        each.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
+    parts.append(_listed(each))
     for step in program.hosts:
         parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
     return "".join(parts)
@@ -233,9 +242,9 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
         + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplets > 1 else "")
         + markup.cards(figures)
         + gantt_svg(view)
-        + "<h3>Where the makespan went, along the critical path</h3>"
+        + markup.heading("Where the makespan went, along the critical path")
         + _waterfall(trace)
-        + "<h3>What each unit did and waited for</h3>"
+        + markup.heading("What each unit did and waited for")
         + _stalls(trace)
         + _energy(trace)
         + _filled("transfers", transfers.by_kernel(trace))

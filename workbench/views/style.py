@@ -164,7 +164,7 @@ stands for a kind of work or a cause of waiting."""
 def colour_of_step(what: str) -> str:
     """CSS for a step of the critical path, by its name in the waterfall: work as on the timeline, its latency faded."""
     kind, _, part = what.removeprefix("common memory ").partition(" ")
-    if part in LIGHT.waits or (kind in LIGHT.causes and not part):
+    if part in LIGHT.waits or part in LIGHT.causes or (kind in LIGHT.causes and not part):
         return f"var(--c-{part or kind})"
     name = {"scalar": "DIRECT"}.get(kind, kind.upper())
     if name not in LIGHT.kinds:

@@ -43,7 +43,7 @@ def aligned_svg(view: Aligned) -> str:
     columns = "".join(_column(view, column, y - _GAP) for column in view.columns)
     names = ", ".join(run.name for run in view.runs)
     return (
-        f'<div class="scroll"><svg role="img" aria-label="aligned timelines of {escape(names)}" '
+        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="aligned timelines of {escape(names)}" '
         f'viewBox="0 0 {_LABEL + _PLOT + 14} {y + 18}" style="width:100%;min-width:700px;max-width:1150px">'
         f"{''.join(parts)}{columns}{_scale(view, y + 2)}</svg></div>{legend(_entries(view))}"
         f'<p class="soft">{escape(READ)}</p>'

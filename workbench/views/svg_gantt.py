@@ -44,7 +44,7 @@ def gantt_svg(view: Gantt, *, scale: int = 0, label: str = "timeline") -> str:
         return f'<p class="soft">{escape(NOTHING)}</p>'
     idle = f'<p class="soft">idle throughout: {escape(", ".join(view.unused))}</p>' if view.unused else ""
     return (
-        f'<div class="scroll"><svg role="img" aria-label="{escape(label)}: {view.makespan:,} cycles" '
+        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(label)}: {view.makespan:,} cycles" '
         f'viewBox="{-spare} 0 {width + spare} {height}" style="width:100%;min-width:700px;max-width:1150px">'
         f"{''.join(parts)}</svg></div>"
         f"{legend(_entries(view))}{idle}"

@@ -221,7 +221,8 @@ def _drawn(picture: Picture, label: str) -> Drawn:
             parts += _inside(shape, shape.inside, layout.boxes[name], picture)
     width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
     svg = (
-        f'<div class="scroll"><svg role="img" aria-label="{escape(label)}" width="{width:.0f}" height="{height:.0f}" '
+        f'<div class="scroll" tabindex="0">'
+        f'<svg role="img" aria-label="{escape(label)}" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">{"".join(parts)}</svg></div>'
     )
     return Drawn(svg, width, height)

@@ -24,7 +24,7 @@ def roofline_svg(found: Roofline) -> str:
     wide, high = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BELOW
     told = {mark.point.ceiling: f"var(--{COLOURS[mark.point.ceiling]})" for mark in made.marks if mark.point.ceiling}
     return (
-        f'<div class="scroll"><svg role="img" aria-label="roofline on {escape(found.machine)}" '
+        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="roofline on {escape(found.machine)}" '
         f'viewBox="0 0 {wide} {high}" style="width:100%;min-width:640px;max-width:1000px">{"".join(parts)}</svg></div>'
         + legend([(f"under the roof of {roof}", colour) for roof, colour in told.items()])
         + (f'<p class="soft">{escape(roof_chart.READING)}</p>' if made.marks else "")

@@ -29,7 +29,8 @@ def scratchpad_svg(view: Occupancy) -> str:
         parts.append(_panel(panel, frame, bottom))
     told = f"scratchpad over time: at most {view.peak:,} of {view.capacity:,} bytes"
     return (
-        f'<div class="scroll"><svg role="img" aria-label="{escape(told)}" viewBox="0 0 {_WIDTH} {bottom + 24:.0f}" '
+        f'<div class="scroll" tabindex="0">'
+        f'<svg role="img" aria-label="{escape(told)}" viewBox="0 0 {_WIDTH} {bottom + 24:.0f}" '
         f'style="width:100%;min-width:700px;max-width:1150px">{_bands(frame, bottom)}{"".join(parts)}'
         f"{_axis(frame, bottom)}</svg></div>{legend(_entries(frame.made))}"
     )

@@ -77,9 +77,14 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
     saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - _copies(facts, node, side, columns)
     if side == 1 or saved <= 0:
         return None, None
-    where, what = f"model.{path}" if path else "model", "columns" if columns else "rows"
-    call = f"{where} = workbench.findings.changes.folded_window({where}): {what} of the window as channels"
+    where, what = "model" + _written(path), "columns" if columns else "rows"
+    call = f"{where} = workbench.findings.changes.folded_window({where})  # {what} of the window as channels"
     return Remedy(call, change=f"{FOLDED_WINDOW}:{path}"), saved
+
+
+def _written(path: str) -> str:
+    """The module's path as Python has it after the model's name: `.layers[0].conv`."""
+    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path.split(".") if part)
 
 
 def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:

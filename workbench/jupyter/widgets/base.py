@@ -6,7 +6,9 @@ state of the widget: it is sent when it is looked at. What a method raises is sh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
 import anywidget
@@ -28,6 +30,13 @@ _BESIDE = (
 Buffer = bytes | bytearray | memoryview
 Answer = Mapping[str, object] | tuple[Mapping[str, object], Sequence[Buffer]] | None
 """What a method answers: plain values, and columns of numbers beside them as buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that takes a while: `make` works it out in a thread, and other questions are answered meanwhile."""
+
+    make: Callable[[], Answer]
 
 
 class LabWidget(anywidget.AnyWidget):
@@ -61,22 +70,35 @@ class LabWidget(anywidget.AnyWidget):
         """Answers one message of the browser's, whatever comes."""
         message = cast("Mapping[str, Any]", content)
         number, ask = message.get("id"), str(message.get("ask"))
-        try:
-            answer = cast("Callable[..., Answer] | None", getattr(self, f"answer_{ask}", None))
-            if answer is None:
+
+        def work_out() -> Answer | Later:
+            method = cast("Callable[..., Answer | Later] | None", getattr(self, f"answer_{ask}", None))
+            if method is None:
                 raise ValueError(f"{type(self).__name__} has no answer to {ask!r}")
-            given = {**message.get("given", {}), **({"buffers": buffers} if buffers else {})}
-            found = answer(**given) or {}
+            return method(**{**message.get("given", {}), **({"buffers": buffers} if buffers else {})})
+
+        self._answer(number, work_out)
+
+    def _answer(self, number: object, work_out: Callable[[], Answer | Later]) -> None:
+        """Sends what is worked out, or what went wrong."""
+        try:
+            found = work_out() or {}
         except (Exception, KeyboardInterrupt) as error:  # whoever interrupts the kernel means what it is busy with
-            self.send({"id": number, "error": said(error)})
+            self._send_if_live({"id": number, "error": said(error)})
+            return
+        if isinstance(found, Later):
+            threading.Thread(target=self._answer, args=(number, found.make), daemon=True).start()
             return
         plain, columns = found if isinstance(found, tuple) else (found, ())
-        self.send({"id": number, "answer": dict(plain)}, buffers=list(columns))
+        self._send_if_live({"id": number, "answer": dict(plain)}, columns)
+
+    def _send_if_live(self, content: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
+        if self.live:
+            self.send(dict(content), buffers=list(buffers))
 
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
         """Sends something that nobody asked for: `link.on(what, ...)` hears it."""
-        if self.live:
-            self.send({"tell": what, "given": dict(given)}, buffers=list(buffers))
+        self._send_if_live({"tell": what, "given": dict(given)}, buffers)
 
     def guarded(self, call: Callable[..., object]) -> Callable[..., None]:
         """The same call as a handler of events: what it raises is shown in the widget and nowhere else."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from workbench.errors import BadOption, WorkbenchError
-from workbench.jupyter.widgets.base import Answer, LabWidget, said
+from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
@@ -17,6 +17,7 @@ from workbench.views.listings import (
     InstructionList,
     KernelList,
     Listing,
+    ListRow,
     Marked,
     RenderedList,
     ScheduledList,
@@ -44,6 +45,8 @@ _LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
     "instructions": lambda stages: InstructionList(stages.scheduled().record),
     "spans": lambda stages: SpanList(stages.simulated().record, stages.scheduled().record.launches.launches),
 }
+_PAGE: Final = 50
+"""Rows that the browser asks for at once, and is given with the list."""
 _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
@@ -102,25 +105,26 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
             "count": len(listing),
             "widest": listing.widest,
             "outline": [list(part) for part in listing.outline],
+            "first": _cells(listing.page(0, _PAGE)),
         }
         chosen = self.selection
         marked = [] if chosen is None else [_packed(listing.rows_of(chosen))]
         return {"list": about, "stages": self._cards(), "selection": self._about(chosen)}, marked
 
-    def answer_columns(self, run: int, what: str) -> Answer:
-        """A block of the timeline's picture: `run` is 0, the only one."""
-        return self._timeline.columns(what)
+    def answer_columns(self, run: int, what: str) -> Later:
+        """A block of the timeline's picture: `run` is 0, the only one. Dependences take long to find; nobody who
+        presses something waits for them."""
+        return Later(lambda: self._timeline.columns(what))
 
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
-        return self._timeline.findings(unit, cycle)
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
+        return Later(lambda: self._timeline.findings(unit, cycle))
 
     @cached_property
     def _timeline(self) -> TimelineSource:
         return TimelineSource(self._stages.simulated())
 
     def answer_rows(self, name: str, first: int, count: int) -> Answer:
-        page = self._list(name).page(first, min(count, _MOST_ROWS))
-        return {"rows": [[row.cells, row.head, row.depth, row.thing is not None] for row in page]}
+        return {"rows": _cells(self._list(name).page(first, min(count, _MOST_ROWS)))}
 
     def answer_pick(self, name: str, row: int) -> Answer:
         """Selects what is in a row. All widgets of the journey are told, this one too."""
@@ -222,6 +226,11 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
     def __repr__(self) -> str:
         told = "closed" if not self.live else repr(self.selection) if self.selection else "nothing selected"
         return f"Stepper({overview(self._request, self._stages, None, ()).name!r}, {told})"
+
+
+def _cells(page: Sequence[ListRow]) -> list[tuple[tuple[str, ...], bool, int, bool]]:
+    """Rows as they are sent: cells, whether it is a title, how deep it stands, whether it can be selected."""
+    return [(row.cells, row.head, row.depth, row.thing is not None) for row in page]
 
 
 def _figures(stage: Stage) -> list[str]:

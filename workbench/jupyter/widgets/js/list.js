@@ -2,16 +2,16 @@
 import { element, onKeys, oncePerFrame, watchSize } from "./common.js";
 
 const ROW = 20; // pixels
-const PAGE = 100; // rows
+const PAGE = 50; // rows
 const KEPT_PAGES = 40;
 const MARGIN = 6; // rows above and below what is in sight
 const MOST_TICKS = 400;
 
 /** Makes a list in `root`.
- *  `about` has count, columns, widest and outline; `fetchRows(first, count)` resolves to rows, or to null;
+ *  `about` has count, columns, widest, outline and the first page of rows; `fetchRows(first, count)` resolves to rows, or to null;
  *  `pick(row)` is called for the row that somebody chooses. */
 export function makeList({ root, name, label, about, fetchRows, pick, signal }) {
-  const pages = new Map();
+  const pages = new Map([[0, about.first]]);
   const asked = new Set();
   const drawn = new Map();
   let marked = new Uint32Array(0);
@@ -177,7 +177,8 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     mark(numbers, { scroll = true } = {}) {
       marked = numbers;
       drawRuler();
-      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW));
+      const under = box.scrollTop > 0 ? 1 : 0; // the name of the part lies over the first row
+      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW) + under);
       const inSight = first < marked.length && (marked[first] + 1) * ROW <= box.scrollTop + height;
       if (scroll && marked.length && !inSight) scrollTo(marked[0]);
       draw();

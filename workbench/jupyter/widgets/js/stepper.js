@@ -94,7 +94,7 @@ export default widget(({ root, link, signal }) => {
       strip.fill(about.stages);
       show(about.selection);
     };
-    for (const panel of panels.values()) panel.open(opened); // answered in this order, stage by stage
+    await Promise.all([...panels.values()].map((panel) => panel.open(opened))); // answered one after another
     picture.open();
   }
   open();
@@ -282,13 +282,14 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
       for (const each of counters) each();
     },
     open(opened) {
-      for (const part of parts) {
-        link.ask("list", { name: part.name }).then((found) => {
+      return Promise.all(
+        parts.map(async (part) => {
+          const found = await link.ask("list", { name: part.name });
           if (!found || signal.aborted) return;
           fill(part, found.answer.list, found.buffers);
           opened(found.answer);
-        });
-      }
+        }),
+      );
     },
   };
 }

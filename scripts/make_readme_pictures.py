@@ -1,0 +1,71 @@
+"""Draws the pictures on the front page, `docs/images/`: the timeline of the README's own example, and, with a browser,
+what a notebook shows of a whole model and of two journeys side by side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import workbench as wb  # noqa: E402
+from tests.browser.lab import chromium  # noqa: E402
+from tests.models import resnet18, with_statistics  # noqa: E402
+from workbench.jupyter.plot_timeline import timeline_figure  # noqa: E402
+from workbench.views.timeline import gantt_of  # noqa: E402
+
+FOLDER = ROOT / "docs" / "images"
+WIDE = 1040
+"""Pixels: as wide as a page shows it."""
+
+
+def ffn(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+    return x + F.gelu(x @ up) @ down
+
+
+def timeline() -> wb.Journey:
+    torch.manual_seed(0)
+    inputs = torch.randn(128, 768), torch.randn(768, 3072) / 28, torch.randn(3072, 768) / 55
+    journey = wb.trace(ffn, *inputs, machine="tpu-v3")
+    figure = timeline_figure(gantt_of(journey.simulated.trace), width=11)
+    figure.savefig(FOLDER / "timeline.png", dpi=110, metadata={"Software": None})
+    return journey
+
+
+def model() -> wb.Journey:
+    """ResNet-18 as its overview has it once it was checked and its first remedies were tried."""
+    torch.manual_seed(0)
+    image = torch.randn(1, 3, 224, 224)
+    journey = wb.trace(with_statistics(resnet18()).eval(), image)
+    _ = journey.simulated, journey.check(), journey.findings.tried()
+    return journey
+
+
+def shot(browser: str, html: str, name: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        page = opened.new_page(viewport={"width": WIDE, "height": 400}, device_scale_factor=1.5)
+        page.set_content(f'<!doctype html><meta charset="utf-8"><body style="margin:14px">{html}')
+        page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
+        opened.close()
+
+
+def main() -> None:
+    example = timeline()
+    browser = chromium()
+    if browser is None:
+        sys.stderr.write("no chromium is installed: the pictures of outputs are left as they are\n")
+        return
+    shot(browser, model().html(), "overview")
+    smaller = example.with_(mapping={"*": {"tile": {"m": 64}}})
+    shot(browser, wb.compare(example, smaller, names=("as scheduled", "tiles of 64 rows")).html(), "comparison")
+
+
+if __name__ == "__main__":
+    main()
