@@ -139,6 +139,7 @@ def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
             where = f"timeline-{'dark' if dark else 'light'}-{width}"
             widget(opened).screenshot(path=SHOTS / f"{where}.png")
             wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
+            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
             outer = widget(opened).bounding_box()
             for part in widget(opened).locator(".tl-tools, .tl-grid, .tl-legend, .tl-told, .tl-more").all():
                 inner = part.bounding_box()

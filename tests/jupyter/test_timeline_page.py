@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 import workbench as wb
@@ -384,6 +385,29 @@ def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
         assert len(shown.rows()) == before
         folds.last.click()
         assert sum(each["kind"] == "channel" for each in shown.rows()) == len(shown.trace.channel_bytes)
+
+
+def test_axe_finds_nothing_whatever_is_told(shown: Shown):
+    """Nothing is picked, a span, idle time, an area; the table and the keys are open."""
+    for summary in shown.page.locator("summary").all():
+        summary.click()
+    longest = int(np.argmax(shown.view.idle_time.end - shown.view.idle_time.start))
+    lane, cycle = int(shown.view.idle_time.lane[longest]), int(shown.view.idle_time.start[longest])
+    told = (
+        "shown.select([])",
+        "shown.select([1])",
+        f"shown.timeline.pickGap(shown.timeline.data.gap({lane}, {cycle}), {cycle})",
+        "shown.timeline.measure(0, shown.timeline.whole, [0, 1], false, true)",
+    )
+    for dark in (False, True):
+        shown.page.evaluate("dark => { document.body.dataset.jpThemeLight = !dark; }", dark)
+        for each in told:
+            shown.page.evaluate(f"() => {{ {each}; }}")
+            shown.settle()
+            found = (
+                Axe().run(shown.page, context="#host", options={"resultTypes": ["violations"]}).response["violations"]
+            )
+            assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == [], each
 
 
 def test_two_timelines_show_the_same_time(shown: Shown):

@@ -26,7 +26,7 @@ export function createTimelines(host, blocks, titles, callbacks) {
     made.forEach((timeline, other) => other !== run && act(timeline, clocks[other] / clocks[run]));
   };
   blocks.forEach((block, run) => {
-    const part = element("section", { "aria-label": titles[run] || "timeline" });
+    const part = element("div", { role: "group", "aria-label": titles[run] || "timeline" });
     if (titles[run]) part.append(element("p", { class: "tl-run" }, element("b", {}, titles[run])));
     host.append(part);
     const locked = {

@@ -175,7 +175,7 @@ export function tellArea(told, data, area, clock) {
   told.replaceChildren(
     title(`${clock.stretch(area.begin, area.end)}`),
     element("p", {}, `${counted(rows.length, "unit")}: ${line}${moved}.`),
-    table(heads, cells, [1, 2, 3, 4, 5]),
+    table("units in the area", heads, cells, [1, 2, 3, 4, 5]),
   );
 }
 
@@ -206,12 +206,12 @@ export function fillTable(host, data, window, clock) {
   const heads = ["span", "unit", "kind", "kernel", `start, ${unit}`, `end, ${unit}`, unit, "waited for last"];
   const left = count - rows.length;
   const more = left > 0 ? `${counted(left, "more span")} in view: zoom in, or see j.simulated.events. ` : "";
-  host.replaceChildren(table(heads, rows, [0, 4, 5, 6]), element("p", { class: "soft" }, more));
+  host.replaceChildren(table("spans in view", heads, rows, [0, 4, 5, 6]), element("p", { class: "soft" }, more));
 }
 
-function table(heads, rows, right) {
+function table(label, heads, rows, right) {
   const cell = (tag, text, place) => element(tag, { class: right.includes(place) ? "r" : false, scope: tag === "th" && "col" }, text);
   const made = element("table", { class: "t" }, element("thead", {}, element("tr", {}, ...heads.map((text, place) => cell("th", text, place)))));
   made.append(element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((text, place) => cell("td", text, place))))));
-  return element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "table" }, made);
+  return element("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": label }, made);
 }
