@@ -88,6 +88,11 @@ def _needs_programs(trace: Trace, what: str) -> None:
         raise SimulatorError(f"this trace was loaded without its programs, which its {what} follows from")
 
 
+def _in_order(room: I64) -> None:
+    if room.min(initial=0) < 0:
+        raise SimulatorError(f"an event came {-room.min()} cycles before what it waited for")
+
+
 class _Launch:
     """The events of one launch: issue of instruction i is i, its start N + i, its leaving its queue `leaves[i]`."""
 
@@ -113,14 +118,15 @@ class _Launch:
         """Later and earlier instruction, kind, and the cycles between when it was met and when it was needed."""
         self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
         later, earlier, kind, chained, met = self._dependences()
-        return later, earlier, kind, np.where(chained, self.start[later], self.left[later]) - met
+        room = np.where(chained, self.start[later], self.left[later]) - met
+        _in_order(room)
+        return later, earlier, kind, room
 
     def slack(self) -> I64:
         self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
         edges = [*self._own(), *self._waited(), *self._on_units(), *self._on_buses(), *self._issued()]
         source, target, room = (np.concatenate(parts) for parts in zip(*edges, strict=True))
-        if room.min(initial=0) < 0:
-            raise SimulatorError(f"an event came {-room.min()} cycles before what it waited for")
+        _in_order(room)
         left = np.full(3 * self.count, _ENDLESS)
         left[self.starts] = self.done.max() - self.done
         order = np.argsort(source, kind="stable")
