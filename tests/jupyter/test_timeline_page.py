@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import workbench as wb
 from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
+from simulator.program import Opcode
 from simulator.slack import dependences
 from tests.browser.lab import chromium
 from tests.jupyter.served import browser, page_files, served
@@ -22,7 +24,7 @@ from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
 from workbench.ir import Launch, Launches
 from workbench.views.columns import critical_columns, dependence_columns, timeline_columns
-from workbench.views.gantt import Gantt
+from workbench.views.gantt import NOTHING, Gantt
 from workbench.views.gaps import gap
 from workbench.views.style import DARK, LIGHT
 from workbench.views.timeline import gantt_of, on_critical_path
@@ -326,6 +328,25 @@ def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(show
     assert shown.js("t.window.begin") == pytest.approx(begin + 40 / shown.js("t.scale")) and not shown.heard("select")
 
 
+def _write_down_texts(page: Page) -> None:
+    """What canvases write from now on is in `texts`."""
+    page.evaluate(
+        """() => {
+            const write = CanvasRenderingContext2D.prototype.fillText;
+            window.texts = [];
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+                texts.push(text);
+                return write.call(this, text, ...place);
+            };
+        }"""
+    )
+
+
+def _around(shown: Shown, row: int) -> list[int]:
+    length = int(shown.trace.end[row] - shown.trace.start[row])
+    return [int(shown.trace.start[row]) - length // 4, int(shown.trace.end[row]) + length // 4]
+
+
 def test_every_time_says_its_unit(shown: Shown):
     shown.page.evaluate("shown.select([0])")
     shown.page.locator("details.tl-table summary").click()
@@ -336,6 +357,15 @@ def test_every_time_says_its_unit(shown: Shown):
         heads = shown.page.locator(".tl-table th").all_inner_texts()
         assert {f"start, {unit}", f"end, {unit}", unit} <= set(heads)
         assert shown.page.locator(".tl-side").last.inner_text() == unit
+    _write_down_texts(shown.page)
+    row = int(np.argmax(shown.trace.busy_cycles * (shown.trace.kind != Opcode.BARRIER)))
+    kind, cycles = shown.run.events.kind[row], int(shown.trace.busy_cycles[row])
+    for unit, number in (("ns", shown.trace.machine.microseconds(cycles) * 1e3), ("cycles", cycles)):
+        shown.page.select_option("select", unit)
+        shown.page.evaluate("([begin, end]) => { texts.length = 0; shown.show(begin, end); }", _around(shown, row))
+        shown.settle()
+        assert f"{kind} {number:,.1f}".removesuffix(".0") in shown.page.evaluate("texts")
+    shown.page.select_option("select", "ns")
     nanoseconds = f"{shown.trace.machine.microseconds(int(shown.trace.start[0])) * 1e3:,.1f}".removesuffix(".0")
     assert nanoseconds in shown.told
 
@@ -371,6 +401,22 @@ def test_two_timelines_show_the_same_time(shown: Shown):
     shown.page.locator("select").first.select_option("ns")
     assert shown.page.locator("select").last.input_value() == "ns"
     shown.page.evaluate("both.forEach(each => each.destroy())")
+
+
+def test_a_run_of_nothing_says_so(chromium_browser: Browser):
+    run = wb.trace(lambda x: x.t(), torch.randn(2, 3)).simulated
+    page, wrong = chromium_browser.new_page(), list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    with served(page_files({"timeline": timeline_columns(run.trace, run.scheduled.launches)})) as address:
+        page.goto(address)
+        page.wait_for_function("window.loaded")
+        page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
+        page.wait_for_function("shown.timeline.width > 0")
+        page.locator(".tl-plot canvas").last.focus()
+        for key in ("ArrowRight", "ArrowDown", "w", "g", "f", "n", "c", "Escape"):
+            page.keyboard.press(key)
+        assert NOTHING in page.locator(".tl-told").inner_text() and wrong == []
+    page.close()
 
 
 def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):

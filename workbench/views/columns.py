@@ -19,7 +19,7 @@ from simulator.program import Opcode
 from simulator.slack import dependences
 from simulator.spans import Cause
 from workbench.ir import Launches
-from workbench.views.gantt import LAUNCH, Gantt
+from workbench.views.gantt import LAUNCH, NOTHING, Gantt
 from workbench.views.gaps import ANOTHER, FINISHED, HOSTED, MEMORY, REASONS, blockers
 from workbench.views.searching import FIELDS
 from workbench.views.timeline import gantt_of, on_critical_path, origins_of_spans
@@ -117,6 +117,7 @@ def _header(trace: Trace, view: Gantt, causes: npt.NDArray[Any], sets: list[tupl
         "fields": list(FIELDS),
         "reasons": dict(REASONS),
         "another": ANOTHER,
+        "nothing": NOTHING,
         "memory_causes": [Cause.BANDWIDTH.label, *MEMORY],
         "outside": {"launch": LAUNCH, "host": HOSTED, "finished": FINISHED},
         "channels": _channel_header(trace),

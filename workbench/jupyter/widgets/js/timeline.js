@@ -238,7 +238,7 @@ class Timeline extends TimelineFrame {
     else if (seen.span >= 0) {
       const slack = this.waits?.slack[data.row[seen.span]];
       tellSpan(told, data, seen.span, { clock, slack, waits: this.waits && this.waitsOf(seen.span), goTo });
-    } else tellNothing(told);
+    } else tellNothing(told, data);
     this.overSoon();
   }
 

@@ -68,7 +68,7 @@ export class TimelineFrame {
       this.legend, this.told, element("div", { class: "tl-more" }, this.tableHolder, makeKeys()),
     );
     this.host.append(this.root);
-    tellNothing(this.told);
+    tellNothing(this.told, data);
     this.listen();
   }
 
@@ -83,7 +83,7 @@ export class TimelineFrame {
   resize(width) {
     if (width === this.width) return;
     this.width = width;
-    this.palette ??= paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
+    this.palette ??= paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"), this.clock);
     this.arrange();
   }
 
@@ -122,7 +122,7 @@ export class TimelineFrame {
 
   setTheme() {
     if (!this.width) return;
-    this.palette = paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"));
+    this.palette = paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"), this.clock);
     this.arrange();
   }
 

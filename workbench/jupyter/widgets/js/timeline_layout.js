@@ -31,7 +31,7 @@ export function rowsOf(data, folded) {
       const own = lanes.filter((each) => coreOf(each.name) === core);
       const busy = own.reduce((sum, each) => sum + each.busy, 0) / own.length;
       put({ kind: "head", label: core, fold: core, folded: folded.has(core), note: `${own.length} units`, busy }, HEAD);
-      if (folded.has(core)) put({ kind: "mean", label: "mean of its units", lanes: own, core, busy, ...ROOMY }, FOLDED);
+      if (folded.has(core)) put({ kind: "mean", label: "mean", lanes: own, core, busy, ...ROOMY }, FOLDED);
     } else if (last && last.group !== lane.group && !folded.has(core)) {
       top += GAP_BETWEEN_GROUPS;
     }
@@ -47,7 +47,7 @@ export function rowsOf(data, folded) {
     const note = `${count} channels`;
     put({ kind: "head", label: "memory", fold: "memory", folded: folded.has("memory"), note }, HEAD);
     const all = Array.from({ length: count }, (_, channel) => channel);
-    if (folded.has("memory")) put({ kind: "channel", label: "mean of them", channels: all, bar: 20 }, FOLDED);
+    if (folded.has("memory")) put({ kind: "channel", label: "mean", channels: all, bar: 20 }, FOLDED);
     else for (const channel of all) put({ kind: "channel", label: `channel ${channel}`, channels: [channel], bar: 10 }, CHANNEL);
   }
   return { rows, height: top + 4 };

@@ -23,8 +23,8 @@ const PALE = 0.35; // as in the static picture: style.HELD
 const LETTER = 6.2; // pixels of a letter at 10.5 px, on the average
 const LEAST_BAR = 0.6;
 
-/** The colours of the page's theme, and patterns of them. */
-export function paletteOf(root, header, context) {
+/** The colours of the page's theme, and patterns of them; and the clock by which bars say how long they are. */
+export function paletteOf(root, header, context, clock) {
   const named = (name) => colourOf(root, name);
   const ground = named("ground");
   const kinds = [...header.kinds, "OTHER"].map((name) => {
@@ -35,7 +35,7 @@ export function paletteOf(root, header, context) {
   const causes = header.causes.map((name) => named(`c-${name}`));
   const tiles = causes.map((colour) => tileOf(textured(colour, ground, [])));
   const rest = ["ink", "soft", "line", "faint", "band", "accent", "raised"].map((name) => [name, named(name)]);
-  return { kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...Object.fromEntries(rest) };
+  return { clock, kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...Object.fromEntries(rest) };
 }
 
 /** A tile of a colour with lines in the ground's. */
@@ -98,7 +98,7 @@ function paintLane(context, data, row, window, strips, palette) {
       context.fillStyle = palette.ground;
       context.fillRect(Math.min(stop, width) - 0.5, row.top, 0.5, row.bar);
     }
-    paintLabel(context, data, span, Math.max(work, 0), Math.min(stop, width), row, kind);
+    paintLabel(context, data, span, { left: Math.max(work, 0), right: Math.min(stop, width), row, kind, palette });
   });
   const runs = runsOf(crowded);
   if (!runs.length) return;
@@ -131,12 +131,11 @@ function paintBar(context, left, top, width, height, kind, alpha) {
   context.globalAlpha = 1;
 }
 
-/** A bar's kind, and its cycles where there is room. */
-function paintLabel(context, data, span, left, right, row, kind) {
+/** A bar's kind, and how long its work takes where there is room, in the unit that the axis says. */
+function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   const letters = (right - left - 6) / LETTER;
   if (letters < 1) return;
-  const cycles = (data.end[span] - data.work[span]).toLocaleString("en-US");
-  const full = `${kind.name} ${cycles}`;
+  const full = `${kind.name} ${palette.clock.number(data.end[span] - data.work[span])}`;
   const text = [full, kind.name, kind.name.slice(0, 2)].find((each) => each.length <= letters);
   if (!text || kind.name === "OTHER") return;
   context.font = fontOf(row);

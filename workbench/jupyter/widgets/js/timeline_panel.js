@@ -50,7 +50,7 @@ export function makeTools(data, acts) {
   const zoom = [
     button("−", "zoom out (S)", () => acts.zoom(2)),
     button("+", "zoom in (W)", () => acts.zoom(0.5)),
-    button("whole run", "show the whole run (0)", acts.whole),
+    button("all", "show the whole run (0)", acts.whole),
   ];
   const bar = element("div", { class: "tl-tools", role: "toolbar", "aria-label": "timeline" });
   bar.append(search, found, critical, measure, element("span", { class: "tl-fill" }), units, ...zoom);
@@ -103,8 +103,9 @@ function facts(pairs) {
   return made;
 }
 
-export function tellNothing(told) {
-  told.replaceChildren(element("p", { class: "soft" }, HINT));
+/** Nothing is picked: what can be done; of a run of nothing, that it is one. */
+export function tellNothing(told, data) {
+  told.replaceChildren(element("p", { class: "soft" }, data.lanes.length ? HINT : data.header.nothing));
 }
 
 /** What keys do, to open. */
