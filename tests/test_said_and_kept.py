@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -138,7 +139,9 @@ def test_what_pytorch_s_export_cannot_do_is_told_with_its_line():
         wb.trace(lambda z: z.conj().add_(1).real, torch.ones(3, dtype=torch.complex64))
 
 
-def test_a_check_that_draws_roundings_warns_of_nothing():
+def test_a_check_that_draws_roundings_warns_of_nothing_and_needs_no_leave():
+    """PyTorch's own tests forbid that anybody sets a flag for all; a check has to run beside them."""
+    importlib.import_module("torch.testing._internal.common_utils")
     j = wb.trace(nn.Dropout(0.5), torch.ones(64))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

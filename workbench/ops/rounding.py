@@ -88,14 +88,15 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
     """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
-    onednn = cast(Any, torch.backends.mkldnn)  # its own `flags` warns of cards that are not there
-    before = onednn.enabled
-    onednn.enabled = False
+    # What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there.
+    flags = cast(Any, torch)._C
+    before = flags._get_mkldnn_enabled()
+    flags._set_mkldnn_enabled(False)
     try:
         with _Attention(), Rounded(seed):
             yield
     finally:
-        onednn.enabled = before
+        flags._set_mkldnn_enabled(before)
 
 
 class _Attention(TorchFunctionMode):
