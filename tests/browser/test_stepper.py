@@ -170,6 +170,7 @@ def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
             where = f"stepper-{'dark' if dark else 'light'}-{width}"
             widget(opened).screenshot(path=SHOTS / f"{where}.png")
             wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
+            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
             outer = widget(opened).bounding_box()
             for panel in widget(opened).locator(".panel").all():
                 inner = panel.bounding_box()

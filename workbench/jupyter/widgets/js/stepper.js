@@ -198,7 +198,7 @@ function makeBar({ root, signal, step, choose }) {
 
 /** One stage: its lists, how many rows of each are selected, and the ways from one to the next. */
 function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, zoom }) {
-  const panel = element("section", { class: `panel of-${stage}`, "aria-label": title });
+  const panel = element("div", { class: `panel of-${stage}`, role: "group", "aria-label": title });
   grid.append(panel);
   const counters = [];
   const larger = element("button", { class: "zoom", type: "button" }, "⤢");
@@ -296,7 +296,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
 
 /** The timeline as a picture. A span that is picked in it is picked everywhere. */
 function makePicture(grid, { link, signal, lists }) {
-  const root = element("section", { class: "panel of-timeline wide", "aria-label": "timeline" });
+  const root = element("div", { class: "panel of-timeline wide", role: "group", "aria-label": "timeline" });
   grid.append(root);
   let timeline = null;
   atEnd(signal, () => timeline?.destroy());
