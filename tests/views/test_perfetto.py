@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from simulator.program import Space
-from simulator.spans import HostCall, Via
+from simulator.spans import Via
 from tests.programs import PROGRAMS
 
 UNITS = 1
@@ -80,21 +79,5 @@ def test_counters_integrate_to_what_the_trace_says(journey: wb.Journey, events: 
         stalls = journey.simulated.stalls.set_index("unit")
         busy = stalls.busy[stalls.index.str.contains("mxu")].sum() * micro
         assert busy == integral(events, "arrays busy")
-    assert used(trace) * micro == integral(events, "scratchpad in use")
-
-
-def used(trace: wb.Simulated) -> int:
-    """Bytes times cycles from the first to the last touch of each slot, found instruction by instruction."""
-    whole, base = 0, 0
-    for launched in trace.launches:
-        assert not isinstance(launched, HostCall)
-        touched: dict[tuple[int, int], list[int]] = {}
-        for number in range(len(launched.program)):
-            for operand in launched.program.instruction(number).operands:
-                if operand.space == Space.SCRATCHPAD:
-                    touched.setdefault((operand.target, operand.slot), []).append(base + number)
-        for (buffer, _), spans in touched.items():
-            lasts = int(trace.done[spans].max() - trace.start[spans].min())
-            whole += lasts * launched.program.buffers[buffer].slot_bytes
-        base += len(launched.program)
-    return whole
+    held = journey.simulated.scratchpad.table
+    assert ((held.end - held.start) * held.bytes).sum() * micro == integral(events, "scratchpad in use")

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from simulator import Cause, Trace
-from simulator.program import I64, DependenceKind, Opcode, Space, TileProgram
+from simulator.lifetimes import lifetimes
+from simulator.program import I64, DependenceKind, Opcode
 from simulator.spans import Via
 from workbench.ir import Launches
 from workbench.views.timeline import group_of, origins_of_spans
@@ -148,27 +149,14 @@ def _counters(trace: Trace) -> Iterator[dict[str, Any]]:
     yield from _counter(
         trace, "arrays busy", "arrays", trace.start[arrays], trace.end[arrays], np.ones(int(arrays.sum()), np.int64)
     )
-    pieces = [
-        _slots(launched.program, trace.start[mine], trace.done[mine])
-        for number, launched in enumerate(trace.launches)
-        if (mine := trace.launch == number).any()
+    held = [
+        (life.start, life.end, launched.program.buffers[life.buffer].slot_bytes)
+        for launched, (_, lives) in zip(trace.launches, lifetimes(trace), strict=True)
+        for life in lives
     ]
-    if pieces:
-        begin, end, size = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    if held:
+        begin, end, size = np.array(held, np.int64).T
         yield from _counter(trace, "scratchpad in use", "bytes", begin, end, size)
-
-
-def _slots(program: TileProgram, start: I64, done: I64) -> tuple[I64, I64, I64]:
-    """From when to when a launch uses each slot of a buffer, by who touches it first and last, and its bytes."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-    here = program.space == Space.SCRATCHPAD
-    slots = [buffer.slots for buffer in program.buffers]
-    place = (np.cumsum([0, *slots]))[program.target[here]] + program.slot[here]
-    begin, end = np.full(sum(slots), np.iinfo(np.int64).max), np.full(sum(slots), -1)
-    np.minimum.at(begin, place, start[owner[here]])
-    np.maximum.at(end, place, done[owner[here]])
-    used, size = end >= 0, np.repeat([buffer.slot_bytes for buffer in program.buffers], slots)
-    return begin[used], end[used], size[used].astype(np.int64)
 
 
 def _counter(trace: Trace, name: str, unit: str, begin: I64, end: I64, amount: I64) -> Iterator[dict[str, Any]]:
