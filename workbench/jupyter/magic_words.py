@@ -90,4 +90,6 @@ def journey_named(names: Mapping[str, Any], name: str) -> Journey:
         return known[name]
     told = f"{name} is a {type(names[name]).__name__}" if name in names else f"there is no variable {name}"
     what = f"{told}; expected a journey, as wb.trace makes them{did_you_mean(name, known)}"
-    raise UsageError(sentences(what, f"The session's journeys are {', '.join(known)}" if known else "There is none yet"))
+    raise UsageError(
+        sentences(what, f"The session's journeys are {', '.join(known)}" if known else "There is none yet")
+    )

@@ -17,8 +17,8 @@ from workbench.jupyter.magic_words import Words, journey_named, words_of
 from workbench.views import highlight, markup
 
 if TYPE_CHECKING:
-    from workbench.jupyter.cell_mlir import MlirCell
     from workbench.journey import Journey
+    from workbench.jupyter.cell_mlir import MlirCell
 
 R = TypeVar("R")
 
@@ -123,8 +123,7 @@ class CellMagics:
         templates: Any = importlib.import_module("workbench.jupyter.cell_template")
         given = [self._value(expression) for expression in words.rest]
         like = self._value(words.option("like")) if words.option("like") else None
-        place = f"In[{self._shell.execution_count}]"
-        registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", place, _FIRST_LINE)
+        registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
         if not given:
             registered.register()
             print(f"{', '.join(registered.overloads)}: made by this cell, in journeys that are traced from now on")
@@ -135,6 +134,11 @@ class CellMagics:
         if not right.ok:
             print(right)
         return self._kept(words, journey)
+
+    @property
+    def _cell(self) -> str:
+        """The running cell, as a notebook numbers it: the number that its answer will have."""
+        return f"In[{self._shell.displayhook.prompt_count}]"
 
     def _value(self, expression: str) -> Any:
         """What an expression is in the session."""
@@ -166,9 +170,9 @@ class CellMagics:
             first = 1 + before + len(cell) - len(cell.lstrip("\n"))
             marked = highlight.code(cell, first=first, selected={line + before for line in lines})
             display(HTML(markup.fragment(marked)))  # pyright: ignore[reportUnknownMemberType]
-            place, source = f"In[{self._shell.execution_count}]", cell.splitlines()
+            source = cell.splitlines()
             told = [
-                f"  {place}:{each.line + before}: {each.message}\n      {source[each.line - 1].strip()}"
+                f"  {self._cell}:{each.line + before}: {each.message}\n      {source[each.line - 1].strip()}"
                 if each.line is not None and 0 < each.line <= len(source)
                 else f"  {each.message}"
                 for each in problems

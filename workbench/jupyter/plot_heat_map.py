@@ -58,9 +58,7 @@ def draw(view: HeatMap, ax: Axes, style: Style) -> None:
         spine.set_visible(False)
 
 
-def _draw_cell(
-    view: HeatMap, row: int, column: int, ax: Axes, style: Style, palette: LinearSegmentedColormap
-) -> None:
+def _draw_cell(view: HeatMap, row: int, column: int, ax: Axes, style: Style, palette: LinearSegmentedColormap) -> None:
     spot = view.spots[row][column]
     if spot is None:
         return

@@ -11,7 +11,16 @@ from simulator.names import did_you_mean, sentences
 from workbench import views
 from workbench.asking import knows_its_options
 from workbench.errors import BadOption
-from workbench.knobs.knob import MACHINE, Knob, Value, journey_knobs, kernel_knobs, kernel_named, scheduled_kernel, text_of
+from workbench.knobs.knob import (
+    MACHINE,
+    Knob,
+    Value,
+    journey_knobs,
+    kernel_knobs,
+    kernel_named,
+    scheduled_kernel,
+    text_of,
+)
 from workbench.knobs.sweep import Sweep
 from workbench.knobs.turned import Turned, refusal_of
 from workbench.progress import counted, waiting

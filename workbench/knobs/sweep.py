@@ -167,9 +167,7 @@ class Sweep(Shown):
             self.knobs[0].kernel or self.knobs[-1].kernel,
             tuple("" if value is None else text_of(value) for value in rows),
             tuple(map(text_of, across)),
-            tuple(
-                tuple(spots.get((column,) if row is None else (row, column)) for column in across) for row in rows
-            ),
+            tuple(tuple(spots.get((column,) if row is None else (row, column)) for column in across) for row in rows),
             self._place(self.today),
             self._place(self.best.values) if self.best else None,
         )
