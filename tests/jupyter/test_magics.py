@@ -12,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import workbench as wb
+from tests.sessions import own_session
 
 MLIR = """func.func @f(%a: i32) -> i32 {
   %c = arith.constant 0 : i32
@@ -34,16 +35,14 @@ FRAC = """func.func @{{ kernel }}({{ signature }}) {
 
 
 @pytest.fixture(scope="module")
-def shell() -> Iterator[Any]:
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with the magics, and a journey `j` in it."""
-    InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    made.run_line_magic("load_ext", "workbench")
-    torch.manual_seed(0)
-    made.push({"j": wb.trace(torch.softmax, torch.randn(64, 128), 1), "torch": torch, "wb": wb})
-    with wb.ops.scope():
+    with own_session(tmp_path_factory.mktemp("ipython")), wb.ops.scope():
+        made = InteractiveShell.instance()
+        made.run_line_magic("load_ext", "workbench")
+        torch.manual_seed(0)
+        made.push({"j": wb.trace(torch.softmax, torch.randn(64, 128), 1), "torch": torch, "wb": wb})
         yield made
-    InteractiveShell.clear_instance()
 
 
 class Ran:

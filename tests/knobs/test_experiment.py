@@ -69,9 +69,7 @@ def test_a_newer_setting_stops_the_one_that_is_being_worked_out(session: Experim
     session.on_step(came.append)
     with turn():
         session.turn("tile.m", 8, kernel="k0")
-        while (
-            session._stop.is_set() or not session._working
-        ):  # until the thread has begun on it, and waits for its turn
+        while session._stop.is_set():  # until the thread has begun on it, and waits for its turn
             threading.Event().wait(0.01)
         session.turn("tile.m", 16, kernel="k0")
     last = session.wait(60)

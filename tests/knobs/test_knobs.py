@@ -112,7 +112,7 @@ def test_names_that_are_not_there_are_told(ffn: wb.Journey):
         ffn.knobs("k7")
     with pytest.raises(BadOption, match=r"no knob 'tile.q'; did you mean 'tile\.\w'"):
         ffn.knobs("k0")["tile.q"]
-    with pytest.raises(BadOption, match="no knob 'tile.m'"):
+    with pytest.raises(BadOption, match=r"no knob 'tile\.m'"):
         ffn.knobs()["tile.m"]
 
 

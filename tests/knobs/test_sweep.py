@@ -143,7 +143,7 @@ def test_what_cannot_be_swept_is_told(j: wb.Journey, knobs: tuple[str, ...], val
 
 
 def test_points_that_are_not_there_cannot_be_taken(j: wb.Journey, swept: Sweep):
-    with pytest.raises(BadOption, match="a value each of tile.m, tile.n"):
+    with pytest.raises(BadOption, match=r"a value each of tile\.m, tile\.n"):
         swept.take(8)
     none = j.knobs("k0").sweep("tile.m", values={"tile.m": [97]})
     with pytest.raises(BadOption, match="no setting of this map could be had"):

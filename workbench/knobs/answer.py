@@ -12,6 +12,7 @@ from workbench import views
 from workbench.asking import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs.knob import (
+    FUSION,
     MACHINE,
     Knob,
     Value,
@@ -142,30 +143,30 @@ class Knobs(Shown):
     @knows_its_options
     def text(self) -> str:
         """The knobs, those of the machine left to `.table`."""
-        return self._short().text()
-
-    def _short(self) -> Table:
-        rows = tuple(
-            (knob.name, text_of(knob.value), knob.range, "  ".join(map(text_of, knob.values)))
-            for knob in self.knobs
-            if knob.kind != MACHINE
-        )
-        return Table(("knob", "value", "range", "worth trying"), rows)
+        return _told([knob for knob in self.knobs if knob.kind != MACHINE]).text(widest=60)
 
     @knows_its_options
     def html(self) -> str:
-        """The knobs as a table, those of the machine in one of its own, closed."""
-        figures = [knob for knob in self.knobs if knob.kind == MACHINE]
-        rows = tuple((knob.name, text_of(knob.value), knob.range) for knob in figures)
-        machine = views.markup.table(Table(("knob", "value", "range"), rows))
-        shown = views.markup.table(self._short(), wide=("worth trying",))
-        folded = views.markup.details("figures of the machine", machine, note=f"{len(figures)}")
-        return views.markup.fragment(shown + folded)
+        """The kernel's knobs as a table, those of the journey in two, closed if there is a kernel."""
+        own = views.markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
+        parts = [f"<p><b>{views.markup.escape(self.kernel)}</b></p>{own}"] if self.kernel else []
+        for title, kind in (("fusion rules", FUSION), ("figures of the machine", MACHINE)):
+            knobs = [knob for knob in self.knobs if knob.kind == kind]
+            table = views.markup.table(_told(knobs), wide=("range", "worth trying"))
+            opened = kind == FUSION and not self.kernel
+            parts.append(views.markup.details(title, table, note=f"{len(knobs)}", opened=opened))
+        return views.markup.fragment("".join(parts))
 
     def __repr__(self) -> str:
         own = sum(knob.kernel != "" for knob in self.knobs)
         of = f"{own} of {self.kernel!r}, " if self.kernel else ""
         return f"Knobs({of}{len(self.knobs) - own} of the journey)"
+
+
+def _told(knobs: Sequence[Knob]) -> Table:
+    """Knobs as a person reads them."""
+    rows = tuple((each.name, text_of(each.value), each.range, "  ".join(map(text_of, each.values))) for each in knobs)
+    return Table(("knob", "value", "range", "worth trying"), rows)
 
 
 def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:

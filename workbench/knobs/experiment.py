@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from workbench.pipeline import Request
 
 PAUSE_SECONDS = 0.05
-"""A slider that is dragged says something every frame or two, 16 ms each: who pauses for three has arrived somewhere."""
+"""A slider that is dragged says something every frame or two, of 16 ms each: who pauses for three has arrived."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -254,7 +254,8 @@ class Experiment(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a step: cycles and bytes, how many more than at the start, why it was refused, and its call."""
-        return views.frame.frame(self._table())
+        whole = dict.fromkeys(("cycles", "more_cycles", "bytes", "more_bytes"), "Int64")
+        return views.frame.frame(self._table()).astype(whole)
 
     def _table(self) -> Table:
         first = self._steps[0]

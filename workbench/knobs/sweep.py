@@ -129,7 +129,7 @@ class Sweep(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
-        return views.frame.frame(self._table())
+        return views.frame.frame(self._table()).astype({"cycles": "Int64", "bytes": "Int64"})
 
     def _table(self) -> Table:
         rows = (
