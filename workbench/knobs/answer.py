@@ -165,7 +165,7 @@ class Knobs(Shown):
 
 def _told(knobs: Sequence[Knob]) -> Table:
     """Knobs as a person reads them."""
-    rows = tuple((each.name, text_of(each.value), each.range, "  ".join(map(text_of, each.values))) for each in knobs)
+    rows = tuple((each.name, text_of(each.value), each.range, " · ".join(map(text_of, each.values))) for each in knobs)
     return Table(("knob", "value", "range", "worth trying"), rows)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.errors import WorkbenchError
@@ -29,8 +28,8 @@ class Turned:
 
     start: Journey
     request: Request
-    values: Mapping[Knob, Value] = field(default_factory=lambda: MappingProxyType({}))
-    scripts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    values: Mapping[Knob, Value] = field(default_factory=dict[Knob, Value])
+    scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_value(self, knob: Knob, value: Value) -> Turned:
         """The same with a knob at `value`, whatever it was at before."""
@@ -90,17 +89,14 @@ class Turned:
 
 def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
     """A kernel's mapping with one knob turned; whether the value makes sense is for `with_` to say."""
-    match knob.kind:
-        case kind if kind == TILE:
-            return {**said, "tile": {**said.get("tile", {}), knob.item: value}}
-        case kind if kind == ORDER:
-            return {**said, "order": list(value) if isinstance(value, tuple | list) else value}
-        case kind if kind == BUFFERS:
-            return {**said, "buffers": value}
-        case kind if kind == CORES:
-            return {**said, "cores": {**said.get("cores", {}), knob.item: value}}
-        case _:
-            raise AssertionError(f"{knob.name} is no knob of a kernel")
+    if knob.kind == TILE:
+        return {**said, "tile": {**said.get("tile", {}), knob.item: value}}
+    if knob.kind == CORES:
+        return {**said, "cores": {**said.get("cores", {}), knob.item: value}}
+    if knob.kind == BUFFERS:
+        return {**said, "buffers": value}
+    assert knob.kind == ORDER, f"{knob.name} is no knob of a kernel"
+    return {**said, "order": list(value) if isinstance(value, tuple) else value}
 
 
 def refusal_of(error: WorkbenchError) -> str:

@@ -68,8 +68,7 @@ def short(cycles: int) -> str:
     """`13.6k`: as much of a number as a cell has room for."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if cycles >= 10 * size or (cycles >= size and unit != "k"):
-            part = cycles / size
-            return f"{part:.0f}{unit}" if part >= 100 else f"{part:.1f}{unit}"
+            return f"{cycles / size:.1f}{unit}"
     return f"{cycles:,}"
 
 

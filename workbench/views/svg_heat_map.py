@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 from workbench.views.heat_map import HeatMap, short, summary
 from workbench.views.markup import escape, legend
 
@@ -10,10 +12,6 @@ _LETTER = 6.6
 """Pixels that a letter of a label is wide, as a rule."""
 _TOP, _FOOT, _TITLE = 8, 22, 20
 _HUE = "--k-LOAD"
-_HATCH = (
-    '<defs><pattern id="wb-refused" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<line x1="0" y1="0" x2="0" y2="6" style="stroke:var(--soft)" stroke-width="1" opacity=".55"/></pattern></defs>'
-)
 
 
 def heat_map_svg(view: HeatMap) -> str:
@@ -29,12 +27,20 @@ def heat_map_svg(view: HeatMap) -> str:
         if at is not None
     ]
     name = f"cycles by {' and '.join(view.knobs)}" + (f" of {view.kernel}" if view.kernel else "")
+    hatch = _hatch_of(view)
+    pattern = f'<pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    line = '<line x1="0" y1="0" x2="0" y2="6" style="stroke:var(--soft)" stroke-width="1" opacity=".55"/>'
     picture = (
         f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(name)}: {escape(summary(view))}" '
         f'viewBox="0 0 {width:.0f} {height}" style="width:{width:.0f}px">'
-        f"{_HATCH}{''.join([*cells, *frames, _axes(view, left, wide)])}</svg></div>"
+        f"<defs>{pattern}{line}</pattern></defs>{''.join([*cells, *frames, _axes(view, left, wide)])}</svg></div>"
     )
     return f"<p><b>{escape(name)}</b></p>{picture}{_legend()}<p>{escape(summary(view))}</p>"
+
+
+def _hatch_of(view: HeatMap) -> str:
+    """The name of its hatching: another map's may be taken off the page, and this one's would go with it."""
+    return f"wb-refused-{zlib.crc32(repr(view).encode()):08x}"
 
 
 def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float) -> str:
@@ -44,7 +50,7 @@ def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float)
         part = 100 * view.colour(spot.cycles)
         look, text = f"fill:color-mix(in srgb,var({_HUE}) {part:.0f}%,var(--ground))", short(spot.cycles)
     elif spot is not None:
-        look = "fill:url(#wb-refused)"
+        look = f"fill:url(#{_hatch_of(view)})"
     at = f'x="{x + wide / 2:.1f}" y="{y + _HIGH / 2 + 4:.1f}" text-anchor="middle" font-size="12"'
     return (
         f"<g><title>{escape(view.told(row, column))}</title>"
