@@ -62,6 +62,26 @@ _MAY_BE_ZERO = {
 }
 
 
+def choices_of(name: str, kind: str) -> tuple[Figure, ...]:
+    """All values that a figure can have, where these are few; `kind` as in `check_figure`."""
+    return (False, True) if kind == "bool" else _CHOICES.get(name, ())
+
+
+def range_of(name: str, kind: str) -> str:
+    """What `check_figure` lets through, in words."""
+    if choices := choices_of(name, kind):
+        return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
+    if kind == "str":
+        return _FORMS.get(name, "a text")
+    least = "0" if name in _MAY_BE_ZERO else "1" if kind == "int" else "more than 0"
+    return f"{least} to {most_of(name):,}" if least != "more than 0" else f"{least}, up to {most_of(name):,}"
+
+
+def most_of(name: str) -> int:
+    """The largest value of a figure that is a number."""
+    return _MOST_OF.get(name, _LARGEST_RATE if name.endswith("_per_second") else _LARGEST)
+
+
 def check_figure(machine: str, name: str, kind: str, value: object) -> None:
     """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it."""
     where = f"machine {machine!r}: {name} = {value!r}"
@@ -81,9 +101,8 @@ def check_figure(machine: str, name: str, kind: str, value: object) -> None:
         raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
     if name in _MOST_OF and value > _MOST_OF[name]:
         raise MachineError(f"{where}: expected at most {_MOST_OF[name]:,}")
-    most = _LARGEST_RATE if name.endswith("_per_second") else _LARGEST
-    if value > most:
-        raise MachineError(f"{where}: expected at most {most:,}, so that sums of many stay exact")
+    if value > most_of(name):
+        raise MachineError(f"{where}: expected at most {most_of(name):,}, so that sums of many stay exact")
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
 

@@ -115,6 +115,7 @@ def subjects() -> list[Subject]:
     handles |= {"kernel of lowered": journey.lowered.kernels[0], "kernel of rendered": journey.rendered.kernels[0]}
     handles |= {"kernel of scheduled": journey.scheduled.kernels[0], "pass": journey.scheduled.kernels[0].passes[1]}
     handles |= {"tiles": journey.scheduled.tiles(journey.scheduled.kernels[0].name)}
+    handles |= {"knobs": journey.knobs(journey.scheduled.kernels[0].name)}
     handles |= {"scratchpad": journey.simulated.scratchpad}
     handles |= {"selection": journey.select("relu")}
     handles |= {"overview": journey.overview}

@@ -12,12 +12,14 @@ import pytest
 
 import workbench as wb
 from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
+from tests.sessions import own_session
 from workbench.views import own
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
 PAGES += [
-    ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab", "timeline")
+    ROOT / "docs" / f"{page}.md"
+    for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab", "timeline", "knobs", "magics")
 ]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
@@ -51,6 +53,8 @@ def test_every_example_is_found():
         "comparing": 2,
         "the-lab": 2,
         "timeline": 1,
+        "knobs": 4,
+        "magics": 2,
     }
 
 
@@ -67,7 +71,7 @@ def test_the_example_prints_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
     monkeypatch.setattr(own, "_REGISTERED", {stage: {} for stage in own.STAGES})
-    with wb.ops.scope(), contextlib.redirect_stdout(printed):
+    with own_session(tmp_path / "ipython"), wb.ops.scope(), contextlib.redirect_stdout(printed):
         importlib.import_module(module)
     assert printed.getvalue() == shown
 

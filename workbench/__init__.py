@@ -131,6 +131,16 @@ if "IPython" in sys.modules:
     importlib.import_module("workbench.jupyter.session").begin()
 
 
+def load_ipython_extension(ipython: object) -> None:
+    """`%load_ext workbench`: the magics `%%mlir`, `%%schedule` and `%%kernel`, and their completion."""
+    importlib.import_module("workbench.jupyter.magics").load(ipython)
+
+
+def unload_ipython_extension(ipython: object) -> None:
+    """`%unload_ext workbench`."""
+    importlib.import_module("workbench.jupyter.magics").unload(ipython)
+
+
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:

@@ -24,6 +24,7 @@ from workbench.artefacts.pictures import lab_widgets
 from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
+from workbench.knobs import Experiment, Knobs, knobs_of
 from workbench.options import (
     checked_mapping,
     checked_placement,
@@ -113,6 +114,19 @@ class Journey(Shown):
     @cached_property
     def _advice(self) -> Advice:
         return Advice(self, self._request)
+
+    @knows_its_options
+    def knobs(self, kernel: str | None = None) -> Knobs:
+        """What can be turned: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion
+        rules and the machine's figures. With today's values, those worth trying, why a value is refused, and the
+        `with_` call that sets it; `.sweep` maps the cycles over two of them."""
+        return knobs_of(self, self._request, kernel)
+
+    @knows_its_options
+    def experiment(self) -> Experiment:
+        """A session of turning knobs: each setting is worked out in the background, the newest one wins, and every step
+        is kept with what it costs and the `with_` call that makes it."""
+        return Experiment(self, self._request)
 
     @property
     def overview(self) -> Overview:

@@ -10,6 +10,9 @@ A stage whose work counts by itself says how far it is with `reached`, and what 
 Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
 that it moves also where the work itself is one long call. Work within work has no line of its own: the one that stands
 tells of the innermost.
+
+What says how far it is can also be told to stop: work `in_background` has no line, and ends with `Stopped` at the next
+of these places once its event is set.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO, TypeVar, cast
+
+from workbench.errors import Stopped
 
 T = TypeVar("T")
 
@@ -56,6 +61,25 @@ class Progress:
 
 
 _CURRENT: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def in_background(what: str, stop: threading.Event) -> Generator[Progress]:
+    """Work that nobody waits for: it draws no line, and whoever sets `stop`, in whatever thread, ends it."""
+    progress = Progress(what)
+    tokens = _CURRENT.set(progress), _STOP.set(stop)
+    try:
+        yield progress
+    finally:
+        _CURRENT.reset(tokens[0])
+        _STOP.reset(tokens[1])
+
+
+def _go_on() -> None:
+    stop = _STOP.get()
+    if stop is not None and stop.is_set():
+        raise Stopped()
 
 
 def counted(items: Sequence[T]) -> Iterator[T]:
@@ -66,12 +90,14 @@ def counted(items: Sequence[T]) -> Iterator[T]:
         return
     progress.done, progress.total = 0, len(items)
     for item in items:
+        _go_on()
         yield item
         progress.done += 1
 
 
 def reached(done: int, total: int) -> None:
     """Says how far the work has come, on the line that is being shown, if there is one."""
+    _go_on()
     progress = _CURRENT.get()
     if progress is not None:
         progress.done, progress.total = done, total
@@ -127,6 +153,7 @@ def waiting(
 ) -> Generator[Progress, None, None]:
     """Shows a progress line on `stream`, else where it is seen, while the block runs, once it has run for `delay`
     seconds."""
+    _go_on()
     progress, around = Progress(what), _CURRENT.get()
     token = _CURRENT.set(progress)
     try:

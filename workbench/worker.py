@@ -12,6 +12,7 @@ from workbench.faults.channel import Message
 from workbench.faults.serving import Say, Work, serve
 from workbench.ir import AtenGraph, ScheduledKernel, codec
 from workbench.mlir import guarded, handwritten, importer, jit
+from workbench.mlir.passes import reproduce
 from workbench.ops import fx, importing
 from workbench.processor import processor_named
 from workbench.stages import schedule
@@ -33,6 +34,12 @@ def _import(job: Message, say: Say) -> str:
 
 def _schedule(job: Message, say: Say) -> str:
     schedule.try_schedule(job)
+    return ""
+
+
+def _passes(job: Message, say: Say) -> str:
+    """A user's pipeline on a user's text."""
+    reproduce(job.body["text"], job.body["pipeline"])
     return ""
 
 
@@ -82,6 +89,7 @@ def _made_up(layout: jit.Layout) -> bytes:
 JOBS: Final[dict[str, Work]] = {
     "import": _import,
     "schedule": _schedule,
+    "passes": _passes,
     "read": _read,
     "run": _run,
     "node": _node,

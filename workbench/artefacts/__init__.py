@@ -10,6 +10,7 @@ from workbench.artefacts.captured import Captured as Captured
 from workbench.artefacts.lowered import Lowered as Lowered
 from workbench.artefacts.pictures import drawing as drawing
 from workbench.artefacts.pictures import drawing_of_comparisons as drawing_of_comparisons
+from workbench.artefacts.pictures import drawing_of_heat_maps as drawing_of_heat_maps
 from workbench.artefacts.rendered import Rendered as Rendered
 from workbench.artefacts.scheduled import Scheduled as Scheduled
 from workbench.artefacts.scratchpad import Scratchpad as Scratchpad

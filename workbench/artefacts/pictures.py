@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.artefacts.simulated import Simulated
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
+    from workbench.views.heat_map import HeatMap
     from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
     from workbench.views.tiles import Tiling
@@ -75,6 +76,12 @@ def timeline_widgets() -> TimelineWidgets:
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
 
 
+class HeatMapDrawing(Protocol):
+    """What `workbench.jupyter.plot_heat_map` offers."""
+
+    def heat_map(self, view: HeatMap, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
 def drawing() -> Drawing:
     """How timelines are drawn."""
     return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
@@ -98,6 +105,11 @@ def drawing_of_rooflines() -> RooflineDrawing:
 def drawing_of_comparisons() -> AlignedDrawing:
     """How the timelines of a comparison are drawn."""
     return cast(AlignedDrawing, _module("plot_aligned", "As text they are in .text() of the comparison."))
+
+
+def drawing_of_heat_maps() -> HeatMapDrawing:
+    """How maps over two knobs are drawn."""
+    return cast(HeatMapDrawing, _module("plot_heat_map", "Without it there are .html(), .text() and .table."))
 
 
 def _module(name: str, instead: str) -> ModuleType:

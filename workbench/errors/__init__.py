@@ -68,6 +68,7 @@ from workbench.errors.running import NativeInputError as NativeInputError
 from workbench.errors.running import NoCommonMemory as NoCommonMemory
 from workbench.errors.running import NoData as NoData
 from workbench.errors.running import ReplayError as ReplayError
+from workbench.errors.running import Stopped as Stopped
 from workbench.errors.running import WorkerUnavailable as WorkerUnavailable
 from workbench.errors.scheduling import DataDecides as DataDecides
 from workbench.errors.scheduling import MappingError as MappingError

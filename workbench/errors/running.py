@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from workbench.ir import Bound
 
 
+class Stopped(WorkbenchError):
+    """Work in the background was told to stop: what it was making is not there, and nothing else has changed."""
+
+    def __init__(self) -> None:
+        super().__init__("the work was stopped before it was done; ask again to have it done")
+
+
 class NativeArgumentError(WorkbenchError):
     """A compiled kernel was called with tensors that are not laid out as its type says."""
 

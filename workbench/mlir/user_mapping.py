@@ -58,7 +58,7 @@ class Asked:
                     f"once; under a pattern such as {EVERY!r} tiles are cut to what each kernel has",
                 )
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
-        if buffers > max(rounds, _USUAL_SLOTS):
+        if buffers > most_slots(made.mapping.tile, made.dims):
             raise MappingError(
                 self.key,
                 f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: a slot for each is all that is "
@@ -81,7 +81,12 @@ def _rounds(rounds: int) -> str:
 
 def useful_slots(slots: int, tile: Dict[str, int], dims: Dict[str, int]) -> int:
     """No more slots than the loops have rounds: tiles that make room for others would be chosen for nothing."""
-    return min(slots, max(rounds_of(tile, dims), _USUAL_SLOTS))
+    return min(slots, most_slots(tile, dims))
+
+
+def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """As many slots as may be asked for of a kernel by its name."""
+    return max(rounds_of(tile, dims), _USUAL_SLOTS)
 
 
 def is_pattern(key: str) -> bool:
@@ -152,7 +157,7 @@ def with_users(
             cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")
         tile[dim] = min(size, most[dim])
     rounds = rounds_of(chosen.tile | tile, most)
-    if wanted.get("buffers", 1) > max(rounds, _USUAL_SLOTS):
+    if wanted.get("buffers", 1) > most_slots(chosen.tile | tile, most):
         cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots are asked for")
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]

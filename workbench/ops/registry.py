@@ -92,8 +92,10 @@ def _code_of(value: object) -> types.CodeType | None:
 
 
 def _class_place(value: object, module: str) -> tuple[str, int]:
-    """Where a class without methods is written."""
+    """Where a class without methods is written; one that is made of a whole cell says it itself."""
     if isinstance(value, type):
+        if "cell" in vars(value):
+            return str(vars(value)["cell"]), 1
         if module == "__main__" and (cell := cell_with(f"class {value.__name__}")) is not None:
             return cell_name(cell[0]), cell[1] + 1
         try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.views import gantt as gantt
     from workbench.views import gaps as gaps
     from workbench.views import graph as graph
+    from workbench.views import heat_map as heat_map
     from workbench.views import journey_html as journey_html
     from workbench.views import kernels as kernels
     from workbench.views import letters as letters
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
     from workbench.views import svg_gantt as svg_gantt
+    from workbench.views import svg_heat_map as svg_heat_map
     from workbench.views import svg_roofline as svg_roofline
     from workbench.views import svg_scratchpad as svg_scratchpad
     from workbench.views import svg_tiles as svg_tiles
@@ -63,6 +65,7 @@ __getattr__ = submodules(
     "gantt",
     "gaps",
     "graph",
+    "heat_map",
     "journey_html",
     "kernels",
     "letters",
@@ -88,6 +91,7 @@ __getattr__ = submodules(
     "stage_html",
     "style",
     "svg_gantt",
+    "svg_heat_map",
     "svg_roofline",
     "svg_scratchpad",
     "svg_tiles",

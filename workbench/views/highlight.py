@@ -35,11 +35,13 @@ def code(
     origins: Mapping[int, tuple[str, ...]] | None = None,
     nodes: tuple[str, ...] = (),
     selected: Collection[int] = (),
+    first: int = 1,
 ) -> str:
-    """MLIR with line numbers. `origins` are the nodes behind each line, `nodes` all there are, in a fixed order."""
+    """MLIR with line numbers, from `first` on. `origins` are the nodes behind each line, `nodes` all there are, in a
+    fixed order."""
     hues = {name: number % len(HUES) for number, name in enumerate(nodes)}
     rows: list[str] = []
-    for number, line in enumerate(text.strip("\n").splitlines(), start=1):
+    for number, line in enumerate(text.strip("\n").splitlines(), start=first):
         gutter = "" if origins is None else _gutter(origins.get(number, ()), hues)
         state = " s" if number in selected else ""
         rows.append(

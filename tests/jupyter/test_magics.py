@@ -1,0 +1,206 @@
+"""The magics in a session of IPython: what a cell makes, and how each mistake in it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import workbench as wb
+from tests.sessions import own_session
+
+MLIR = """func.func @f(%a: i32) -> i32 {
+  %c = arith.constant 0 : i32
+  %r = arith.addi %a, %c : i32
+  return %r : i32
+}
+"""
+FRAC = """func.func @{{ kernel }}({{ signature }}) {
+  affine.for %i = 0 to {{ X.shape[0] }} {
+    affine.for %j = 0 to {{ X.shape[1] }} {
+      %x = memref.load %X[%i, %j] : {{ X.memref }}
+      %whole = math.trunc %x : {{ X.element }}
+      %y = arith.subf %x, %whole : {{ X.element }}
+      memref.store %y, %Y[%i, %j] : {{ Y.memref }}
+    }
+  }
+  return
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session with the magics, and a journey `j` in it."""
+    with own_session(tmp_path_factory.mktemp("ipython")), wb.ops.scope():
+        made = InteractiveShell.instance()
+        made.run_line_magic("load_ext", "workbench")
+        torch.manual_seed(0)
+        made.push({"j": wb.trace(torch.softmax, torch.randn(64, 128), 1), "torch": torch, "wb": wb})
+        yield made
+
+
+class Ran:
+    """What running a cell gave: its value, what it printed, what it showed, and the error a person sees."""
+
+    def __init__(self, shell: Any, cell: str) -> None:
+        with capture_output() as captured:
+            done = shell.run_cell(cell, store_history=True)
+        self.value, self.error = done.result, done.error_in_exec or done.error_before_exec
+        self.printed, self.stderr = captured.stdout, captured.stderr
+        self.html = "".join(each.data.get("text/html", "") for each in captured.outputs)
+        self.number = done.execution_count
+
+
+def test_mlir_is_verified_printed_again_and_shown_in_colour(shell: Any):
+    made = Ran(shell, f"%%mlir\n{MLIR}")
+    assert made.error is None and repr(made.value).startswith("module {")
+    assert '<span class="o">arith.addi</span>' in made.value.html()
+    assert made.value.text == made.value.given
+
+
+@pytest.mark.parametrize("pipeline", ["builtin.module(canonicalize)", "canonicalize"])
+def test_a_pipeline_changes_it_and_the_variable_gets_it(shell: Any, pipeline: str):
+    made = Ran(shell, f'%%mlir --pipeline "{pipeline}" --as folded\n{MLIR}')
+    assert made.error is None and made.value is None
+    folded = shell.user_ns["folded"]
+    assert "arith.addi" in folded.given and "arith.addi" not in folded.text
+    assert "what the passes changed" in folded.html()
+
+
+def test_an_error_in_mlir_stands_at_the_cells_line(shell: Any):
+    made = Ran(shell, "%%mlir\n\n" + MLIR.replace("%a, %c", "%a, %q"))
+    assert f"In[{made.number}]:5: use of undeclared SSA value name" in str(made.error)
+    assert "Traceback" not in made.stderr + made.printed
+    assert 'class="l s"><span class="n" data-n="5"></span>' in made.html
+    assert 'data-n="3"></span><span><span class="o">func.func</span>' in made.html
+
+
+def test_a_pass_that_fails_is_told_with_the_cells_line(shell: Any):
+    made = Ran(shell, '%%mlir --pipeline "transform-interpreter"\n' + MLIR)
+    assert "the MLIR passes `transform-interpreter` failed" in str(made.error)
+    assert "did you mean 'canonicalize'" in str(Ran(shell, f"%%mlir --pipeline canonical\n{MLIR}").error)
+
+
+def _todays(shell: Any) -> str:
+    """What `%schedule j k0` puts into the next cell."""
+    made = Ran(shell, "%schedule j k0")
+    assert made.error is None and made.value is None
+    return str(shell.rl_next_input)
+
+
+def test_the_script_comes_into_a_cell_and_the_cell_schedules_with_it(shell: Any):
+    j, cell = shell.user_ns["j"], _todays(shell)
+    assert cell == f"%%schedule j k0_softmax\n{j.scheduled.kernels[0].schedule}\n"
+    made = Ran(shell, cell)
+    assert made.error is None and made.value.simulated.cycles == j.simulated.cycles
+    other = Ran(shell, cell.replace("[32, 0]", "[8, 0]").replace("k0_softmax", "k0 --as mine"))
+    assert other.error is None and other.value is None
+    mine = shell.user_ns["mine"]
+    assert mine.simulated.cycles != j.simulated.cycles
+    assert f"{j.simulated.cycles:,} -> {mine.simulated.cycles:,} cycles" in other.printed
+    assert mine.scheduled.kernels[0].schedule == j.scheduled.kernels[0].schedule.replace("[32, 0]", "[8, 0]")
+
+
+def test_an_error_in_a_script_stands_at_the_cells_line(shell: Any):
+    cell = _todays(shell).replace("structured.fuse ", "structured.fusee ")
+    line = next(number for number, text in enumerate(cell.splitlines(), start=1) if "fusee" in text)
+    made = Ran(shell, cell)
+    assert f"In[{made.number}]:{line}: custom op 'transform.structured.fusee' is unknown" in str(made.error)
+    assert f'class="l s"><span class="n" data-n="{line}"></span>' in made.html
+
+
+def test_a_cell_is_an_operators_template_once_its_kernel_is_right(shell: Any):
+    made = Ran(shell, f"%%kernel aten::frac torch.randn(16, 24)\n{FRAC}")
+    assert made.error is None and "aten.frac.default, aten.frac.out: computes as PyTorch" in made.printed
+    assert list(made.value.lowered.table.route) == ["template"]
+    assert wb.trace(torch.frac, torch.randn(8, 8)).check().ok
+    assert f"Cell_aten_frac of __main__ at In[{made.number}]:1" in str(wb.ops.who("aten.frac.default"))
+    wrong = Ran(shell, f"%%kernel aten::frac torch.randn(16, 24)\n{FRAC.replace('math.trunc', 'math.floor')}")
+    assert wrong.error is None and "computes NOT as PyTorch" in wrong.printed
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("arith.subf", "arith.subg"), "7: custom op 'arith.subg' is unknown"),
+        (("{{ Y.memref", "{{ Z.memref"), "8 cannot be rendered: UndefinedError: 'Z' is undefined"),
+        (("{{ Y.memref", "{{ %"), "8 cannot be rendered: unexpected '%'"),
+        (("to {{ X.shape[0] }}", "to 7"), "writes only 168 of the 384 elements"),
+    ],
+)
+def test_an_error_in_a_template_stands_at_the_cells_line_and_registers_nothing(
+    shell: Any, change: tuple[str, str], words: str
+):
+    before = str(wb.ops.who("aten.frac.default"))
+    made = Ran(shell, f"%%kernel aten::frac torch.randn(16, 24)\n{FRAC.replace(*change)}")
+    assert words in str(made.error) and f"In[{made.number}]" in str(made.error)
+    assert str(wb.ops.who("aten.frac.default")) == before
+
+
+def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: Any):
+    made = Ran(shell, f"%%kernel aten.frac.default\n{FRAC}")
+    assert made.error is None and "made by this cell, in journeys that are traced from now on" in made.printed
+    broken = Ran(shell, "%%kernel aten.frac.default\nfunc.func\n{% for %}\n")
+    assert f"In[{broken.number}]:3 cannot be rendered" in str(broken.error)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%%mlir --pipline x\nx", "no option --pipline; did you mean '--pipeline'?"),
+        ("%%mlir --pipeline\nx", "--pipeline needs a value"),
+        ("%%mlir what\nx", "was given what; expected %%mlir"),
+        ("%%mlir --as 1x\n" + MLIR, "expected the name of a variable"),
+        ('%%mlir --pipeline "x\nx', "No closing quotation"),
+        ("%schedule j", "was given j; expected %%schedule JOURNEY KERNEL"),
+        ("%schedule jj k0", "there is no variable jj; expected a journey, as wb.trace makes them; did you mean 'j'?"),
+        ("%schedule torch k0", "torch is a module; expected a journey"),
+        ("%schedule j k7", "no kernel has the name 'k7'. The kernels are k0_softmax"),
+        ("%%schedule j k0\nwhat", "does not parse"),
+        ("%%kernel\nx", "was given nothing; expected %%kernel OPERATOR"),
+        ("%%kernel aten::frak\nx", "torch.ops.aten has no op 'frak'; did you mean aten.frac?"),
+        ("%%kernel aten::frac torch.rand(\nx", "a quote or bracket is not closed"),
+        ("%%kernel aten::frac nothing\nx", "'nothing' raised NameError: name 'nothing' is not defined"),
+        ("%%kernel aten::frac --kind tiled\nx", "kind='tiled' of the template of aten.frac.default"),
+        ("%%kernel aten::frac --like torch.Tensor\nx", "expected a subclass of workbench.mlir.template.Template"),
+    ],
+)
+def test_every_mistake_has_its_message_and_no_traceback(shell: Any, cell: str, words: str):
+    made = Ran(shell, cell)
+    assert type(made.error).__name__ == "UsageError" and words in str(made.error)
+    assert "Traceback" not in made.stderr + made.printed
+
+
+def test_a_kernel_of_a_template_takes_no_script(shell: Any):
+    with wb.ops.scope():
+        Ran(shell, f"%%kernel aten::frac torch.randn(16, 24) --as t\n{FRAC}")
+    assert "a template's kernel" in str(Ran(shell, "%schedule t k0").error)
+
+
+def test_tab_offers_journeys_kernels_operators_and_options(shell: Any):
+    def offered(line: str) -> list[str]:
+        with provisionalcompleter():
+            return [each.text for each in shell.Completer.completions(line, len(line))]
+
+    assert "j" in offered("%%schedule ") and "j" in offered("%schedule ")
+    assert "k0_softmax" in offered("%%schedule j ") and offered("%%schedule j k0_s") == ["k0_softmax"]
+    assert "aten.frac" in offered("%%kernel aten.fra") and "frac" in offered("%%kernel aten::fra")
+    assert "--pipeline" in offered("%%mlir --pi") and "--like" in offered("%%kernel aten.frac --l")
+
+
+def test_magics_say_how_they_are_used(shell: Any):
+    for name in ("mlir", "schedule", "kernel"):
+        assert f"%%{name} " in shell.find_magic(name, "cell").__doc__
+
+
+def test_they_can_be_taken_away_again(shell: Any):
+    shell.run_line_magic("unload_ext", "workbench")
+    assert "%%mlir` not found" in str(Ran(shell, f"%%mlir\n{MLIR}").error)
+    shell.run_line_magic("load_ext", "workbench")
+    assert Ran(shell, f"%%mlir\n{MLIR}").error is None

@@ -1,0 +1,119 @@
+"""A session of turning knobs: the newest setting wins, every step is kept, refusals change nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from workbench.errors import BadOption
+from workbench.knobs import Experiment, Step
+from workbench.turns import turn
+
+
+@pytest.fixture(scope="module")
+def j() -> wb.Journey:
+    torch.manual_seed(0)
+    return wb.trace(nn.Sequential(nn.Linear(48, 64), nn.GELU(), nn.Linear(64, 32)), torch.randn(40, 48))
+
+
+@pytest.fixture
+def session(j: wb.Journey) -> Iterator[Experiment]:
+    with j.experiment() as made:
+        yield made
+
+
+def test_each_step_has_its_costs_and_the_call_that_makes_it(j: wb.Journey, session: Experiment):
+    session.turn("tile.m", 8, kernel="k0")
+    first = session.wait(60)
+    session.turn("buffers", 1, kernel="k1")
+    second = session.wait(60)
+    assert [step.number for step in session.history] == [0, 1, 2] and session.current is second
+    for step in session.history:
+        made = eval(step.call, {"j": j})
+        stats = made.simulated.stats
+        assert step.cycles == made.simulated.cycles == step.journey.simulated.cycles
+        assert step.bytes == stats["dram_read_bytes"] + stats["dram_write_bytes"]
+    assert first.cycles != j.simulated.cycles and "k0_linear_gelu" in second.call and "k1_linear" in second.call
+    table = session.table
+    assert list(table.more_cycles) == [step.cycles - j.simulated.cycles for step in session.history if step.cycles]
+    assert set(second.findings.change) <= {"came", "went", "stays"}
+    assert second.findings.equals(wb.compare(j, second.journey, names=("start", "now")).findings)
+
+
+def test_a_refused_setting_is_a_step_with_its_reason_and_the_one_before_stays(session: Experiment):
+    session.turn("tile.m", 8, kernel="k0").wait(60)
+    refused = session.turn("tile.m", 999, kernel="k0").wait(60)
+    assert refused.cycles is None and "tile of m = 999" in refused.refused
+    assert session.current.number == 1
+    after = session.turn("buffers", 1, kernel="k0").wait(60)
+    assert after.refused == "" and "'m': 8" in after.call
+
+
+def test_the_newest_of_many_wins_and_what_was_begun_leaves_no_step(j: wb.Journey, session: Experiment):
+    with turn():  # nothing can be scheduled meanwhile
+        for size in range(1, 30):
+            session.turn("tile.m", size, kernel="k0")
+        assert session.busy
+    last = session.wait(60)
+    assert [step.number for step in session.history] == [0, 1] and "'m': 29" in last.call
+    assert last.cycles == j.knobs("k0").turned("tile.m", 29).simulated.cycles
+
+
+def test_a_newer_setting_stops_the_one_that_is_being_worked_out(session: Experiment):
+    came = list[Step]()
+    session.on_step(came.append)
+    with turn():
+        session.turn("tile.m", 8, kernel="k0")
+        while session._stop.is_set():  # until the thread has begun on it, and waits for its turn
+            threading.Event().wait(0.01)
+        session.turn("tile.m", 16, kernel="k0")
+    last = session.wait(60)
+    assert came == [last] and "'m': 16" in last.call
+
+
+def test_going_back_is_a_step_of_its_own(session: Experiment):
+    first = session.turn("tile.m", 8, kernel="k0").wait(60)
+    session.turn("tile.m", 999, kernel="k0").wait(60)
+    session.turn("tile.m", 16, kernel="k0").wait(60)
+    again = session.back().wait(60)
+    assert (again.back_to, again.cycles, again.call) == (1, first.cycles, first.call)
+    start = session.back(0).wait(60)
+    assert (start.back_to, start.call, start.number) == (0, "j", 5)
+    for wrong in (2, 77):
+        with pytest.raises(BadOption, match=rf"back\({wrong}\): expected a step that was not refused, of 0, 1, 3"):
+            session.back(wrong)
+
+
+def test_scripts_are_settings_like_others(j: wb.Journey, session: Experiment):
+    script = j.scheduled.kernels[0].schedule
+    same = session.script("k0", script).wait(120)
+    assert same.cycles == j.simulated.cycles and "schedule=" in same.call
+    broken = session.script("k0", "transform.nonsense").wait(120)
+    assert "does not parse" in broken.refused and session.current is same
+
+
+def test_what_a_callback_raises_is_raised_by_wait_and_the_session_goes_on(session: Experiment):
+    def fail(_: Step) -> None:
+        raise ZeroDivisionError
+
+    end = session.on_step(fail)
+    session.turn("tile.m", 8, kernel="k0")
+    with pytest.raises(ZeroDivisionError):
+        session.wait(60)
+    end()
+    assert session.turn("tile.m", 16, kernel="k0").wait(60).number == 2
+
+
+def test_a_closed_session_takes_nothing_and_keeps_its_steps(j: wb.Journey):
+    session = j.experiment()
+    session.turn("tile.m", 8, kernel="k0").wait(60)
+    session.close()
+    with pytest.raises(BadOption, match="closed"):
+        session.turn("tile.m", 16, kernel="k0")
+    assert len(session.history) == 2 and "8" in session.html() and "1 step" in repr(session)
+    assert not session._working

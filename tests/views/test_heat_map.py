@@ -1,0 +1,68 @@
+"""The map of mappings as geometry, as SVG and with matplotlib."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from matplotlib import pyplot
+
+from workbench.jupyter.plot_heat_map import heat_map
+from workbench.views.heat_map import HeatMap, Spot, short, summary
+from workbench.views.svg_heat_map import heat_map_svg
+
+MAP = HeatMap(
+    ("tile.m", "order"),
+    "k0_linear",
+    ("8", "16"),
+    ("m n", "n m"),
+    ((Spot(4000, 64, ""), Spot(None, None, "an <order> that is refused")), (Spot(1000, 32, ""), None)),
+    (0, 0),
+    (1, 0),
+)
+
+
+def test_the_fastest_has_most_colour_and_equal_ratios_are_equally_far():
+    spots = ((Spot(1000, 0, ""), Spot(2000, 0, ""), Spot(4000, 0, "")),)
+    colours = [replace(MAP, spots=spots).colour(cycles) for cycles in (1000, 2000, 4000)]
+    assert colours == sorted(colours, reverse=True)
+    assert colours[0] - colours[1] == pytest.approx(colours[1] - colours[2])
+    alone = replace(MAP, spots=((Spot(7, 0, ""),),))
+    assert alone.colour(7) == colours[0]
+
+
+def test_every_cell_has_its_words():
+    assert MAP.told(0, 0) == "tile.m 8, order m n: 4,000 cycles, 64 bytes, today"
+    assert MAP.told(0, 1) == "tile.m 8, order n m: refused: an <order> that is refused"
+    assert MAP.told(1, 0) == "tile.m 16, order m n: 1,000 cycles, 32 bytes, best"
+    assert MAP.told(1, 1) == "tile.m 16, order n m: not known yet"
+    assert summary(MAP) == (
+        "best of the 3 of 4 settings that are known: tile.m 16, order m n: 1,000 cycles, 32 bytes: "
+        "4.00 times as fast as today's 4,000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cycles", "text"),
+    [(0, "0"), (9999, "9,999"), (10108, "10.1k"), (264_138, "264.1k"), (1_346_960, "1.3M"), (84 * 10**6, "84.0M")],
+)
+def test_cycles_are_shortened_to_what_a_cell_has_room_for(cycles: int, text: str):
+    assert short(cycles) == text
+
+
+def test_the_svg_has_a_cell_each_with_its_words_and_marks_the_best_and_todays():
+    svg = heat_map_svg(MAP)
+    assert svg.count("<title>") == 4 and "an &lt;order&gt; that is refused" in svg
+    assert ">4,000<" in svg and ">1,000<" in svg and svg.count("url(#wb-refused-") == 1
+    assert svg.count('stroke-width="2.5"') == 1 and 'aria-label="cycles by tile.m and order of k0_linear' in svg
+
+
+def test_matplotlib_draws_the_same_cells():
+    ax = heat_map(MAP, style="dark")
+    written = [text.get_text() for text in ax.texts]
+    assert written == ["4,000", "1,000"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == list(MAP.columns)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(MAP.rows)
+    assert sum(patch.get_hatch() == "///" for patch in ax.patches) == 1
+    assert len([patch for patch in ax.patches if not patch.get_fill()]) == 2
+    pyplot.close(ax.figure)

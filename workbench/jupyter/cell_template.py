@@ -1,0 +1,80 @@
+"""A notebook cell as the template of an operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import jinja2
+import torch
+
+from workbench import ops, verbs
+from workbench.check import Check
+from workbench.errors import BadOption, TemplateSyntaxError
+from workbench.journey import Journey
+from workbench.mlir.template import Place, Template
+
+
+class InCell:
+    """Where the text of a template stands that is a whole cell but for its first lines."""
+
+    cell: str
+    lines_before: int
+
+    def _place(self) -> Place:
+        return Place(type(self).__name__, self.cell, self.lines_before)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The text, the operator that it is for, and where it stands."""
+
+    operator: str
+    text: str
+    like: object
+    """A class that says tiles, buffers and options; None for one that says nothing."""
+    kind: str
+    cell: str
+    lines_before: int
+
+    @property
+    def overloads(self) -> tuple[str, ...]:
+        return ops.names.overloads(self.operator)
+
+    def register(self) -> None:
+        """Has the cell make these overloads from now on, if its text is Jinja."""
+        template = self._template()
+        try:
+            jinja2.Environment().parse(self.text)
+        except jinja2.TemplateSyntaxError as error:
+            place = f"{self.cell}:{error.lineno + self.lines_before}"
+            raise TemplateSyntaxError(template.__name__, place, error.message or "not valid Jinja") from None
+        ops.registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
+
+    def tried(self, given: Sequence[object]) -> tuple[Journey, Check]:
+        """The operator traced on these arguments, checked and simulated; what came of it before stays registered if
+        the text makes no kernel."""
+        namespace, name, *overload = self.overloads[0].split(".")
+        packet = getattr(getattr(torch.ops, namespace), name)
+        called: Any = getattr(packet, overload[0]) if self.operator.count(".") > 1 else packet
+
+        def operator(*inputs: Any) -> object:
+            return called(*inputs)
+
+        with ops.registry.DEFAULT.scope():
+            self.register()
+            journey = verbs.trace(operator, *given, on_missing="error")
+            _ = journey.simulated
+            right = journey.check()
+        self.register()
+        return journey, right
+
+    def _template(self) -> type[Template]:
+        if self.like is not None and not (isinstance(self.like, type) and issubclass(self.like, Template)):
+            raise BadOption(f"--like {self.like!r}: expected a subclass of workbench.mlir.template.Template")
+        base = cast("type[Template]", self.like or Template)
+        name = "Cell_" + re.sub(r"\W+", "_", self.operator)
+        body = {"source": self.text, "cell": self.cell, "lines_before": self.lines_before, "__module__": "__main__"}
+        return type(name, (InCell, base), body)

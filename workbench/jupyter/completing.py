@@ -1,0 +1,63 @@
+"""What Tab offers behind the magics: journeys of the session, kernels of a journey, names of operators, options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from workbench.jupyter.magic_words import journeys_in
+
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"mlir": ("--pipeline", "--as"), "schedule": ("--as",), "kernel": ("--kind", "--like", "--as")}
+)
+
+
+def install(shell: Any) -> None:
+    """Has a session offer them."""
+    for magic in OPTIONS:
+        offered = _completer(shell, magic)
+        shell.set_hook("complete_command", offered, str_key=f"%%{magic}")
+        shell.set_hook("complete_command", offered, str_key=f"%{magic}")
+
+
+def _completer(shell: Any, magic: str) -> Callable[[Any, Any], list[str]]:
+    def complete(_: Any, event: Any) -> list[str]:
+        return offers(magic, str(event.line), str(event.symbol), shell.user_ns)
+
+    return complete
+
+
+def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list[str]:
+    """What may stand where `symbol` begins, in a line that begins with the magic."""
+    before = line[: len(line) - len(symbol)].split()[1:] if symbol and line.endswith(symbol) else line.split()[1:]
+    if symbol.startswith("-"):
+        return [each for each in OPTIONS[magic] if each.startswith(symbol)]
+    if magic == "schedule":
+        known = _scheduled(before, names)
+    elif magic == "kernel":
+        known = _operators() if not before or before[-1].endswith("::") else []
+    else:
+        known = []
+    return [each for each in known if each.startswith(symbol)]
+
+
+def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
+    """A journey first; then a kernel of it, once they are known: nothing is computed for a Tab."""
+    journeys = journeys_in(names)
+    if not before:
+        return list(journeys)
+    if len(before) > 1 or before[0] not in journeys:
+        return []
+    return [kernel.name for kernel in journeys[before[0]].lowered.record.kernels if kernel.kind != "host"]
+
+
+def _operators() -> list[str]:
+    """ATen's, as `aten.frac` and, behind `aten::`, by name alone."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return []
+    found = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+    plain = sorted(name.removeprefix("aten::") for name in found)
+    return [f"aten.{name}" for name in plain] + plain

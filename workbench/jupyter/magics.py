@@ -1,0 +1,188 @@
+"""`%load_ext workbench`: cells that hold MLIR, a transform script or a template, each told at its own lines."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from IPython.core.error import UsageError
+from IPython.core.magic import no_var_expand
+from IPython.display import HTML, display
+
+from simulator.errors import WorkbenchError
+from workbench.jupyter import completing
+from workbench.jupyter.magic_words import Words, journey_named, words_of
+from workbench.views import highlight, markup
+
+if TYPE_CHECKING:
+    from workbench.journey import Journey
+    from workbench.jupyter.cell_mlir import MlirCell
+
+R = TypeVar("R")
+
+_FIRST_LINE: Final = 1
+"""The line of a cell that is the magic's own: what follows is one line further down."""
+
+
+def load(shell: Any) -> None:
+    """Gives a session the magics and their completion."""
+    magics = CellMagics(shell)
+    shell.register_magic_function(magics.mlir, "cell", "mlir")
+    shell.register_magic_function(magics.schedule, "line_cell", "schedule")
+    shell.register_magic_function(magics.kernel, "cell", "kernel")
+    completing.install(shell)
+
+
+def unload(shell: Any) -> None:
+    """Takes them away again."""
+    for kinds in shell.magics_manager.magics.values():
+        for name in ("mlir", "schedule", "kernel"):
+            kinds.pop(name, None)
+
+
+def _told(magic: Callable[..., R]) -> Callable[..., R]:
+    """A magic whose user's mistakes are told in a line or a few, without a traceback of ours."""
+
+    @wraps(magic)
+    def asked(*args: Any, **kwargs: Any) -> R:
+        try:
+            return magic(*args, **kwargs)
+        except WorkbenchError as error:
+            raise UsageError(str(error)) from None
+
+    return no_var_expand(asked)  # braces and dollars are MLIR's and Jinja's here
+
+
+class CellMagics:
+    """The magics of one session."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    @_told
+    def mlir(self, line: str, cell: str) -> MlirCell | None:
+        """Parses and verifies a cell of MLIR, and shows it in colour.
+
+            %%mlir [--pipeline PIPELINE] [--as NAME]
+
+        PIPELINE are passes as mlir-opt takes them, "builtin.module(canonicalize,cse)" or only what stands within; the
+        module is shown as they leave it. Passes of the workbench and of `wb.mlir_pass` may be named too. They run in a
+        worker process first, so that one that faults does not end the session. NAME is the variable that gets the
+        module: `.text` is its text.
+        """
+        words = words_of("mlir", line, (), "pipeline", "as")
+        made = self._marked(cell, lambda: _cell_mlir().of_cell(cell, words.option("pipeline")))
+        return self._kept(words, made)
+
+    @_told
+    def schedule(self, line: str, cell: str | None = None) -> Journey | None:
+        """Schedules a kernel with the transform script in the cell.
+
+            %schedule JOURNEY KERNEL                  puts today's script into the next cell, to be edited
+            %%schedule JOURNEY KERNEL [--as NAME]     the journey with the cell's script
+
+        KERNEL is a name of `j.scheduled.table`, or its number, `k0`. The script is tried in a worker process first. The
+        answer is the journey that `JOURNEY.with_(schedule={KERNEL: ...})` makes; NAME is the variable that gets it.
+        """
+        words = words_of("schedule", line, ("JOURNEY", "KERNEL"), "as")
+        j = journey_named(self._shell.user_ns, words[0])
+        kernel = _knob().kernel_named(j.scheduled.record, words[1])
+        if cell is None:
+            today = _knob().scheduled_kernel(j.scheduled.record, kernel).schedule
+            if not today:
+                raise UsageError(f"{kernel!r} is a template's kernel: it writes its loops itself and takes no script")
+            self._shell.set_next_input(f"%%schedule {words[0]} {kernel}\n{today}\n")
+            return None
+        script = cell.rstrip("\n")
+        given = j._request.schedule or {}  # pyright: ignore[reportPrivateUsage]
+
+        def scheduled() -> Journey:
+            made = j.with_(schedule={**given, kernel: script})
+            _ = made.simulated
+            return made
+
+        made = self._marked(cell, scheduled)
+        before, after = j.simulated.cycles, made.simulated.cycles
+        print(f"{kernel}: {before:,} -> {after:,} cycles of the whole ({after - before:+,})")
+        return self._kept(words, made)
+
+    @_told
+    def kernel(self, line: str, cell: str) -> Journey | None:
+        """Registers the cell as the template of an operator: MLIR in the scheduled form, with Jinja.
+
+            %%kernel OPERATOR [TENSORS ...] [--kind tile] [--like CLASS] [--as NAME]
+
+        OPERATOR is `aten::frac` or an exact overload, `aten.frac.default`. TENSORS are what to try it with, an
+        expression each: `torch.randn(64, 64)`. Then the op is traced, scheduled, checked against PyTorch and simulated,
+        and registered only if its kernel can be made; the answer is that journey. CLASS is a Template class of the
+        session that says what the text does not: tiles, buffers, options. See docs/adding-an-op.md.
+        """
+        words = words_of("kernel", line, ("OPERATOR",), "kind", "like", "as", more=True)
+        templates: Any = importlib.import_module("workbench.jupyter.cell_template")
+        given = [self._value(expression) for expression in words.rest]
+        like = self._value(words.option("like")) if words.option("like") else None
+        registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
+        if not given:
+            registered.register()
+            print(f"{', '.join(registered.overloads)}: made by this cell, in journeys that are traced from now on")
+            return None
+        journey, right = registered.tried(given)
+        answer = "as PyTorch" if right.ok else "NOT as PyTorch"
+        print(f"{', '.join(registered.overloads)}: computes {answer}, in {journey.simulated.cycles:,} cycles")
+        if not right.ok:
+            print(right)
+        return self._kept(words, journey)
+
+    @property
+    def _cell(self) -> str:
+        """The running cell, as a notebook numbers it: the number that its answer will have."""
+        return f"In[{self._shell.displayhook.prompt_count}]"
+
+    def _value(self, expression: str) -> Any:
+        """What an expression is in the session."""
+        try:
+            return self._shell.ev(expression)
+        except Exception as error:
+            raise UsageError(f"{expression!r} raised {type(error).__name__}: {error}") from None
+
+    def _kept(self, words: Words, made: R) -> R | None:
+        """The answer, which the cell shows; or nothing, if a variable is to have it."""
+        name = words.option("as")
+        if not name:
+            return made
+        if not name.isidentifier():
+            raise UsageError(f"--as {name}: expected the name of a variable")
+        self._shell.push({name: made})
+        return None
+
+    def _marked(self, cell: str, work: Callable[[], R]) -> R:
+        """Does the work; problems with lines of the cell are shown there, and told with the cell's own numbers."""
+        before = _FIRST_LINE
+        try:
+            return work()
+        except WorkbenchError as error:
+            problems = getattr(error, "problems", ())
+            lines = {each.line for each in problems if getattr(each, "line", None) is not None}
+            if not lines:
+                raise
+            first = 1 + before + len(cell) - len(cell.lstrip("\n"))
+            marked = highlight.code(cell, first=first, selected={line + before for line in lines})
+            display(HTML(markup.fragment(marked)))  # pyright: ignore[reportUnknownMemberType]
+            source = cell.splitlines()
+            told = [
+                f"  {self._cell}:{each.line + before}: {each.message}\n      {source[each.line - 1].strip()}"
+                if each.line is not None and 0 < each.line <= len(source)
+                else f"  {each.message}"
+                for each in problems
+            ]
+            raise UsageError("\n".join([str(error).splitlines()[0], *told])) from None
+
+
+def _cell_mlir() -> Any:
+    return importlib.import_module("workbench.jupyter.cell_mlir")
+
+
+def _knob() -> Any:
+    return importlib.import_module("workbench.knobs.knob")

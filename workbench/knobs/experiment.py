@@ -1,0 +1,296 @@
+"""A session of trying: knobs are turned, the newest setting is scheduled and simulated, and every step is kept.
+
+    e = j.experiment()
+    e.turn("tile.m", 64, kernel="k0")       # comes back at once
+    e.wait().cycles, e.table
+
+Settings that come while another is being worked out take its place: what was begun is stopped, and only the newest
+becomes a step. A setting that is refused is a step as well, with the reason, and the one before stays in force.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from simulator.errors import WorkbenchError
+from workbench import views
+from workbench.asking import knows_its_options
+from workbench.comparison import Comparison, compared
+from workbench.errors import BadOption, Stopped
+from workbench.knobs.answer import Knobs, knobs_of
+from workbench.knobs.knob import Knob, Value, kernel_named
+from workbench.knobs.turned import Turned, refusal_of
+from workbench.progress import in_background
+from workbench.views.groups import Run
+from workbench.views.shown import Shown
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.journey import Journey
+    from workbench.pipeline import Request
+
+PAUSE_SECONDS = 0.05
+"""A slider that is dragged says something every frame or two, of 16 ms each: who pauses for three has arrived."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Step:
+    """One setting that was tried: what it costs, or why it is refused."""
+
+    number: int
+    """0 is the start."""
+    setting: Turned
+    cycles: int | None = None
+    bytes: int | None = None
+    """Moved from and to DRAM."""
+    refused: str = ""
+    back_to: int | None = None
+    """The step whose setting this is again."""
+
+    @property
+    def call(self) -> str:
+        """The call that makes the same journey from the one at the start, `j`."""
+        return self.setting.call
+
+    @property
+    def journey(self) -> Journey:
+        """The journey with this setting, made anew from what is kept on disk; a refused one raises why."""
+        return self.setting.journey()
+
+    @property
+    def against_start(self) -> Comparison:
+        """The start and this step side by side: `wb.compare` of the two."""
+        runs = ((name, journey) for name, journey in (("start", self.setting.start), ("now", self.journey)))
+        return compared(
+            tuple(
+                Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record)
+                for name, journey in runs
+            )
+        )
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """The findings that came, went and stayed since the start, as `wb.compare` has them."""
+        return self.against_start.findings
+
+    def __repr__(self) -> str:
+        told = f"refused: {self.refused}" if self.refused else f"{self.cycles or 0:,} cycles"
+        return f"Step({self.number}, {told}, {self.call})"
+
+
+class Experiment(Shown):
+    """A session of trying settings of one journey. What is turned is worked out in a thread of its own; callbacks run
+    there. Everything else may be called from any thread."""
+
+    def __init__(self, journey: Journey, request: Request, pause: float = PAUSE_SECONDS) -> None:
+        self._start, self._request, self._pause = journey, request, pause
+        self._news = threading.Condition()
+        """Guards all that follows, and is notified when it changes."""
+        run = journey.simulated.record
+        first = Step(0, Turned(journey, request), *_costs(run.makespan, run.counters))
+        self._steps, self._current = [first], first
+        self._knobs = dict[str, Knobs]()
+        self._wanted: Turned = first.setting
+        self._back_to: int | None = None
+        self._asked = self._answered = 0
+        self._stop = threading.Event()
+        self._closed = self._working = False
+        self._failed: BaseException | None = None
+        self._callbacks = list[Callable[[Step], object]]()
+
+    @property
+    def start(self) -> Journey:
+        return self._start
+
+    @property
+    def current(self) -> Step:
+        """The last step that was not refused."""
+        return self._current
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """Every step there is by now, the start first."""
+        with self._news:
+            return tuple(self._steps)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a setting waits or is being worked out."""
+        return self._asked != self._answered
+
+    @knows_its_options
+    def knobs(self, kernel: str | None = None) -> Knobs:
+        """The knobs of the journey at the start, and of one of its kernels."""
+        name = "" if kernel is None else kernel_named(self._start.scheduled.record, kernel)
+        if name not in self._knobs:
+            self._knobs[name] = knobs_of(self._start, self._request, name or None)
+        return self._knobs[name]
+
+    @knows_its_options
+    def turn(self, knob: str, value: Value, *, kernel: str | None = None) -> Self:
+        """Asks for a knob at another value, besides all that is turned already. Comes back at once."""
+        found: Knob = self.knobs(kernel)[knob]
+        return self._ask(lambda wanted: wanted.with_value(found, value))
+
+    @knows_its_options
+    def script(self, kernel: str, text: str) -> Self:
+        """Asks for a transform script in the place of a kernel's own."""
+        name = kernel_named(self._start.scheduled.record, kernel)
+        return self._ask(lambda wanted: wanted.with_script(name, text))
+
+    @knows_its_options
+    def back(self, step: int | None = None) -> Self:
+        """Asks for the setting of an earlier step again: of the one before the current one, or of that number."""
+        with self._news:
+            good = [each.number for each in self._steps if not each.refused]
+            earlier = [number for number in good if number < self._current.number]
+            number = step if step is not None else earlier[-1] if earlier else 0
+            if number not in good:
+                raise BadOption(f"back({number}): expected a step that was not refused, of {', '.join(map(str, good))}")
+            setting = self._steps[number].setting
+        return self._ask(lambda _: setting, number)
+
+    def _ask(self, change: Callable[[Turned], Turned], back_to: int | None = None) -> Self:
+        with self._news:
+            if self._closed:
+                raise BadOption("the experiment is closed: j.experiment() begins another")
+            self._wanted, self._back_to = change(self._wanted), back_to
+            self._asked += 1
+            self._stop.set()  # what is being worked out is not wanted any more
+            self._news.notify_all()
+            if not self._working:
+                self._working = True
+                threading.Thread(target=self._work, name="experiment", daemon=True).start()
+        return self
+
+    @knows_its_options
+    def wait(self, seconds: float | None = None) -> Step:
+        """The last step once nothing is left to be worked out, or what it is after so many seconds. What went wrong
+        besides refusals, in a callback for one, is raised here."""
+        with self._news:
+            self._news.wait_for(lambda: not self.busy or self._closed, seconds)
+            if self._failed is not None:
+                failed, self._failed = self._failed, None
+                raise failed
+            return self._steps[-1]
+
+    def on_step(self, callback: Callable[[Step], object]) -> Callable[[], None]:
+        """Has `callback` called with each step, in the thread that makes them; calling the answer ends that."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
+
+    def close(self) -> None:
+        """Stops what is being worked out, and takes nothing more; steps stay."""
+        with self._news:
+            self._closed = True
+            self._stop.set()
+            self._news.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _work(self) -> None:
+        """Goes on until nothing is left to be worked out."""
+        while True:
+            with self._news:
+                asked = -1
+                while not self._closed and self.busy and asked != self._asked:
+                    asked = self._asked
+                    self._news.wait_for(lambda before=asked: self._closed or self._asked != before, self._pause)
+                if self._closed or not self.busy:
+                    self._working = False
+                    return
+                setting, back_to = self._wanted, self._back_to
+                self._stop = stop = threading.Event()
+            try:
+                made = self._tried(setting, stop)
+            except Stopped:
+                continue
+            except BaseException as error:  # told to whoever waits: a thread has nobody to tell
+                with self._news:
+                    self._failed, self._wanted, self._answered = error, self._current.setting, self._asked
+                    self._news.notify_all()
+                continue
+            self._take(made, asked, back_to)
+
+    def _tried(self, setting: Turned, stop: threading.Event) -> Step:
+        with in_background("experiment", stop):
+            try:
+                run = setting.journey().simulated.record
+            except Stopped:
+                raise
+            except WorkbenchError as error:
+                return Step(-1, setting, refused=refusal_of(error))
+        return Step(-1, setting, *_costs(run.makespan, run.counters))
+
+    def _take(self, made: Step, asked: int, back_to: int | None) -> None:
+        """Makes it the last step, unless something newer was asked for meanwhile."""
+        with self._news:
+            if asked != self._asked or self._closed:
+                return
+            step = replace(made, number=len(self._steps), back_to=back_to)
+            self._steps.append(step)
+            if step.refused:
+                self._wanted = self._current.setting
+            else:
+                self._current = step
+        try:
+            for callback in tuple(self._callbacks):
+                callback(step)
+        except BaseException as error:  # the session goes on, and whoever waits is told
+            self._failed = error
+        with self._news:
+            self._answered = max(self._answered, asked)
+            self._news.notify_all()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a step: cycles and bytes, how many more than at the start, why it was refused, and its call."""
+        whole = dict.fromkeys(("cycles", "more_cycles", "bytes", "more_bytes"), "Int64")
+        return views.frame.frame(self._table()).astype(whole)
+
+    def _table(self) -> Table:
+        first = self._steps[0]
+        rows = tuple(
+            (
+                step.number,
+                step.cycles,
+                _more(step.cycles, first.cycles),
+                step.bytes,
+                _more(step.bytes, first.bytes),
+                step.refused,
+                step.call,
+            )
+            for step in self.history
+        )
+        return Table(("step", "cycles", "more_cycles", "bytes", "more_bytes", "refused", "call"), rows)
+
+    @knows_its_options
+    def text(self) -> str:
+        """Every step in a line."""
+        return self._table().text(widest=100)
+
+    @knows_its_options
+    def html(self) -> str:
+        """Every step in a row."""
+        return views.markup.fragment(views.markup.table(self._table(), wide=("refused", "call")))
+
+    def __repr__(self) -> str:
+        steps = len(self._steps) - 1
+        return f"Experiment({steps} step{'s' * (steps != 1)}, now {self._current.cycles or 0:,} cycles)"
+
+
+def _costs(cycles: int, counters: dict[str, Any]) -> tuple[int, int]:
+    return cycles, counters["dram_read_bytes"] + counters["dram_write_bytes"]
+
+
+def _more(now: int | None, first: int | None) -> int | None:
+    return None if now is None or first is None else now - first

@@ -1,0 +1,172 @@
+"""Which knobs a kernel and a journey have: today's value of each, and values worth trying.
+
+A knob says what it is about and nothing of what is allowed. Whether a value is, and why not, is known by setting it:
+the mapping, the machine and the scheduled kernel are then checked as they are for everybody.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from simulator import Machine
+from simulator.figures import choices_of, range_of
+from simulator.machine import figure_names
+from simulator.names import did_you_mean, sentences
+from workbench.errors import BadOption
+from workbench.ir import ScheduledKernel, ScheduledProgram
+from workbench.mlir.user_mapping import most_slots
+from workbench.ops.choices import choice_of
+from workbench.ops.fusion import RULES
+
+if TYPE_CHECKING:
+    from workbench.pipeline import Request
+
+Value: TypeAlias = int | float | str | bool | tuple[str, ...]
+"""Of a tile, buffers or cores a number, of an order the dims, of a fusion rule whether it is on, or a figure."""
+
+TILE, ORDER, BUFFERS, CORES, FUSION, MACHINE = "tile", "order", "buffers", "cores", "fusion", "machine"
+_NAMES_THE_MACHINE: Final = ("name", "core_figures")
+_HALVINGS: Final = 4
+"""With sixteen tiles a sixteenth of the transfers is in the open: more tiles hide hardly more, and take long to try."""
+_MOST_ORDERS: Final = math.factorial(4)
+"""Orders up to which all are listed; of more dims those that move one dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One thing that can be turned."""
+
+    name: str
+    """`tile.m`, `order`, `buffers`, `cores.m`; of the journey `fusion.<rule>` and `machine.<figure>`."""
+    kernel: str
+    """What it is of; empty if it is of the whole journey."""
+    value: Value
+    """Today's."""
+    values: tuple[Value, ...]
+    """Worth trying, in order, today's among them."""
+    range: str
+    """What it can be at all, in words."""
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def item(self) -> str:
+        """The dim, rule or figure."""
+        return self.name.partition(".")[2]
+
+
+def text_of(value: Value) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}" if isinstance(value, float) else value
+
+
+def kernel_named(scheduled: ScheduledProgram, given: str) -> str:
+    """The graph's kernel of this name; its number alone, `k0`, will do."""
+    hosts = {step.kernel for step in scheduled.hosts}
+    names = [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
+    found = [name for name in names if name == given] or [name for name in names if name.startswith(f"{given}_")]
+    if found:
+        return found[0]
+    if given in hosts:
+        raise BadOption(f"{given!r} is computed by PyTorch on the host, so nothing of it can be turned")
+    what = f"no kernel has the name {given!r}{did_you_mean(given, names)}"
+    raise BadOption(sentences(what, f"The kernels are {', '.join(names) or 'none'}"))
+
+
+def scheduled_kernel(scheduled: ScheduledProgram, name: str) -> ScheduledKernel:
+    """What the graph's kernel of this name runs."""
+    runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
+    return scheduled.kernel(runs[name])
+
+
+def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[Knob, ...]:
+    """What can be turned of a kernel. A user's script says tiles, order and cores itself: then the buffers are left."""
+    mapping, knobs = kernel.mapping, list[Knob]()
+    for dim, size in mapping.tile.items():
+        extent = kernel.dims[dim]
+        knobs.append(Knob(f"{TILE}.{dim}", name, size, _with(_halves(extent, size), size), f"1 to {extent:,}"))
+    if mapping.order:
+        orders = tuple(dict.fromkeys([mapping.order, *_orders(kernel)]))
+        knobs.append(Knob(ORDER, name, mapping.order, orders, "each dim once, outermost first"))
+    most = most_slots(mapping.tile, kernel.dims)
+    knobs.append(Knob(BUFFERS, name, mapping.buffers, _with(_doubles(most), mapping.buffers), f"1 to {most:,}"))
+    most = len(machine.shares)
+    if most > 1:
+        for dim in mapping.tile:
+            count = mapping.cores.get(dim, 1)
+            knobs.append(Knob(f"{CORES}.{dim}", name, count, _with(_doubles(most), count), f"1 to {most:,}"))
+    return tuple(knobs)
+
+
+def _halves(extent: int, today: int) -> set[int]:
+    """The whole and halves of it, and half and twice as much as today."""
+    halves = {-(-extent // 2**power) for power in range(_HALVINGS + 1)}
+    return halves | {-(-today // 2), min(2 * today, extent)}
+
+
+def _doubles(most: int) -> set[int]:
+    return {2**power for power in range(most.bit_length())} | {most}
+
+
+def _with(values: Iterable[int], today: int) -> tuple[int, ...]:
+    return tuple(sorted({*values, today}))
+
+
+def _orders(kernel: ScheduledKernel) -> Iterable[tuple[str, ...]]:
+    """Orders of the dims that have a loop; the others stay where they are, since they are walked at once."""
+    mapping = kernel.mapping
+    looped = [dim for dim in mapping.order if mapping.tile[dim] < -(-kernel.dims[dim] // mapping.cores.get(dim, 1))]
+    if math.factorial(len(looped)) <= _MOST_ORDERS:
+        ways: Iterable[tuple[str, ...]] = itertools.permutations(looped)
+    else:
+        ways = (_moved(looped, dim, place) for dim in looped for place in range(len(looped)))
+    for way in ways:
+        turns = iter(way)
+        yield tuple(next(turns) if dim in looped else dim for dim in mapping.order)
+
+
+def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
+    others = [each for each in dims if each != dim]
+    return (*others[:place], dim, *others[place:])
+
+
+def journey_knobs(request: Request) -> tuple[Knob, ...]:
+    """What can be turned of the whole journey: fusion rules, and the machine's figures."""
+    off = rules_off(request)
+    rules = [Knob(f"{FUSION}.{rule.name}", "", rule.name not in off, (True, False), "on or off") for rule in RULES]
+    return (*rules, *machine_knobs(request.machine))
+
+
+def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
+    """The figures of a machine; of a number half of it and twice as much are worth trying."""
+    kinds = {field.name: str(field.type) for field in fields(Machine)}
+    knobs = list[Knob]()
+    for name in figure_names():
+        if name in _NAMES_THE_MACHINE:
+            continue
+        value = getattr(machine, name)
+        values: tuple[Value, ...] = choices_of(name, kinds[name]) or (value,)
+        if kinds[name] == "int":
+            values = tuple(sorted({value // 2, value, 2 * value}))
+        elif kinds[name] == "float":
+            values = tuple(sorted({value / 2, value, 2 * value}))
+        knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, kinds[name])))
+    return tuple(knobs)
+
+
+def rules_off(request: Request) -> frozenset[str]:
+    """The fusion rules that the journey was asked to leave out."""
+    fusion = request.fusion
+    if fusion == "none":
+        return choice_of(fusion, {}).off
+    return choice_of({"off": fusion.get("off", ())}, {}).off if isinstance(fusion, dict) else frozenset()

@@ -1,0 +1,239 @@
+"""The map of mappings: what each pair of values of two knobs costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from simulator.errors import WorkbenchError
+from workbench import views
+from workbench.artefacts import drawing_of_heat_maps
+from workbench.asking import knows_its_options
+from workbench.errors import BadOption, Stopped
+from workbench.knobs.knob import Knob, Value, text_of
+from workbench.knobs.turned import Turned, refusal_of
+from workbench.progress import Progress, counted, in_background, waiting
+from workbench.views.heat_map import HeatMap, Spot
+from workbench.views.shown import Shown
+from workbench.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from workbench.journey import Journey
+
+_MOST_POINTS = 4096
+"""Each takes a tenth of a second or more: more than these nobody waits for, and nobody sees in a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One setting, scheduled and simulated; or why it is refused."""
+
+    values: tuple[Value, ...]
+    cycles: int | None = None
+    bytes: int | None = None
+    """Moved from and to DRAM."""
+    refused: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Sweep(Shown):
+    """What each setting of one knob or two costs. Points come row by row, the second knob's values first; their
+    figures depend on nothing but the setting."""
+
+    start: Turned
+    knobs: tuple[Knob, ...]
+    axes: tuple[tuple[Value, ...], ...]
+    on_point: Callable[[Point], object] | None = None
+    _points: list[Point] = field(default_factory=list[Point])
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _failed: list[BaseException] = field(default_factory=list[BaseException])
+
+    @classmethod
+    def started(
+        cls,
+        start: Turned,
+        knobs: tuple[Knob, ...],
+        axes: tuple[tuple[Value, ...], ...],
+        *,
+        background: bool,
+        on_point: Callable[[Point], object] | None,
+    ) -> Self:
+        """A sweep that is done, or, in the background, under way."""
+        if not 1 <= len(knobs) <= 2 or len(set(knobs)) < len(knobs):
+            named = ", ".join(repr(knob.name) for knob in knobs) or "none"
+            raise BadOption(f"sweep takes one knob or two different ones, and was given {named}")
+        count = math.prod(map(len, axes))
+        if count > _MOST_POINTS:
+            raise BadOption(f"sweep of {count:,} points: expected {_MOST_POINTS:,} at most; values={{...}} gives fewer")
+        made = cls(start, knobs, axes, on_point)
+        if background:
+            threading.Thread(target=made._behind, name="sweep", daemon=True).start()
+        else:
+            made._in_front()
+        return made
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Those that are there by now."""
+        return tuple(self._points)
+
+    @property
+    def total(self) -> int:
+        """How many points there are to be."""
+        return math.prod(map(len, self.axes))
+
+    @property
+    def done(self) -> bool:
+        """Whether all that will come is there: everything, or what there was when it was stopped."""
+        return self._over.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before all points were there."""
+        return self.done and len(self._points) < self.total
+
+    def stop(self) -> None:
+        """Ends it, also amid a simulation; what is there stays. Comes back when it has ended."""
+        self._stop.set()
+        self.wait()
+
+    @knows_its_options
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until it is done, or for so many seconds; whether it is. What a point raised that is no refusal, or
+        `on_point` did, is raised here."""
+        over = self._over.wait(seconds)
+        if over and self._failed:
+            raise self._failed[0]
+        return over
+
+    @property
+    def best(self) -> Point | None:
+        """The first of those with fewest cycles; None if no setting could be had."""
+        ran = [point for point in self.points if point.cycles is not None]
+        return min(ran, key=lambda point: point.cycles or 0) if ran else None
+
+    @property
+    def today(self) -> tuple[Value, ...]:
+        """The journey's own values, whether they are on the map or not."""
+        return tuple(knob.value for knob in self.knobs)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
+        return views.frame.frame(self._table()).astype({"cycles": "Int64", "bytes": "Int64"})
+
+    def _table(self) -> Table:
+        rows = (
+            (*each.values, each.cycles, each.bytes, each.refused, "" if each.refused else self._at(each.values).call)
+            for each in self.points
+        )
+        return Table((*(knob.name for knob in self.knobs), "cycles", "bytes", "refused", "call"), tuple(rows))
+
+    @knows_its_options
+    def take(self, *values: Value) -> Journey:
+        """The journey at a point of the map; without values at the best one."""
+        if values:
+            return self._at(tuple(tuple(each) if isinstance(each, list) else each for each in values)).journey()
+        if self.best is None:
+            raise BadOption("take(): no setting of this map could be had; .table says why")
+        return self._at(self.best.values).journey()
+
+    def _at(self, values: tuple[Value, ...]) -> Turned:
+        if len(values) != len(self.knobs):
+            named = ", ".join(knob.name for knob in self.knobs)
+            raise BadOption(f"take{values!r}: expected a value each of {named}")
+        made = self.start
+        for knob, value in zip(self.knobs, values, strict=True):
+            made = made.with_value(knob, value)
+        return made
+
+    @property
+    def record(self) -> HeatMap:
+        """The geometry of the picture, of the points that are there by now."""
+        spots = {point.values: Spot(point.cycles, point.bytes, point.refused) for point in self.points}
+        rows = self.axes[:-1][0] if len(self.axes) > 1 else (None,)
+        across = self.axes[-1]
+        return HeatMap(
+            tuple(knob.name for knob in self.knobs),
+            self.knobs[0].kernel or self.knobs[-1].kernel,
+            tuple("" if value is None else text_of(value) for value in rows),
+            tuple(map(text_of, across)),
+            tuple(tuple(spots.get((column,) if row is None else (row, column)) for column in across) for row in rows),
+            self._place(self.today),
+            self._place(self.best.values) if self.best else None,
+        )
+
+    def _place(self, values: tuple[Value, ...]) -> tuple[int, int] | None:
+        """Row and column of a point, if the map has it."""
+        if any(value not in axis for value, axis in zip(values, self.axes, strict=True)):
+            return None
+        *row, column = (axis.index(value) for value, axis in zip(values, self.axes, strict=True))
+        return (row[0] if row else 0), column
+
+    @knows_its_options
+    def text(self) -> str:
+        """Every point in a line, and which is the best."""
+        names = (*(knob.name for knob in self.knobs), "cycles", "bytes", "refused")
+        told = [views.heat_map.summary(self.record), ""] if self.points else []
+        return "\n".join([*told, self._table().pick(*names).text(widest=100)])
+
+    @knows_its_options
+    def html(self) -> str:
+        """The heat map, and the table below it, closed."""
+        rows = views.markup.details("table", views.markup.table(self._table(), wide=("refused", "call")))
+        return views.markup.fragment(views.svg_heat_map.heat_map_svg(self.record) + rows)
+
+    @knows_its_options
+    def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 8.0) -> Axes:
+        """The heat map with matplotlib: `style` is light or dark, `width` the inches of a new figure."""
+        return drawing_of_heat_maps().heat_map(self.record, ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        state = "" if len(self._points) == self.total else f" of {self.total}"
+        best = f", best {self.best.cycles:,} cycles" if self.best else ""
+        return f"Sweep({' x '.join(knob.name for knob in self.knobs)}: {len(self._points)}{state} points{best})"
+
+    def _in_front(self) -> None:
+        try:
+            self._run(waiting("sweep"))
+        except KeyboardInterrupt:
+            self._stop.set()  # what is there stays
+        finally:
+            self._over.set()
+
+    def _behind(self) -> None:
+        try:
+            self._run(in_background("sweep", self._stop))
+        except Stopped:
+            pass
+        except BaseException as error:  # told to whoever waits: a thread has nobody to tell
+            self._failed.append(error)
+        finally:
+            self._over.set()
+
+    def _run(self, around: AbstractContextManager[Progress]) -> None:
+        with around:
+            for values in counted(list(itertools.product(*self.axes))):
+                point = self._measured(values)
+                self._points.append(point)
+                if self.on_point is not None:
+                    self.on_point(point)
+
+    def _measured(self, values: tuple[Value, ...]) -> Point:
+        try:
+            run = self._at(values).journey().simulated.record
+        except Stopped:
+            raise
+        except WorkbenchError as error:
+            return Point(values, refused=refusal_of(error))
+        moved = run.counters["dram_read_bytes"] + run.counters["dram_write_bytes"]
+        return Point(values, run.makespan, moved)
