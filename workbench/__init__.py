@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.findings import Finding as Finding
     from workbench.findings import Remedy as Remedy
     from workbench.findings import finding as finding
+    from workbench.findings.changes import folded_window as folded_window
     from workbench.journey import Journey as Journey
     from workbench.mlir.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -70,6 +71,7 @@ _HOMES = {
     "workbench.check": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
+    "workbench.findings.changes": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
     "workbench.mlir.user_passes": ("mlir_pass",),
     "workbench.views.own": ("view",),
@@ -100,6 +102,7 @@ __all__ = [
     "capture",
     "compare",
     "finding",
+    "folded_window",
     "last_journeys",
     "load",
     "lower",

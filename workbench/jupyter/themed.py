@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
 
 from matplotlib import pyplot, rc_context
 from matplotlib.axes import Axes
@@ -14,6 +16,9 @@ from matplotlib.figure import Figure
 from workbench.jupyter.axes import inches
 from workbench.views import markup
 from workbench.views.style import LIGHT, Style, style_named
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 THEME: Final = "theme"
 
@@ -55,6 +60,17 @@ class ThemedFigure(Figure):
         return markup.fragment(
             f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
         )
+
+
+def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
+    """Names are a user's: a dollar in one begins no formula."""
+
+    @functools.wraps(draws)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with rc_context({"text.parse_math": False}):
+            return draws(*args, **kwargs)
+
+    return drawn
 
 
 def colours_of(style: str) -> Style:
