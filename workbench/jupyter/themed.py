@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-from matplotlib import pyplot, rc_context
+from matplotlib import pyplot, rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -63,12 +63,19 @@ class ThemedFigure(Figure):
 
 
 def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
-    """Names are a user's: a dollar in one begins no formula."""
+    """Names are a user's: a dollar in one begins no formula.
+
+    No `rc_context`, which would also put back what a notebook's backend sets when the first figure is made.
+    """
 
     @functools.wraps(draws)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with rc_context({"text.parse_math": False}):
+        before = rcParams["text.parse_math"]
+        rcParams["text.parse_math"] = False
+        try:
             return draws(*args, **kwargs)
+        finally:
+            rcParams["text.parse_math"] = before
 
     return drawn
 

@@ -81,7 +81,7 @@ class Compared:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The groups, and the cycles in which kernels are launched: what differs most first."""
-        counts = tuple(f"{len(run.launches)} launches" for run in self.runs)
+        counts = tuple(f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}" for run in self.runs)
         between = tuple(run.launching for run in self.runs)
         change = "identical" if len(set(between)) == 1 else "differs"
         lines = [*(self._line(group) for group in self.matching.groups)]

@@ -90,6 +90,8 @@ def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> 
     window."""
     if len(node.operands) < 2 or node.op != "aten.conv2d.default":
         return False
+    if len(facts.lowered.types[node.operands[0]].shape) != 4:  # an image without a batch is not folded
+        return False
     image, weight = node.operands[:2]
     padded = any(
         image in other.results and other.origin.module == path
@@ -106,7 +108,8 @@ def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     """Cycles of the launches that pad the image, and lay it out for each row or column of the window.
 
     Both read and write; of the second each row of the image, or all channels of a window's row, is a run of its own,
-    that takes a cycle in its queue or more, and one tile is filled while another leaves.
+    that takes a cycle in its queue or more, and one tile is filled while another leaves. Each launch has the latency
+    of its first load and of its last store in the open.
     """
     kind, machine = facts.lowered.types[node.operands[0]], facts.machine
     images, channels, _, wide = kind.shape
@@ -116,4 +119,4 @@ def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     run = size * (channels * side if columns else wide)
     moved = (2 * padded + padded + runs * run) / float(machine.bus_bytes_per_cycle)
     queued = runs * -(-run // machine.dma_bytes_per_cycle) / _TURNS
-    return round(max(moved, queued)) + 4 * machine.launch_overhead_cycles
+    return round(max(moved, queued)) + 4 * (machine.launch_overhead_cycles + 2 * machine.dram_latency_cycles)
