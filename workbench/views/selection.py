@@ -106,7 +106,7 @@ class Selection(Shown):
     def html(self) -> str:
         """The same as a table that needs nothing else."""
         rows = [
-            f"<tr><th>{markup.escape(head)}</th><td>{markup.escape(line)}</td></tr>"
+            f"<tr>{f'<th>{markup.escape(head)}</th>' if head else '<td></td>'}<td>{markup.escape(line)}</td></tr>"
             for part, lines in self.parts()
             for head, line in _headed(part, lines)
         ]
