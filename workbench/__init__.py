@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.findings import Finding as Finding
     from workbench.findings import Remedy as Remedy
     from workbench.findings import finding as finding
+    from workbench.findings.changes import folded_window as folded_window
     from workbench.journey import Journey as Journey
     from workbench.mlir.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -76,6 +77,7 @@ _HOMES = {
     "workbench.check": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
+    "workbench.findings.changes": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
     "workbench.mlir.user_passes": ("mlir_pass",),
     "workbench.views.own": ("view",),
@@ -111,6 +113,7 @@ __all__ = [
     "capture",
     "compare",
     "finding",
+    "folded_window",
     "lab",
     "last_journeys",
     "load",

@@ -133,6 +133,8 @@ class Advice:
                 f"trying {change!r} traces the function anew, and this journey has none: it was loaded from a file, or "
                 "comes from torch.compile. Trace the function with wb.trace, and try the findings of that journey"
             )
+        if traced := self._journey.captured.program:
+            traced.refuse_changed()
         function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return type(self._journey)(anew, Stages.of(anew))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
@@ -123,7 +124,7 @@ def test_changes_that_there_are_not_are_refused():
         changed("sideways", torch.relu, (), {})
     with pytest.raises(BadOption, match="what was traced is a function"):
         changed("folded window:0", torch.relu, (), {})
-    with pytest.raises(BadOption, match="Linear there is no Conv2d"):
+    with pytest.raises(BadOption, match="what stands there is of the class Linear"):
         changed("folded window:0", nn.Sequential(nn.Linear(2, 2)), (), {})
 
 
@@ -171,3 +172,104 @@ def test_mappings_keep_the_tiles_on_another_machine():
     faster = journey.with_(machine=journey.machine.with_(dram_latency_ns=10), mapping=journey.scheduled.mappings)
     for made, before in zip(faster.scheduled.kernels, journey.scheduled.kernels, strict=True):
         assert made.mapping.tile == before.mapping.tile and made.program == before.program
+
+
+def _images() -> tuple[nn.Sequential, torch.Tensor]:
+    return nn.Sequential(nn.Conv2d(3, 16, 5, padding=2), nn.ReLU()).eval(), torch.randn(1, 3, 56, 56)
+
+
+def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
+    model, x = _images()
+    j = wb.trace(model, x)
+    call = next(each for each in j.findings.remedy if "folded_window" in each)
+    names: dict[str, object] = {"copy": copy, "wb": wb, "model": model, "x": x}
+    exec(call.replace("...", "x"), names)
+    assert isinstance(model[0], nn.Conv2d) and j.check()
+    torch.testing.assert_close(names["changed"](x), model(x))  # type: ignore[operator]
+
+
+def test_a_model_that_was_changed_after_its_trace_is_told():
+    model, x = _images()
+    j = wb.trace(model, x)
+    model.to(memory_format=torch.channels_last)
+    assert j.findings.tried().untried.str.contains("0.weight was traced as .* The model was changed since").any()
+    model[0] = wb.folded_window(model[0])  # type: ignore[arg-type]
+    with pytest.raises(wb.WorkbenchError, match=r"0\.\w+ is no longer where it was .* copy\.deepcopy\(model\)"):
+        j.check()
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_a_rule_that_gives_something_else_is_named():
+    @wb.finding("of words")
+    def of_words(facts: wb.Facts):
+        return ["x"]
+
+    @wb.finding("of figures")
+    def of_figures(facts: wb.Facts):
+        yield wb.Finding(facts.kernels[0].name, "12", "r")  # type: ignore[arg-type]
+
+    said = wb.trace(torch.relu, torch.ones(3)).findings.reason
+    for wrong in (
+        "the rule 'of words' failed: TypeError: it gave 'x', of type str; expected wb.Finding",
+        "the rule 'of figures' failed: TypeError: cycles='12', of type str; expected a whole number of cycles",
+    ):
+        assert said.str.startswith(wrong).any()
+
+
+class Doubled(nn.Conv2d):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input) * 2
+
+
+def test_only_a_plain_convolution_is_folded():
+    """What a subclass or a hook does as well would be lost."""
+    hooked = nn.Conv2d(3, 16, 5, padding=2)
+    hooked.register_forward_hook(lambda module, given, made: made.clamp(0, 1))
+    for model in (hooked, Doubled(3, 16, 5, padding=2)):
+        found = wb.trace(model.eval(), torch.randn(1, 3, 56, 56)).findings
+        assert not found.remedy.str.contains("folded_window").any() and not folds(model)
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda x: F.rrelu(x, training=True) + F.rrelu(x, training=True),
+        lambda x: x.clone().normal_() + x.clone().normal_(),
+        lambda x: x.clone().exponential_() + x.clone().exponential_(),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+def test_drawn_numbers_are_never_the_same(drawn: Callable[[torch.Tensor], torch.Tensor]):
+    assert "computed twice" not in set(wb.trace(drawn, torch.randn(64, 64)).findings.rule)
+
+
+def test_images_without_a_batch_have_findings():
+    found = wb.trace(nn.Conv2d(3, 8, 3, padding=1).eval(), torch.randn(3, 16, 16), machine="edge-8x8").findings
+    assert not found.reason.str.contains("failed").any()
+
+
+def test_a_missed_fusion_is_worth_what_the_kernels_move():
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(x)
+        return y[:1].cumsum(1), y.sum()
+
+    j = wb.trace(function, torch.randn(512, 256), machine="edge-8x8")
+    missed = j.findings[j.findings.rule == "missed fusions"]
+    (row,) = missed.itertuples()
+    assert row.kernel == "k2_sum" and "relu -> sum: 524,288 come back" in row.reason, "cumsum reads a row of it"
+    assert row.cycles <= j.simulated.cycles
+
+
+def test_what_stays_in_the_common_memory_has_not_gone_out():
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).cumsum(0)
+
+    given = torch.randn(256, 256), torch.randn(256, 256)
+    apart, kept = (wb.trace(function, *given, machine="tpu-v4", resident=how) for how in (None, "auto"))
+    assert "missed fusions" in set(apart.findings.rule)
+    assert not kept.findings.reason.str.contains("262,144 come back").any()
+
+
+def test_channels_innermost_are_no_advice_where_there_are_few():
+    found = wb.trace(nn.Conv2d(3, 16, 5, padding=2).eval(), torch.randn(1, 3, 56, 56)).findings
+    assert "channels outermost" not in set(found.rule)

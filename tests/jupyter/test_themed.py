@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
@@ -40,4 +41,24 @@ def test_what_a_user_adds_is_in_the_picture(simulated: wb.Simulated):
     axes.set_title("mine", color="#ab12cd")
     drawn = axes.figure._repr_html_()
     assert ">mine<" in drawn and "#ab12cd" in drawn
+    pyplot.close("all")
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is():
+    def bad(**given: torch.Tensor) -> torch.Tensor:
+        return torch.relu(next(iter(given.values())))
+
+    j = wb.trace(bad, kwargs={"a$\\bad{$": torch.randn(64, 64)})
+    both = wb.compare(j, j, names=("a$\\frac$", "$\\bad{$"))
+    kernel = j.scheduled.kernels[0].name
+    for style in ("light", "theme"):
+        made = (
+            both.plot(style=style),
+            j.simulated.scratchpad.plot(style=style).figure,
+            j.scheduled.tiles(kernel).plot(style=style),
+            j.simulated.roofline.plot(style=style).figure,
+            j.simulated.plot(style=style).figure,
+        )
+        for figure in made:
+            figure.savefig(io.BytesIO(), format="png")
     pyplot.close("all")

@@ -59,8 +59,8 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
     conv = made.get_submodule(path)
     if not folds(conv):
         raise BadOption(
-            f"'{FOLDED_WINDOW}:{path}': {type(conv).__name__} there is no Conv2d of one group over images with zeros "
-            "around them, whose window has no holes"
+            f"'{FOLDED_WINDOW}:{path}': what stands there is of the class {type(conv).__name__}; expected a plain "
+            "Conv2d, without hooks, of one group over images with zeros around them, whose window has no holes"
         )
     if not path:
         return folded_window(cast("nn.Conv2d", conv))
@@ -70,11 +70,16 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
 
 
 def folds(module: object) -> bool:
-    """Whether `folded_window` takes it: a convolution over images, zeros around them, windows without holes."""
+    """Whether `folded_window` takes it: a convolution over images, zeros around them, windows without holes, and
+    nothing else: what a subclass or a hook does would be lost."""
     from torch import nn
 
+    hooks = cast(Any, module)
     return (
         isinstance(module, nn.Conv2d)
+        and type(module) is nn.Conv2d
+        and not hooks._forward_hooks
+        and not hooks._forward_pre_hooks
         and module.groups == 1
         and module.padding_mode == "zeros"
         and module.dilation == (1, 1)

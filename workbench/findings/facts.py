@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from simulator import Launched, simulate
-from simulator.program import Opcode, Space
+from simulator.program import Access, Opcode, Space
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.ops.residence import residents
 
@@ -122,6 +122,24 @@ class Facts:
         """A tensor as the user would write it, where it is given from outside; a view is what it is a view of."""
         base = next((view.base for view in self.lowered.views if view.value == value), value)
         return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
+
+    def moved(self, kernel: str, value: str, way: Access) -> int:
+        """Bytes that a kernel of the graph asks the memory for, of a value or of a view of it: to read or to write."""
+        base_of, total = {view.value: view.base for view in self.lowered.views}, 0
+        for place, launch in enumerate(self.scheduled.launches.launches):
+            if launch.name != kernel or launch.kernel not in self._programs:
+                continue
+            program = self._programs[launch.kernel]
+            wanted = [number for number, each in enumerate(launch.arguments) if base_of.get(each, each) == value]
+            touches = (program.space == Space.DRAM) & np.isin(program.target, wanted) & (program.access & way > 0)
+            owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+            base = int(np.searchsorted(self.trace.launch, place))
+            total += int(self.memory_use.asked[base + np.unique(owner[touches])].sum())
+        return total
+
+    @functools.cached_property
+    def _programs(self) -> dict[str, TileProgram]:
+        return {kernel.kernel: kernel.program for kernel in self.scheduled.kernels}
 
     def beyond_memory(self, kernel: KernelFacts) -> int:
         """Cycles of a kernel that are not taken by its bytes alone: what could be saved without moving fewer."""

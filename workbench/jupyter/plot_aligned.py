@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from workbench.jupyter.plot_timeline import draw_boxes, draw_shares
-from workbench.jupyter.themed import THEME, colours_of, new_figure
+from workbench.jupyter.themed import THEME, colours_of, new_figure, words_as_they_are
 from workbench.views import markup
 from workbench.views.aligned import AS_LONG, FASTER, SLOWER, Aligned
 from workbench.views.gantt import LAUNCH, NOTHING
@@ -24,6 +24,7 @@ _LETTER = 0.072
 """Inches that a letter is wide, at most as a rule."""
 
 
+@words_as_they_are
 def aligned(view: Aligned, *, style: str = THEME, width: float = 11.0) -> Figure:
     """One picture of all journeys, `width` inches wide."""
     colours = colours_of(style)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from workbench.jupyter.themed import THEME, colours_of, new_axes
+from workbench.jupyter.themed import THEME, colours_of, new_axes, words_as_they_are
 from workbench.views import roof_chart
 from workbench.views.gantt import NOTHING
 from workbench.views.roof_chart import COLOURS, Chart, Line, Mark, chart, number_text
@@ -27,6 +27,7 @@ _UNIT = _FONT / roof_chart.FONT
 """Points of a pixel of the chart, so that names take the room that they are laid out for."""
 
 
+@words_as_they_are
 def roofline(found: Roofline, ax: Axes | None = None, *, style: str = THEME, width: float = 9.0) -> Axes:
     """Draws the roofline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:

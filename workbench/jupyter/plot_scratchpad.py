@@ -11,7 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.jupyter.axes import inches, with_commas
-from workbench.jupyter.themed import THEME, colours_of, new_axes
+from workbench.jupyter.themed import THEME, colours_of, new_axes, words_as_they_are
 from workbench.views import markup
 from workbench.views.gantt import fitting
 from workbench.views.scratchpad import BEYOND, BOTH, FADED, LOADED, NOTHING, STORED, WORDS, Occupancy
@@ -25,6 +25,7 @@ _AN_INCH = 80
 """Heights of the geometry on an inch of paper."""
 
 
+@words_as_they_are
 def scratchpad(view: Occupancy, ax: Axes | None = None, *, style: str = THEME, width: float = 11.0) -> Axes:
     """Draws the scratchpad over time into `ax`, or into a new figure `width` inches wide."""
     made = layout(view, round(inches(width) * _AN_INCH))

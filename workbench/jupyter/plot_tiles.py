@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from workbench.jupyter.themed import THEME, colours_of, new_figure
+from workbench.jupyter.themed import THEME, colours_of, new_figure, words_as_they_are
 from workbench.views.style import Style
 from workbench.views.tile_grids import Grid, caption, drawn, grids, label, size_of, strength
 from workbench.views.tiles import TensorMoves, Tiling, moved_text
@@ -22,6 +22,7 @@ _LETTER = 0.066
 """Inches that a letter below a picture is wide, as a rule."""
 
 
+@words_as_they_are
 def tiles(view: Tiling, *, style: str = THEME, width: float = 11.0) -> Figure:
     """A new figure with a grid for each tensor that is moved."""
     colours, every = colours_of(style), grids(view)

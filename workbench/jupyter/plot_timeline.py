@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import blended_transform_factory
 
 from workbench.jupyter.axes import inches, with_commas
-from workbench.jupyter.themed import THEME, colours_of, new_axes
+from workbench.jupyter.themed import THEME, colours_of, new_axes, words_as_they_are
 from workbench.views.gantt import BUSY, F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 from workbench.views.style import Style, style_named
 
@@ -35,6 +35,7 @@ _SPANS_PER_PIXEL = 1 / 4
 """Above this many spans a pixel a lane is drawn as shares of time."""
 
 
+@words_as_they_are
 def timeline(view: Gantt, ax: Axes | None = None, *, style: str = THEME, width: float = 11.0) -> Axes:
     """Draws the timeline into `ax`, or into a new figure `width` inches wide."""
     if ax is None:
@@ -43,6 +44,7 @@ def timeline(view: Gantt, ax: Axes | None = None, *, style: str = THEME, width: 
     return ax
 
 
+@words_as_they_are
 def timeline_figure(view: Gantt, *, style: str = "light", width: float = 11.0) -> Figure:
     """The timeline as a figure of its own, which pyplot does not know: for files."""
     figure = Figure(figsize=(inches(width), height_of(view)), layout="constrained")

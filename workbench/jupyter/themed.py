@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
 
-from matplotlib import pyplot, rc_context
+from matplotlib import pyplot, rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from workbench.jupyter.axes import inches
 from workbench.views import markup
 from workbench.views.style import LIGHT, Style, style_named
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 THEME: Final = "theme"
 
@@ -55,6 +60,24 @@ class ThemedFigure(Figure):
         return markup.fragment(
             f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
         )
+
+
+def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
+    """Names are a user's: a dollar in one begins no formula.
+
+    No `rc_context`, which would also put back what a notebook's backend sets when the first figure is made.
+    """
+
+    @functools.wraps(draws)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        before = rcParams["text.parse_math"]
+        rcParams["text.parse_math"] = False
+        try:
+            return draws(*args, **kwargs)
+        finally:
+            rcParams["text.parse_math"] = before
+
+    return drawn
 
 
 def colours_of(style: str) -> Style:

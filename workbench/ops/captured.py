@@ -41,7 +41,29 @@ class CapturedProgram:
 
     def live(self) -> list[torch.Tensor]:
         """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
-        return [read() for read in self._sources]
+        slots = self.graph.inputs[len(self.graph.inputs) - len(self._sources) :]
+        return [self._now(slot.path, read) for slot, read in zip(slots, self._sources, strict=True)]
+
+    def _now(self, path: str, read: Callable[[], torch.Tensor]) -> torch.Tensor:
+        try:
+            return read()
+        except (AttributeError, LookupError) as error:
+            raise errors.InputMismatch(
+                f"{self.graph.name}: {path} is no longer where it was when the function was traced ({error}). "
+                "The model was changed since: trace it again. What is only to be tried is changed on a copy: "
+                "copy.deepcopy(model)"
+            ) from None
+
+    def refuse_changed(self) -> None:
+        """Refuses a function that holds tensors of other types than it was traced with, or laid out in another way."""
+        slots = self.graph.inputs[len(self.graph.inputs) - len(self._sources) :]
+        for slot, tensor in zip(slots, self.live(), strict=True):
+            before, now = self.graph.types[slot.value], to_type(tensor)
+            if (now.shape, now.dtype, now.strides) != (before.shape, before.dtype, before.strides):
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: {slot.path} was traced as {before}, and is {now} now. The model was changed "
+                    "since: trace it again. What is only to be tried is changed on a copy: copy.deepcopy(model)"
+                )
 
     def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
         """The tensors of a call and those that are held, in the order of `graph.inputs`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,7 +81,7 @@ class Compared:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The groups, and the cycles in which kernels are launched: what differs most first."""
-        counts = tuple(f"{len(run.launches)} launches" for run in self.runs)
+        counts = tuple(f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}" for run in self.runs)
         between = tuple(run.launching for run in self.runs)
         change = "identical" if len(set(between)) == 1 else "differs"
         lines = [*(self._line(group) for group in self.matching.groups)]
@@ -191,8 +192,8 @@ class Compared:
                 trace.machine.label,
                 trace.makespan,
                 trace.machine.microseconds(trace.makespan),
-                trace.makespan / max(first.makespan, 1),
-                trace.machine.microseconds(trace.makespan) / max(first.machine.microseconds(first.makespan), 1e-12),
+                _ratio(trace.makespan, first.makespan),
+                _ratio(trace.machine.microseconds(trace.makespan), first.machine.microseconds(first.makespan)),
             )
             for name, trace in zip(self.names, self.traces, strict=True)
         )
@@ -228,6 +229,11 @@ class Compared:
         if len(clocks) == 1:
             return []
         return [f"clocks differ ({', '.join(f'{clock:g}' for clock in clocks)} MHz): a cycle is not the same time"]
+
+
+def _ratio(value: float, first: float) -> float:
+    """As a multiple of the first one's; of nothing, nothing is as much, and anything else is without bound."""
+    return value / first if first else 1.0 if not value else math.inf
 
 
 def idle_by_cause(trace: Trace) -> dict[str, int]:

@@ -23,8 +23,6 @@ FONT: Final = 11.0
 """Pixels of a name's letters, for which the picture is laid out."""
 _LETTER, _HIGH, _RADIUS = 0.6 * FONT, 13.0, 7.0
 """Width of a letter and height of a name, at most as a rule, and the room that a mark takes."""
-_ALIKE = 0.95
-"""A roof of short transfers so near to the memory's own, or to another, is no line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +124,17 @@ def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Line, ...]:
     rates = [memory]
     for point in named:
         rate = point.memory_rate
-        if rate > 0 and not any(_ALIKE < rate / other < 1 / _ALIKE for other in rates):
+        if rate > 0 and all(_apart(rate, other, box) > _HIGH for other in rates):
             rates.append(rate)
             said = f"{point.stretch:,.0f} bytes at a time: {rate:,.0f} bytes a cycle"
             lines.append(_diagonal(SHORT, said, rate, highest, box))
     return tuple(lines)
+
+
+def _apart(rate: float, other: float, box: Chart) -> float:
+    """Pixels between two slopes; one that is nearer to another than its name is high is no line of its own."""
+    wide, high = box.width / math.log(box.x[1] / box.x[0]), box.height / math.log(box.y[1] / box.y[0])
+    return abs(math.log(rate / other)) * wide * high / math.hypot(wide, high)
 
 
 def _diagonal(roof: str, label: str, rate: float, highest: float, box: Chart) -> Line:

@@ -172,7 +172,7 @@ def scheduled(
     titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
     """How each kernel is tiled, what became of it pass by pass, and the result."""
-    few = len(program.kernels) <= 2
+    few = len(program.kernels) == 1  # two open ones are more than two screens
     told = kernels.scheduled_table(program)
     parts = [markup.table(told.pick(*(name for name in told.columns if name != "cores")), wide=("reason",))]
     if program.residence:

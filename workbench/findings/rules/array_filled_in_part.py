@@ -77,19 +77,20 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
     saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - _copies(facts, node, side, columns)
     if side == 1 or saved <= 0:
         return None, None
-    where, what = "model" + _written(path), "columns" if columns else "rows"
-    call = f"{where} = workbench.findings.changes.folded_window({where})  # {what} of the window as channels"
+    folded = f"changed.set_submodule({path!r}, wb.folded_window(changed.get_submodule({path!r})))"
+    call = (
+        f"changed = copy.deepcopy(model); {folded if path else 'changed = wb.folded_window(changed)'}; "
+        f"wb.trace(changed, ...)  # {'columns' if columns else 'rows'} of the window as channels"
+    )
     return Remedy(call, change=f"{FOLDED_WINDOW}:{path}"), saved
 
 
-def _written(path: str) -> str:
-    """The module's path as Python has it after the model's name: `.layers[0].conv`."""
-    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path.split(".") if part)
-
-
 def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:
-    """Whether it is a module's own, of one group, with zeros around its images and no holes in its window."""
+    """Whether it is all that a module does, once, of one group, with zeros around its images and no holes in its
+    window."""
     if len(node.operands) < 2 or node.op != "aten.conv2d.default":
+        return False
+    if len(facts.lowered.types[node.operands[0]].shape) != 4:  # an image without a batch is not folded
         return False
     image, weight = node.operands[:2]
     padded = any(
@@ -97,16 +98,18 @@ def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> 
         for other in facts.lowered.captured.nodes
         if "pad" in other.op
     )
+    whole = [other for other in facts.lowered.captured.nodes if other.origin.module == path] == [node]
     one_group = facts.lowered.types[image].shape[1] == facts.lowered.types[weight].shape[1]
     own = given.get(weight) == (f"{path}.weight" if path else "weight")
-    return own and one_group and not padded and numbers_of(node, 5, 1) == (1, 1)
+    return own and whole and one_group and not padded and numbers_of(node, 5, 1) == (1, 1)
 
 
 def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     """Cycles of the launches that pad the image, and lay it out for each row or column of the window.
 
     Both read and write; of the second each row of the image, or all channels of a window's row, is a run of its own,
-    that takes a cycle in its queue or more, and one tile is filled while another leaves.
+    that takes a cycle in its queue or more, and one tile is filled while another leaves. Each launch has the latency
+    of its first load and of its last store in the open.
     """
     kind, machine = facts.lowered.types[node.operands[0]], facts.machine
     images, channels, _, wide = kind.shape
@@ -116,4 +119,4 @@ def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     run = size * (channels * side if columns else wide)
     moved = (2 * padded + padded + runs * run) / float(machine.bus_bytes_per_cycle)
     queued = runs * -(-run // machine.dma_bytes_per_cycle) / _TURNS
-    return round(max(moved, queued)) + 4 * machine.launch_overhead_cycles
+    return round(max(moved, queued)) + 4 * (machine.launch_overhead_cycles + 2 * machine.dram_latency_cycles)

@@ -11,8 +11,7 @@ from workbench.findings.record import Finding
 from workbench.findings.registry import finding
 from workbench.findings.words import times
 from workbench.ir import Node, Ref
-
-_RANDOM = ("rand", "dropout", "bernoulli", "normal.", "multinomial", "poisson", "uniform", "empty")
+from workbench.ops.reference import draws_lots
 
 
 @finding("computed twice")
@@ -50,7 +49,7 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
 
 def _key(node: Node, made: dict[str, str]) -> str:
     """What a node's numbers follow from; nothing where they are drawn, or where it is given graphs to run."""
-    if node.bodies or not node.operands or any(word in node.op for word in _RANDOM):
+    if node.bodies or not node.operands or draws_lots([node.op]) or node.op.startswith("aten.empty"):
         return ""
     args = [replace(arg, value=made.get(arg.value, arg.value)) if isinstance(arg, Ref) else arg for arg in node.args]
     return repr((node.op, args, sorted(node.kwargs.items(), key=lambda item: item[0])))

@@ -52,8 +52,8 @@ def _inside(facts: Facts, node: Node) -> float:
     share = 1.0
     for axis in range(2):
         window = np.arange(weight.shape[2 + axis]) * apart[axis] - around[axis]
-        places = np.arange(out.shape[2 + axis])[:, None] * stride[axis] + window
-        share *= float(((places >= 0) & (places < image.shape[2 + axis])).mean())
+        places = np.arange(out.shape[axis - 2])[:, None] * stride[axis] + window
+        share *= float(((places >= 0) & (places < image.shape[axis - 2])).mean())
     return share
 
 

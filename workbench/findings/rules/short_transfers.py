@@ -12,12 +12,16 @@ import numpy as np
 
 from simulator.program import Opcode
 from workbench.findings.changes import CHANNELS_LAST
-from workbench.findings.facts import Facts, KernelFacts
+from workbench.findings.facts import Facts, KernelFacts, bytes_of
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
 from workbench.findings.words import percent
 from workbench.ir import ScheduledKernel
 
+_OF_MODULES = (
+    "wb.trace(copy.deepcopy(model).to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last))"
+)
+_OF_FUNCTIONS = "wb.trace(function, x.to(memory_format=torch.channels_last), ...)"
 SHORT = 0.5
 """Of a queue's width."""
 _TRANSFERS = ("load transfer", "store transfer")
@@ -49,9 +53,8 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
         if _has_images(facts, kernel) and "g" in kernel.scheduled.dims:
             lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
         elif _has_images(facts, kernel):
-            stake, spans = _lost(facts, kernel, np.inf)
-            lost += stake + round(kernel.part("vector") * (1 - kernel.filled_lanes(facts.machine.vector_lanes)))
-            shown += [*spans, *kernel.showing("vector")]
+            lost += _saved_by_rows(facts, kernel) + _saved_by_lanes(facts, kernel)
+            shown += [*kernel.showing(*_TRANSFERS), *kernel.showing("vector")]
     if lost > 0:
         yield Finding(
             "",
@@ -59,7 +62,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
             f"images lie with their channels outermost, so their rows are short: {percent(lost, facts.cycles)} of all "
             "cycles; with the channels innermost a row is all channels of a place",
             tuple(sorted(shown)),
-            remedy=Remedy("model.to(memory_format=torch.channels_last), and x.to(...) likewise", change=CHANNELS_LAST),
+            remedy=Remedy(_OF_MODULES if _has_modules(facts) else _OF_FUNCTIONS, change=CHANNELS_LAST),
             predicted=lost,
         )
 
@@ -76,6 +79,41 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
     on_path = sum(kernel.path_of(span, *_TRANSFERS) for span in spans.tolist())
     lost = max(0, round(on_path * useless))
     return lost, tuple(spans.tolist()) if lost else ()
+
+
+def _saved_by_rows(facts: Facts, kernel: KernelFacts) -> int:
+    """What transfers would take less, or more, if a row were all channels of a place and not a channel's places."""
+    use, trace, machine = facts.memory_use, facts.trace, facts.machine
+    width, rate = machine.dma_bytes_per_cycle, float(machine.bus_bytes_per_cycle)
+    spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
+    spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
+    read, written = _rows(facts, kernel)
+    row = np.where(trace.kind[spans] == Opcode.LOAD, read, written)
+    asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
+    after = np.maximum(asked / rate, asked / row * -(-row // width))
+    on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans.tolist()])
+    return round(float((on_path * (1 - after / cycles)).sum()))
+
+
+def _saved_by_lanes(facts: Facts, kernel: KernelFacts) -> int:
+    """The same of vector passes, whose lanes would lie along the channels."""
+    lanes = facts.machine.vector_lanes
+    size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
+    channels = _rows(facts, kernel)[1] // size
+    after = channels / (-(-channels // lanes) * lanes)
+    return round(kernel.part("vector") * (1 - kernel.filled_lanes(lanes) / after))
+
+
+def _rows(facts: Facts, kernel: KernelFacts) -> tuple[int, int]:
+    """Bytes of all channels of a place: of what the kernel reads first, and of what it makes."""
+    images = _images(facts)
+    found = [facts.lowered.types[value] for launch in kernel.launches for value in launch.arguments if value in images]
+    sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in found]
+    return max(sizes[0], 1), max(sizes[-1], 1)
+
+
+def _has_modules(facts: Facts) -> bool:
+    return any(given.kind == "parameter" for given in facts.lowered.captured.inputs)
 
 
 def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> int:
