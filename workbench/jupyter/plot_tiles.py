@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
@@ -61,10 +62,7 @@ def _draw(grid: Grid, moved: TensorMoves, ax: Axes, style: Style, letters: int) 
         wide, high = (tile.right - tile.left) * across, (tile.bottom - tile.top) * down
         box = Rectangle((tile.left * across, tile.top * down), wide, high)
         edge = style.ground if min(wide, high) > 5 else "none"
-        shade = Rectangle((tile.left * across, tile.top * down), wide, high)
-        shade.set(facecolor=style.kinds["LOAD"], alpha=strength(tile.age), linewidth=0)
-        ax.add_patch(shade)
-        box.set(facecolor="none", edgecolor=edge, linewidth=0.8)
+        box.set(facecolor=to_rgba(style.kinds["LOAD"], strength(tile.age)), edgecolor=edge, linewidth=0.8)
         ax.add_patch(box)
         if text := label(tile, wide, high):
             ax.text(

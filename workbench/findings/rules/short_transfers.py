@@ -90,7 +90,8 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts) -> int:
     read, written = _rows(facts, kernel)
     row = np.where(trace.kind[spans] == Opcode.LOAD, read, written)
     asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
-    after = np.maximum(asked / rate, asked / row * -(-row // width))
+    together = row / -(-row // width) * machine.dma_queues  # the queues of a core share one memory
+    after = asked / np.minimum(rate, together)
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans.tolist()])
     return round(float((on_path * (1 - after / cycles)).sum()))
 
