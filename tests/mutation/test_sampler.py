@@ -66,7 +66,11 @@ def test_a_mistake_is_valid_python_that_means_something_else(group):
         right = (ROOT / each.path).read_text()
         compile(each.text, each.path, "exec")
         assert ast.dump(ast.parse(each.text)) != ast.dump(ast.parse(right)), each
-        assert abs(len(each.text.splitlines()) - len(right.splitlines())) <= 30
+        before, after = right.splitlines(), each.text.splitlines()
+        statement = next(node for node in ast.walk(ast.parse(right)) if getattr(node, "lineno", 0) == each.line)
+        below = len(before) - (statement.end_lineno or each.line)
+        assert before[: each.line - 1] == after[: each.line - 1]
+        assert before[len(before) - below :] == after[len(after) - below :]
 
 
 def test_a_mistake_is_noticed_in_a_copy_and_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
