@@ -16,6 +16,7 @@ import traitlets
 from IPython.display import publish_display_data
 
 from workbench.errors import WorkbenchError
+from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.modules import joined, styles
 from workbench.views import markup
 
@@ -59,10 +60,14 @@ class LabWidget(anywidget.AnyWidget):
             cls._css = markup.SHEET.whole() + styles(("common.css", *sheets))
         super().__init_subclass__(**rest)
 
-    def __init__(self, **traits: Any) -> None:
+    def __init__(self, *looks: Look, **traits: Any) -> None:
         self._ends: list[Callable[[], None]] = []
+        self.looks = {look.name: look for look in looks}
         super().__init__(**traits)
         self.on_msg(self._asked)
+        for look in looks:
+            look.attach(self.tell)
+            self.at_close(look.close)
 
     # Questions and answers
 
@@ -72,10 +77,14 @@ class LabWidget(anywidget.AnyWidget):
         number, ask = message.get("id"), str(message.get("ask"))
 
         def work_out() -> Answer | Later:
+            given = {**message.get("given", {}), **({"buffers": buffers} if buffers else {})}
+            look, _, part = ask.partition(".")
+            if look in self.looks:
+                return self.looks[look].answer(part, given)
             method = cast("Callable[..., Answer | Later] | None", getattr(self, f"answer_{ask}", None))
             if method is None:
                 raise ValueError(f"{type(self).__name__} has no answer to {ask!r}")
-            return method(**{**message.get("given", {}), **({"buffers": buffers} if buffers else {})})
+            return method(**given)
 
         self._answer(number, work_out)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
+from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
@@ -60,7 +61,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
         self._journey, self._request, self._stages, self._checks = journey, request, stages, checks
         self._first = stage
         self._lists: dict[str, Listing] = {}
-        super().__init__()
+        super().__init__(*_looks(journey, stages))
         self.at_close(self._model.observe(self._tell_selection))
         self.at_close(self._lists.clear)
 
@@ -92,7 +93,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
     def answer_open(self) -> Answer:
         """What is there at once; all else is asked for part by part."""
         self._lists.clear()
-        return {"stages": self._cards(), "at": self._first, "checkable": list(CHECKED)}
+        return {"stages": self._cards(), "at": self._first, "checkable": list(CHECKED), "looks": list(self.looks)}
 
     def answer_list(self, name: str) -> Answer:
         """A list's length, titles and marks. It makes the stage that the list shows, if it is not there yet."""
@@ -239,6 +240,11 @@ def _figures(stage: Stage) -> list[str]:
 
 def _packed(rows: Marked) -> bytes:
     return rows.astype("<u4", copy=False).tobytes()
+
+
+def _looks(journey: Journey, stages: Stages) -> list[Look]:
+    """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
+    return []
 
 
 def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str) -> Stepper:

@@ -1,6 +1,7 @@
 // The stages of a journey side by side, and one selection through all of them.
 import { atEnd, element, onKeys, wholeNumbers, widget } from "./common.js";
 import { makeList } from "./list.js";
+import { makeLooks } from "./looks.js";
 import { createTimeline } from "./timeline.js";
 import { askedBlock, askingCallbacks } from "./timeline_pair.js";
 
@@ -20,9 +21,11 @@ export default widget(({ root, link, signal }) => {
   const bar = makeBar({ root, link, signal, step, choose });
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
-  root.append(grid, thread.root);
+  root.append(grid);
+  const looks = makeLooks(root, { link, signal });
+  root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
-  const picture = makePicture(grid, { link, signal, lists });
+  const picture = makePicture(grid, { link, signal, lists, cursor: (cycle) => looks.cursor(cycle) });
   let at = "capture";
 
   function go(stage, { focus = true } = {}) {
@@ -63,6 +66,7 @@ export default widget(({ root, link, signal }) => {
     bar.show(about);
     for (const panel of panels.values()) panel.count(about.what !== "");
     thread.refresh();
+    looks.selected();
   }
 
   link.on("selection", (given, buffers) => {
@@ -89,6 +93,7 @@ export default widget(({ root, link, signal }) => {
     const found = await link.ask("open");
     if (!found) return;
     strip.fill(found.answer.stages, found.answer.checkable);
+    looks.fill(found.answer.looks);
     go(found.answer.at, { focus: false });
     const opened = (about) => {
       strip.fill(about.stages);
@@ -295,7 +300,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
 }
 
 /** The timeline as a picture. A span that is picked in it is picked everywhere. */
-function makePicture(grid, { link, signal, lists }) {
+function makePicture(grid, { link, signal, lists, cursor }) {
   const root = element("div", { class: "panel of-timeline wide", role: "group", "aria-label": "timeline" });
   grid.append(root);
   let timeline = null;
@@ -308,7 +313,7 @@ function makePicture(grid, { link, signal, lists }) {
       const block = await askedBlock(link, 0, "timeline");
       if (!block || signal.aborted) return;
       const pick = ([row]) => link.ask("pick", { name: "spans", row });
-      timeline = createTimeline(root, block, { ...askingCallbacks(link, 0), select: pick });
+      timeline = createTimeline(root, block, { ...askingCallbacks(link, 0), select: pick, cursor });
       mark(lists.get("spans")?.rows ?? []);
     },
   };

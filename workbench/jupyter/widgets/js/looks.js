@@ -1,0 +1,52 @@
+// The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
+import { element } from "./common.js";
+
+/** A view is `{ name, title, make }`. `make(host, { link, signal })` may return `{ cursor(cycle), selected(), shown() }`:
+ *  what is called when the timeline's cursor moves, when something else is selected, and when it is shown again. */
+const LOOKS = [];
+
+/** The link of a view: what it asks goes to the view's own part of Python. */
+export function lookLink(link, name) {
+  return {
+    ask: (what, given = {}, buffers = []) => link.ask(`${name}.${what}`, given, buffers),
+    on: (what, callback) => link.on(`${name}.${what}`, callback),
+    say: link.say,
+  };
+}
+
+/** The views that Python has, as tabs; none is open at first. */
+export function makeLooks(root, { link, signal }) {
+  const tabs = element("div", { class: "looks", role: "group", "aria-label": "views" });
+  const place = element("div", { class: "look-of" });
+  root.append(tabs, place);
+  const open = new Map();
+  let now = null;
+
+  function show(look, button) {
+    const again = now === look.name;
+    now = again ? null : look.name;
+    for (const each of tabs.children) each.setAttribute("aria-pressed", String(!again && each === button));
+    for (const [name, { host }] of open) host.hidden = name !== now;
+    if (again) return;
+    if (open.has(now)) {
+      open.get(now).made?.shown?.();
+      return;
+    }
+    const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title });
+    place.append(host);
+    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal }) });
+  }
+
+  return {
+    fill(names) {
+      for (const look of LOOKS.filter(({ name }) => names.includes(name))) {
+        const button = element("button", { type: "button", "aria-pressed": "false" }, look.title);
+        button.addEventListener("click", () => show(look, button), { signal });
+        tabs.append(button);
+      }
+      tabs.hidden = !tabs.children.length;
+    },
+    cursor: (cycle) => open.get(now)?.made?.cursor?.(cycle),
+    selected: () => open.get(now)?.made?.selected?.(),
+  };
+}

@@ -1,0 +1,45 @@
+"""A look: one more view of a journey, shown below the lab's timeline and also as a widget of its own.
+
+Its module asks `link.ask("at", {...})`, and the method `answer_at` of the look answers. Which widget it stands in, it
+does not know: `tell` reaches its module in whichever that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from workbench.errors import BadOption
+
+if TYPE_CHECKING:
+    from workbench.jupyter.widgets.base import Answer, Buffer, Later
+
+Tell = Callable[[str, Mapping[str, object], Sequence["Buffer"]], None]
+
+
+class Look:
+    """What answers one view. Subclasses say their `name`, which their module is registered by in `looks.js`."""
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._tell: Tell | None = None
+
+    def attach(self, tell: Tell) -> None:
+        """Where `tell` goes from now on."""
+        self._tell = tell
+
+    def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
+        """Sends something that nobody asked for: `link.on(what, ...)` of its module hears it."""
+        if self._tell is not None:
+            self._tell(f"{self.name}.{what}", given, buffers)
+
+    def answer(self, ask: str, given: Mapping[str, object]) -> Answer | Later:
+        method = getattr(self, f"answer_{ask}", None)
+        if method is None:
+            raise BadOption(f"the view {self.name} has no answer to {ask!r}")
+        return method(**given)
+
+    def close(self) -> None:
+        """Ends what it started and lets go of what it holds."""
+        self._tell = None
