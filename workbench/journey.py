@@ -93,10 +93,10 @@ class Journey(Shown):
         """Every kernel as loops over scratchpad tiles."""
         return self._stages.scheduled()
 
-    @property
+    @cached_property
     def simulated(self) -> Simulated:
         """The timeline on the machine."""
-        return self._stages.simulated()
+        return replace(self._stages.simulated(), _selection=lambda: self.selection)
 
     @property
     def machine(self) -> Machine:

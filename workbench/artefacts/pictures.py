@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from workbench.views.gantt import Gantt
     from workbench.views.heat_map import HeatMap
     from workbench.views.roofline import Roofline
+    from workbench.views.replay import Replays
     from workbench.views.scratchpad import Occupancy
+    from workbench.views.selecting import SelectionModel
     from workbench.views.tiles import Tiling
 
 
@@ -74,6 +76,17 @@ class TimelineWidgets(Protocol):
 def timeline_widgets() -> TimelineWidgets:
     """How a run is shown in the lab."""
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
+
+
+class MemoryWidgets(Protocol):
+    """What `workbench.jupyter.widgets.memory` offers."""
+
+    def memory(self, replays: Replays, selection: SelectionModel | None, *, cycle: int) -> object: ...
+
+
+def memory_widgets() -> MemoryWidgets:
+    """How scratchpad and tiles are shown cycle by cycle."""
+    return cast(MemoryWidgets, _module("widgets.memory", "Without it there is j.simulated.at(cycle)."))
 
 
 class HeatMapDrawing(Protocol):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import module_html as module_html
     from workbench.views import modules as modules
+    from workbench.views import moments as moments
     from workbench.views import objects as objects
     from workbench.views import origins as origins
     from workbench.views import overview as overview
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
     from workbench.views import placement as placement
+    from workbench.views import replay as replay
     from workbench.views import residence as residence
     from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
@@ -73,6 +75,7 @@ __getattr__ = submodules(
     "markup",
     "module_html",
     "modules",
+    "moments",
     "objects",
     "origins",
     "overview",
@@ -80,6 +83,7 @@ __getattr__ = submodules(
     "passes",
     "perfetto",
     "placement",
+    "replay",
     "residence",
     "roofline",
     "scratchpad",

@@ -139,7 +139,7 @@ class _Reader:
         box, inside = self.coordinates[told.target].box(told), self.program.operand(place) if place >= 0 else None
         return Touch(
             row, opcode.name, int(self.program.core[row]), self.arguments[told.target], box, box.extent,
-            _ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
+            ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
             inside.slot if inside else -1, told.target, opcode in INDEXED and operand == self._memory(row),
         )  # fmt: skip
 
@@ -159,7 +159,7 @@ class _Reader:
         buffer = self.program.buffers[told.target].name
         extent = box.extent if box else told.shape
         core = int(self.program.core[row])
-        access = PADDING if is_padding else _ACCESS[told.access]
+        access = PADDING if is_padding else ACCESS[told.access]
         return Touch(row, kind, core, name, box, extent, access, buffer, told.slot, -1, False)
 
     def _reads(self, row: int) -> bool:
@@ -204,7 +204,7 @@ class _Reader:
             counted = (found.moved, found.touched, found.most)
         shape = program.arguments[argument].shape
         return TensorMoves(
-            self.arguments[argument], _ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
+            self.arguments[argument], ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
             self.coordinates[argument].shape,
         )  # fmt: skip
 
@@ -225,7 +225,7 @@ class _Reader:
         return total
 
 
-_ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
+ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
 
 
 @dataclass(frozen=True, slots=True)

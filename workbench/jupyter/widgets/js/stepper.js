@@ -22,7 +22,12 @@ export default widget(({ root, link, signal }) => {
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
   root.append(grid);
-  const looks = makeLooks(root, { link, signal });
+  const looks = makeLooks(root, {
+    link,
+    signal,
+    moveCursor: (cycle) => picture.cursor(cycle),
+    spans: () => lists.get("spans")?.rows ?? [],
+  });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
   const picture = makePicture(grid, { link, signal, lists, cursor: (cycle) => looks.cursor(cycle) });
@@ -309,6 +314,7 @@ function makePicture(grid, { link, signal, lists, cursor }) {
   return {
     root,
     mark,
+    cursor: (cycle) => timeline?.cursor(cycle),
     async open() {
       const block = await askedBlock(link, 0, "timeline");
       if (!block || signal.aborted) return;
