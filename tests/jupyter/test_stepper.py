@@ -266,7 +266,7 @@ def test_a_closed_lab_leaves_nothing(softmax: wb.Journey):
 def test_a_reader_without_a_kernel_sees_the_journey(softmax: wb.Journey):
     widget = softmax.widget()
     widget.selection = 2
-    bundle = widget._repr_mimebundle_()
+    bundle, _ = widget._repr_mimebundle_()
     shown = str(bundle["text/html"])
     assert softmax.overview.stages[4].figures[0] in shown and softmax.select(2).html() in shown
     assert bundle["text/plain"] == f"Stepper('<lambda>', {softmax.select(2)!r})"
@@ -275,7 +275,7 @@ def test_a_reader_without_a_kernel_sees_the_journey(softmax: wb.Journey):
 def test_a_stage_that_fails_says_so_and_those_before_it_are_shown(softmax: wb.Journey):
     journey = softmax.with_(mapping={"*": {"tile": {"rows": 8}}})
     widget = journey.widget()
-    assert "tile names" in str(widget._repr_mimebundle_()["text/html"])
+    assert "tile names" in str(widget._repr_mimebundle_()[0]["text/html"])
     front = Front(widget)
     front.answer("open")
     assert front.answer("list", name="kernels")["list"]["count"] > 1
