@@ -108,5 +108,6 @@ def _grid(grid: Grid, moved: str) -> dict[str, Any]:
         "columns": grid.columns,
         "width": width,
         "height": height,
-        "caption": [*caption(grid), moved],
+        "caption": caption(grid),
+        "moved": moved,
     }

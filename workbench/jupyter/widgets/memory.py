@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,9 +29,13 @@ class MemoryLook(Look):
 
     name = "memory"
 
-    def __init__(self, replays: Replays, selection: SelectionModel | None) -> None:
+    def __init__(self, replays: Callable[[], Replays], selection: SelectionModel | None) -> None:
         super().__init__()
-        self._replays, self._model = replays, selection
+        self._of_run, self._model = replays, selection
+
+    @property
+    def _replays(self) -> Replays:
+        return self._of_run()
 
     def answer_open(self) -> Answer:
         """The launches of the run."""
@@ -60,6 +65,10 @@ class MemoryLook(Look):
         """Selects the box in a row of the kernel's tiles."""
         return self._select(TileAt(self._replays.kernels[launch], touch))
 
+    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]]:
+        """All that is asked without selecting: a page without Python has it with it."""
+        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays.times)))]
+
     def _select(self, what: object) -> Answer:
         if self._model is None:
             raise BadOption("this run belongs to no journey, so nothing can be selected in it; j.widget() selects")
@@ -74,7 +83,7 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
 
     def __init__(self, replays: Replays, selection: SelectionModel | None, cycle: int) -> None:
         self._replays, self._model = replays, selection
-        super().__init__(MemoryLook(replays, selection), cycle=cycle)
+        super().__init__(MemoryLook(lambda: replays, selection), cycle=cycle)
         if selection is not None:
             self.at_close(selection.observe(self._tell_selected))
 

@@ -245,7 +245,7 @@ def _packed(rows: Marked) -> bytes:
 
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
     """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
-    return [MemoryLook(journey.simulated.replays, journey.selection)]
+    return [MemoryLook(lambda: journey.simulated.replays, journey.selection)]
 
 
 def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str) -> Stepper:

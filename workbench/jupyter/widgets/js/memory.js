@@ -1,7 +1,7 @@
 // The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
 
 import { atEnd, element, grouped, oncePerFrame, watchTheme } from "./common.js";
-import { makeControls } from "./memory_controls.js";
+import { makeMemoryControls } from "./memory_controls.js";
 import { ReplayData } from "./memory_data.js";
 import { ScratchpadMap } from "./memory_scratchpad.js";
 import { fillMemoryTable } from "./memory_table.js";
@@ -9,8 +9,8 @@ import { TileGrids } from "./memory_tiles.js";
 import { memoryPalette } from "./memory_words.js";
 import { percent } from "./timeline_words.js";
 
-const KEPT_LAUNCHES = 8;
-const SECONDS_OF_CHANGE = 0.4; // that each stays, when playing goes from change to change
+const MEMORY_LAUNCHES = 8;
+const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
 
 /** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
  *  called when somebody scrubs, steps or plays, and `spans()` says which spans of the run are selected.
@@ -48,7 +48,7 @@ class Memory {
         this.paintSoon();
       },
     };
-    this.controls = makeControls(acts, this.signal);
+    this.controls = makeMemoryControls(acts, this.signal);
     this.said = element("p", { class: "mem-said" });
     const left = element("section", { class: "mem-half", "aria-label": "scratchpad" });
     const right = element("section", { class: "mem-half", "aria-label": "tiles" });
@@ -149,7 +149,7 @@ class Memory {
     if (this.signal.aborted) return;
     if (found) {
       this.launches.set(launch, new ReplayData({ header: found.answer.header, data: found.buffers[0] }));
-      while (this.launches.size > KEPT_LAUNCHES) this.launches.delete(this.launches.keys().next().value);
+      while (this.launches.size > MEMORY_LAUNCHES) this.launches.delete(this.launches.keys().next().value);
     }
     if (this.wanted !== launch) this.need(this.wanted);
     else if (found) this.take(launch, this.launches.get(launch));
@@ -195,7 +195,7 @@ class Memory {
       const { begin, end } = this.data.header;
       const seconds = this.controls.seconds;
       const passed = (time - before) / 1e3;
-      if (seconds || passed >= SECONDS_OF_CHANGE) {
+      if (seconds || passed >= PLAY_CHANGE_SECONDS) {
         exact = seconds ? exact + (passed / seconds) * (end - begin) : begin + this.data.change(this.here, 1);
         before = time;
         this.show(Math.min(exact, end));

@@ -2,16 +2,16 @@
 
 import { element, grouped } from "./common.js";
 
-const SPEEDS = [
+const PLAY_SPEEDS = [
   ["change by change", 0],
   ["in 60 seconds", 60],
   ["in 20 seconds", 20],
   ["in 8 seconds", 8],
 ];
-const FIRST_SPEED = 20;
+const FIRST_PLAY_SPEED = 20;
 
 /** `acts`: `play()`, `step(by)`, `scrub(cycle, done)`, `launch(number)`, `near(on)`. */
-export function makeControls(acts, signal) {
+export function makeMemoryControls(acts, signal) {
   const press = (text, label, act) => {
     const made = element("button", { type: "button", "aria-label": label, title: label }, text);
     made.addEventListener("click", act, { signal });
@@ -25,7 +25,7 @@ export function makeControls(acts, signal) {
   const field = element("input", { type: "number", class: "mem-cycle", "aria-label": "go to a cycle", min: "0", step: "1" });
   const whole = element("span", { class: "soft mem-whole" });
   const speed = element("select", { "aria-label": "how fast it plays", title: "how fast it plays" });
-  speed.append(...SPEEDS.map(([text, seconds]) => element("option", { value: seconds, selected: seconds === FIRST_SPEED }, text)));
+  speed.append(...PLAY_SPEEDS.map(([text, seconds]) => element("option", { value: seconds, selected: seconds === FIRST_PLAY_SPEED }, text)));
   const near = press("near the cursor", "only the time around the cursor", () => {
     const now = near.getAttribute("aria-pressed") !== "true";
     near.setAttribute("aria-pressed", String(now));

@@ -4,8 +4,8 @@
 import { columnsOf } from "./timeline_data.js";
 import { firstAfter } from "./timeline_paint.js";
 
-export const READS = 1;
-export const WRITES = 2;
+export const TOUCH_READS = 1;
+export const TOUCH_WRITES = 2;
 const NOTHING_HELD = -1;
 
 export class ReplayData {
@@ -20,7 +20,7 @@ export class ReplayData {
       life: new Int32Array(slots.length), // of each slot what it holds
       written: slots.map(() => []), // of each slot the instructions that write it
       read: slots.map(() => []),
-      access: new Uint8Array(this.place_grid.length), // of each place: READS, WRITES or both by work that goes on
+      access: new Uint8Array(this.place_grid.length), // of each place: TOUCH_READS, TOUCH_WRITES or both by work that goes on
       moving: new Uint8Array(this.place_grid.length), // 1 where that is a move from or to DRAM
       moved: new Uint32Array(this.place_grid.length), // moves that have begun
       bytes: 0, // of the slots that hold something
@@ -41,7 +41,7 @@ export class ReplayData {
   }
 
   over(instruction, access) {
-    return access & WRITES ? this.done[instruction] : this.until[instruction];
+    return access & TOUCH_WRITES ? this.done[instruction] : this.until[instruction];
   }
 
   /** All that holds in a cycle; what it returns is written over by the next call. */
@@ -76,8 +76,8 @@ export class ReplayData {
     for (let use = 0; use < this.use_slot.length; use++) {
       const [instruction, access, slot] = [this.use_instruction[use], this.use_access[use], this.use_slot[use]];
       if (this.start[instruction] > cycle || cycle >= this.over(instruction, access)) continue;
-      if (access & WRITES && !written[slot].includes(instruction)) written[slot].push(instruction);
-      if (access & READS && !read[slot].includes(instruction)) read[slot].push(instruction);
+      if (access & TOUCH_WRITES && !written[slot].includes(instruction)) written[slot].push(instruction);
+      if (access & TOUCH_READS && !read[slot].includes(instruction)) read[slot].push(instruction);
     }
   }
 
@@ -164,6 +164,13 @@ export class ReplayData {
   /** `LOAD #3`. */
   named(instruction) {
     return `${this.header.kinds[this.kind[instruction]]} #${instruction}`;
+  }
+
+  /** Several of them in so many letters: `MATMUL #7 #8`, else `#7 #8`, else how many. */
+  namedShort(instructions, letters) {
+    const numbers = instructions.map((row) => `#${row}`).join(" ");
+    const kinds = [...new Set(instructions.map((row) => this.header.kinds[this.kind[row]]))].join(", ");
+    return [`${kinds} ${numbers}`, numbers].find((text) => text.length <= letters) ?? `${instructions.length} of them`;
   }
 
   /** `buf0[1]`. */

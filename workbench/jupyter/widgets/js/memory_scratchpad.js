@@ -1,18 +1,19 @@
 // The scratchpad of one launch: at the left what each slot holds now and who reads or writes it, at the right its time.
 
 import { element, watchSize } from "./common.js";
-import { LETTERS, fittingText } from "./memory_words.js";
+import { MEMORY_LETTER, fittingText } from "./memory_words.js";
 import { firstAfter } from "./timeline_paint.js";
 import { ticksBetween } from "./timeline_window.js";
 
-const FOOT = 20; // pixels below the slots, for cycles
-const HEAD = 16; // above the slots of a core, where there are several
-const NARROW = 520; // pixels
-const GAP = 10;
-const FUTURE = 0.35; // of its colour has what comes after the cursor
-const TICK = 84; // pixels, at least
-const NEAR = 8; // times the length of an average life, of the time near the cursor
-const LEAST_TEXT = 11; // pixels of a slot's height, with text in it
+const MAP_FOOT = 20; // pixels below the slots, for cycles
+const MAP_HEAD = 16; // above the slots of a core, where there are several
+const MAP_NARROW = 520; // pixels
+const MAP_STRETCH = 1.25; // of Python's heights, which leave room for a line of a picture's smaller text
+const MAP_GAP = 10;
+const MAP_FUTURE = 0.35; // of its colour has what comes after the cursor
+const MAP_TICK = 84; // pixels, at least
+const MAP_NEAR = 8; // times the length of an average life, of the time near the cursor
+const MAP_LEAST_TEXT = 11; // pixels of a slot's height, with text in it
 
 /** Calls `scrub(cycle, done)` for the time that somebody points at, and `pick(slot)` for a slot. */
 export class ScratchpadMap {
@@ -43,20 +44,20 @@ export class ScratchpadMap {
   arrange() {
     if (!this.data || !this.width) return;
     const { slots, panels } = this.data.header;
-    const narrow = this.width < NARROW;
+    const narrow = this.width < MAP_NARROW;
     this.names = narrow ? 76 : 112;
     this.cell = narrow ? 96 : 138;
-    this.chart = this.names + this.cell + GAP;
+    this.chart = this.names + this.cell + MAP_GAP;
     const bottoms = new Map();
     let height = 2;
     for (const panel of panels) {
-      height += (panels.length > 1 ? HEAD : 0) + panel.height;
+      height += (panels.length > 1 ? MAP_HEAD : 0) + panel.height * MAP_STRETCH;
       bottoms.set(panel.core, height);
     }
-    this.boxes = slots.map((slot) => ({ top: bottoms.get(slot.core) - slot.high, height: slot.high - slot.low }));
-    this.heads = panels.length > 1 ? panels.map(({ core, height: high }) => ({ core, y: bottoms.get(core) - high - HEAD / 2 })) : [];
+    this.boxes = slots.map((slot) => ({ top: bottoms.get(slot.core) - slot.high * MAP_STRETCH, height: (slot.high - slot.low) * MAP_STRETCH }));
+    this.heads = panels.length > 1 ? panels.map(({ core, height: high }) => ({ core, y: bottoms.get(core) - high * MAP_STRETCH - MAP_HEAD / 2 })) : [];
     this.bottom = height;
-    this.height = height + FOOT;
+    this.height = height + MAP_FOOT;
     const ratio = window.devicePixelRatio || 1;
     for (const canvas of [this.canvas, this.base]) {
       canvas.width = this.width * ratio;
@@ -70,7 +71,7 @@ export class ScratchpadMap {
   /** The stretch of time that is drawn: the whole launch, or a few lives around the cursor. */
   window(cycle) {
     const { length } = this.data;
-    const wide = this.near ? Math.min(length, Math.ceil(NEAR * this.data.averageLife)) : length;
+    const wide = this.near ? Math.min(length, Math.ceil(MAP_NEAR * this.data.averageLife)) : length;
     const begin = Math.min(Math.max(0, cycle - wide / 2), length - wide);
     return { begin, end: Math.max(begin + wide, begin + 1) };
   }
@@ -85,7 +86,7 @@ export class ScratchpadMap {
     context.clearRect(0, 0, width, this.height);
     const x = Math.round(this.chart + this.x(cycle, window));
     this.copy(context, this.chart, x, 1);
-    this.copy(context, x, width, FUTURE);
+    this.copy(context, x, width, MAP_FUTURE);
     this.paintAxis(context, window, palette);
     context.font = palette.font;
     context.textBaseline = "middle";
@@ -184,7 +185,7 @@ export class ScratchpadMap {
     context.fillStyle = palette.soft;
     context.fillRect(this.chart, this.bottom, this.width - this.chart, 0.8);
     const room = this.width - this.chart;
-    for (const tick of ticksBetween(window.begin + begin, window.end + begin, room / TICK, 1)) {
+    for (const tick of ticksBetween(window.begin + begin, window.end + begin, room / MAP_TICK, 1)) {
       const x = this.chart + this.x(tick - begin, window);
       context.fillRect(Math.round(x), this.bottom, 1, 4);
       const text = tick.toLocaleString("en-US");
@@ -192,7 +193,7 @@ export class ScratchpadMap {
       context.fillText(text, Math.min(Math.max(x, this.chart + half), this.width - half), this.bottom + 12);
     }
     context.textAlign = "right";
-    context.fillText("cycles", this.chart - GAP, this.bottom + 12);
+    context.fillText("cycles", this.chart - MAP_GAP, this.bottom + 12);
   }
 
   /** Name, and what the slot holds now: what comes in stands at its left edge, what goes out at its right. */
@@ -223,7 +224,7 @@ export class ScratchpadMap {
       context.lineWidth = 2;
       context.strokeRect(1, top + 1, left + wide - 2, height - 2);
     }
-    if (height < LEAST_TEXT) return;
+    if (height < MAP_LEAST_TEXT) return;
     this.writeSlot(context, slot, now, { middle, palette });
   }
 
@@ -237,17 +238,24 @@ export class ScratchpadMap {
     context.fillText(name, 2, middle);
     context.fillStyle = palette.ink;
     context.textAlign = "right";
-    const room = (this.names - 12) / LETTERS - name.length;
+    const room = (this.names - 12) / MEMORY_LETTER - name.length;
     context.fillText(fittingText(tensor, room), this.names - 6, middle);
-    const [written, read] = [now.written[slot], now.read[slot]].map((each) => each.map((row) => data.named(row)).join(", "));
-    const both = written && read ? (this.cell - 20) / LETTERS / 2 : (this.cell - 20) / LETTERS;
+    const [written, read] = [now.written[slot], now.read[slot]];
+    const right = this.names + this.cell;
+    const all = (this.cell - 14) / MEMORY_LETTER;
+    if (written.length && written.join() === read.join()) {
+      context.textAlign = "center";
+      context.fillText(`→ ${data.namedShort(written, all - 4)} →`, (this.names + right) / 2, middle);
+      return;
+    }
+    const part = written.length && read.length ? all / 2 : all;
     context.textAlign = "left";
-    if (written) context.fillText(`→ ${fittingText(written, both - 2)}`, this.names + 7, middle);
+    if (written.length) context.fillText(`→ ${data.namedShort(written, part - 2)}`, this.names + 7, middle);
     context.textAlign = "right";
-    if (read) context.fillText(`${fittingText(read, both - 2)} →`, this.names + this.cell - 7, middle);
+    if (read.length) context.fillText(`${data.namedShort(read, part - 2)} →`, right - 7, middle);
     context.textAlign = "center";
     context.fillStyle = palette.soft;
-    if (!written && !read) context.fillText(life < 0 ? "empty" : "", this.names + this.cell / 2, middle);
+    if (life < 0) context.fillText("empty", (this.names + right) / 2, middle);
   }
 
   told(now) {

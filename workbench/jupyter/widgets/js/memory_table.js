@@ -14,11 +14,11 @@ export function fillMemoryTable(host, data, { picks, pick }) {
   });
   const tensors = header.grids.map((grid, number) => {
     const { visited, tiles, moved, moves } = data.soFar(number, now);
-    return [grid.tensor, grid.access, `${visited} of ${tiles}`, `${grouped(moved)} of ${grouped(moves)}`];
+    return [grid.tensor, grid.access, `${visited} of ${tiles}`, `${grouped(moved)} of ${grouped(moves)}`, grid.moved];
   });
   host.replaceChildren(
     memoryTable("slots of the scratchpad", ["slot", "core", "state", "tensor", "written by", "read by", "size"], slots),
-    memoryTable("tensors", ["tensor", "access", "tiles moved so far", "moves so far"], tensors),
+    memoryTable("tensors", ["tensor", "access", "tiles moved so far", "moves so far", "in all"], tensors),
   );
 
   function nameOf(slot) {

@@ -1,15 +1,20 @@
 // The tensors of one launch as grids of tiles: which are moved or touched now, which were before, and how often.
 
-import { element, onKeys } from "./common.js";
-import { READS, WRITES } from "./memory_data.js";
-import { fittingText, LETTERS } from "./memory_words.js";
+import { element, onKeys, watchSize } from "./common.js";
+import { TOUCH_READS, TOUCH_WRITES } from "./memory_data.js";
+import { fittingText, MEMORY_LETTER } from "./memory_words.js";
 import { counted } from "./timeline_words.js";
 
-const EDGE = 4; // pixels around a tensor, for lines that lie on its border
-const TRAIL = 8; // moves
-const [WEAKEST, STRONGEST] = [0.12, 0.62]; // of its colour has the tile moved first, and the one moved last: as in tile_grids.py
-const LEAST_LINE = 5; // pixels of a tile's sides, with lines between tiles
-const LEAST_WORDS = 11; // of its height, with text
+const GRID_EDGE = 4; // pixels around a tensor, for lines that lie on its border
+const GRID_TRAIL = 8; // moves
+const GRID_APART = 18; // pixels between tensors
+const GRID_LEAST_WIDTH = 150; // of a tensor with its words
+const GRID_SCALES = [1, 0.9, 0.8, 0.7, 0.6, 0.5]; // of Python's sizes
+const GRID_SEVERAL_ROWS = 0.7;
+const GRID_WEAKEST = 0.12; // of its colour has the tile moved first: as in tile_grids.py
+const GRID_STRONGEST = 0.62; // the one moved last
+const GRID_LEAST_LINE = 5; // pixels of a tile's sides, with lines between tiles
+const GRID_LEAST_WORDS = 11; // of its height, with text
 
 /** All grids of a launch side by side. `pick(place)` is called for a tile that somebody presses. */
 export class TileGrids {
@@ -18,12 +23,31 @@ export class TileGrids {
     this.holder = element("div", { class: "mem-grids" });
     this.told = element("p", { class: "mem-told soft" });
     host.append(this.holder, this.told);
+    watchSize(this.holder, (width) => this.resize(Math.floor(width)), signal);
+  }
+
+  /** Tensors stand side by side where they can: as large as there is room. */
+  resize(width) {
+    if (width === this.width) return;
+    this.width = width;
+    if (this.data && this.scaleOf() !== this.scale) this.show(this.data);
+    this.changed?.();
+  }
+
+  /** The largest of a few sizes at which all stand in one row; if there is none, they take several. */
+  scaleOf() {
+    const { grids } = this.data.header;
+    const room = (this.width ?? Infinity) - GRID_APART * (grids.length - 1) - 2;
+    const wide = (scale) => grids.reduce((sum, { width }) => sum + Math.max(width * scale + 2 * GRID_EDGE, GRID_LEAST_WIDTH), 0);
+    return GRID_SCALES.find((scale) => wide(scale) <= room) ?? GRID_SEVERAL_ROWS;
   }
 
   show(data) {
     this.life?.abort();
     this.life = new AbortController();
     this.data = data;
+    this.hinted = null;
+    this.scale = this.scaleOf();
     this.parts = data.header.grids.map((about, number) => this.part(about, number));
     this.holder.replaceChildren(...this.parts.map(({ root }) => root));
     this.told.textContent = data.header.note || (this.parts.length ? "" : "The kernel moves nothing between DRAM and the scratchpad.");
@@ -31,21 +55,20 @@ export class TileGrids {
 
   part(about, number) {
     const canvas = element("canvas", { role: "img", tabindex: "0" });
-    const [width, height] = [Math.round(about.width), Math.round(about.height)];
+    const [width, height] = [about.width, about.height].map((side) => Math.round(side * this.scale));
     const ratio = window.devicePixelRatio || 1;
-    canvas.width = (width + 2 * EDGE) * ratio;
-    canvas.height = (height + 2 * EDGE) * ratio;
-    canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, EDGE * ratio, EDGE * ratio);
-    Object.assign(canvas.style, { width: `${width + 2 * EDGE}px`, height: `${height + 2 * EDGE}px` });
+    canvas.width = (width + 2 * GRID_EDGE) * ratio;
+    canvas.height = (height + 2 * GRID_EDGE) * ratio;
+    canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, GRID_EDGE * ratio, GRID_EDGE * ratio);
+    Object.assign(canvas.style, { width: `${width + 2 * GRID_EDGE}px`, height: `${height + 2 * GRID_EDGE}px` });
     const reuse = element("div", {});
-    const [sizes, ...rest] = about.caption;
     const root = element(
       "figure",
-      { class: "mem-grid", style: `width:${Math.max(width + 2 * EDGE, 190)}px` },
+      { class: "mem-grid", style: `width:${Math.max(width + 2 * GRID_EDGE, GRID_LEAST_WIDTH)}px` },
       element("figcaption", {}, element("b", {}, about.tensor), element("span", { class: "soft" }, ` ${about.access}`)),
       canvas,
       reuse,
-      element("div", { class: "soft" }, sizes, ...rest.flatMap((line) => [element("br"), line])),
+      element("div", { class: "soft" }, ...about.caption.map((line) => element("div", {}, line))),
     );
     const made = { root, canvas, reuse, number, about, width, height, at: -1 };
     this.listen(made);
@@ -57,7 +80,7 @@ export class TileGrids {
     const on = (kind, listen) => canvas.addEventListener(kind, listen, { signal: this.life.signal });
     const placeAt = (event) => {
       const box = canvas.getBoundingClientRect();
-      return this.placeAt(part, event.clientX - box.left - EDGE, event.clientY - box.top - EDGE);
+      return this.placeAt(part, event.clientX - box.left - GRID_EDGE, event.clientY - box.top - GRID_EDGE);
     };
     on("click", (event) => {
       const place = placeAt(event);
@@ -128,20 +151,21 @@ export class TileGrids {
   paintPart(part, now, palette) {
     const { data } = this;
     const context = part.canvas.getContext("2d");
-    context.clearRect(-EDGE, -EDGE, part.width + 2 * EDGE, part.height + 2 * EDGE);
+    context.clearRect(-GRID_EDGE, -GRID_EDGE, part.width + 2 * GRID_EDGE, part.height + 2 * GRID_EDGE);
     context.font = palette.font;
     context.textAlign = "center";
     context.textBaseline = "middle";
     const ranks = this.ranksOf(part);
     for (const place of data.placesOf[part.number]) if (data.place_moves[place]) this.paintTile(context, part, place, now, { palette, ranks });
     this.paintTrail(context, part, now, palette);
+    for (const place of data.placesOf[part.number]) if (data.place_moves[place]) this.writeTile(context, part, place, now, palette);
     for (const place of data.placesOf[part.number]) this.paintState(context, part, place, now, palette);
     context.lineWidth = 1;
     context.strokeStyle = palette.soft;
     context.strokeRect(0, 0, part.width, part.height);
     const sums = data.soFar(part.number, now);
-    const each = sums.visited ? `, ${(sums.moved / sums.visited).toLocaleString("en-US", { maximumFractionDigits: 2 })} moves each` : "";
-    const told = `${sums.visited} of ${counted(sums.tiles, "tile")} moved so far${each}; ${sums.moved} of ${counted(sums.moves, "move")}`;
+    const each = timesEach(sums.moved, sums.visited);
+    const told = `${sums.visited} of ${counted(sums.tiles, "tile")} moved so far${each && `, each ${each}`} (${sums.moved} of ${counted(sums.moves, "move")})`;
     if (part.reuse.textContent !== told) part.reuse.textContent = told;
     part.canvas.setAttribute("aria-label", `${part.about.tensor}: ${told}; arrow keys go from tile to tile, Enter selects`);
   }
@@ -166,7 +190,7 @@ export class TileGrids {
     const { data } = this;
     const { left, top, wide, high } = this.boxOf(part, place);
     if (now.moved[place]) {
-      context.globalAlpha = WEAKEST + (STRONGEST - WEAKEST) * ranks.get(place);
+      context.globalAlpha = GRID_WEAKEST + (GRID_STRONGEST - GRID_WEAKEST) * ranks.get(place);
       context.fillStyle = palette.tile;
       context.fillRect(left, top, Math.max(wide, 0.5), Math.max(high, 0.5));
       context.globalAlpha = 1;
@@ -177,24 +201,36 @@ export class TileGrids {
       context.fillRect(left, top, wide, high);
       context.globalAlpha = 1;
     }
-    if (Math.min(wide, high) > LEAST_LINE) {
+    if (Math.min(wide, high) > GRID_LEAST_LINE) {
       context.strokeStyle = now.moved[place] ? palette.ground : palette.line;
       context.lineWidth = 1;
       context.strokeRect(left + 0.5, top + 0.5, wide - 1, high - 1);
     }
-    if (high < LEAST_WORDS) return;
+  }
+
+  /** The number of its first move, and how many of its moves there were, as far as there is room. */
+  writeTile(context, part, place, now, palette) {
+    const { data } = this;
+    const { left, top, wide, high } = this.boxOf(part, place);
+    if (high < GRID_LEAST_WORDS) return;
     const [moves, moved] = [data.place_moves[place], now.moved[place]];
     const words = moves > 1 ? `${moved}/${moves}` : `${data.place_first[place]}`;
     const both = `${data.place_first[place]} (${words}x)`;
-    context.fillStyle = moved ? palette.ink : palette.soft;
-    const room = (wide - 4) / LETTERS;
+    const room = (wide - 4) / MEMORY_LETTER;
     const text = moves > 1 && both.length <= room ? both : fittingText(words, room) === words ? words : "";
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.strokeStyle = palette.ground;
+    context.globalAlpha = 0.75;
+    context.strokeText(text, left + wide / 2, top + high / 2);
+    context.globalAlpha = 1;
+    context.fillStyle = moved ? palette.ink : palette.soft;
     context.fillText(text, left + wide / 2, top + high / 2);
   }
 
   /** A line through the latest moves. */
   paintTrail(context, part, now, palette) {
-    const centres = this.data.trail(part.number, now.cycle, TRAIL).map((place) => {
+    const centres = this.data.trail(part.number, now.cycle, GRID_TRAIL).map((place) => {
       const { left, top, wide, high } = this.boxOf(part, place);
       return [left + wide / 2, top + high / 2];
     });
@@ -223,7 +259,7 @@ export class TileGrids {
     };
     const access = now.access[place];
     if (now.moving[place]) frame(0.5, 3, palette.ink, []);
-    else if (access & (READS | WRITES)) frame(0.5, 2, palette.ink, [5, 3]);
+    else if (access & (TOUCH_READS | TOUCH_WRITES)) frame(0.5, 2, palette.ink, [5, 3]);
     if (this.data.marks?.places[place] && this.data.place_moves[place]) frame(3.5, 1.5, palette.accent, []);
     if (place === part.at && part.canvas.matches(":focus")) frame(1, 2, palette.accent, [2, 2]);
   }
@@ -234,4 +270,10 @@ export class TileGrids {
     this.parts = [];
     this.data = null;
   }
+}
+
+/** How often tiles were moved on the average: `1.5 times`, `once`. */
+function timesEach(moves, tiles) {
+  if (!tiles) return "";
+  return moves === tiles ? "once" : `${(moves / tiles).toLocaleString("en-US", { maximumFractionDigits: 2 })} times`;
 }

@@ -3,11 +3,11 @@
 import { colourOf } from "./common.js";
 import { TEXTURES, textured } from "./timeline_paint.js";
 
-export const LETTERS = 5.9; // pixels of a letter at 10.5 px, on the average
+export const MEMORY_LETTER = 5.9; // pixels of a letter at 10.5 px, on the average
 const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
 const INSIDE_LINES = [[3, 0, 3, 6]];
-const PALE_PART = 0.35; // as in the static picture: style.HELD
-let palettes = 0;
+const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
+let palettesMade = 0;
 
 /** The colours of the page's theme. */
 export function memoryPalette(root) {
@@ -18,11 +18,11 @@ export function memoryPalette(root) {
   const roles = ROLE_KINDS.map((kind) => filled(named(`k-${kind}`), TEXTURES[kind]));
   const rest = ["ink", "soft", "line", "faint", "accent", "mark", "raised", "band"].map((name) => [name, named(name)]);
   return {
-    number: ++palettes,
+    number: ++palettesMade,
     roles: [...roles, filled(named("h7"), INSIDE_LINES)],
     tile: named("k-LOAD"),
     ground,
-    pale: PALE_PART,
+    pale: NOT_READ_PALE,
     font: "10.5px system-ui, sans-serif",
     ...Object.fromEntries(rest),
   };
