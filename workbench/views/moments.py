@@ -119,8 +119,9 @@ class Moment:
         else:
             busy = ", ".join(f"{replay.kinds[number]} #{number}" for number in self.at_work)
             work = f"{replay.kernel}: {busy or 'no instruction'} at work"
-        share = self.bytes_now / max(replay.capacity, 1)
-        return f"cycle {self.cycle:,}, {work}; {self.bytes_now:,} of {replay.capacity:,} bytes hold something ({share:.0%})"
+        share = 100 * self.bytes_now // max(replay.capacity, 1)  # whole percent, as the browser counts them
+        told = "<1%" if self.bytes_now and not share else f"{share}%"
+        return f"cycle {self.cycle:,}, {work}; {self.bytes_now:,} of {replay.capacity:,} bytes hold something ({told})"
 
 
 def _word(access: int) -> str:

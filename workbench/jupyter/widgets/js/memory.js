@@ -7,7 +7,6 @@ import { ScratchpadMap } from "./memory_scratchpad.js";
 import { fillMemoryTable } from "./memory_table.js";
 import { TileGrids } from "./memory_tiles.js";
 import { memoryPalette } from "./memory_words.js";
-import { percent } from "./timeline_words.js";
 
 const MEMORY_LAUNCHES = 8;
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
@@ -181,9 +180,9 @@ class Memory {
     this.goTo(this.data.header.begin + this.data.change(this.here, by), true);
   }
 
-  /** The cycle as the launch counts, within it. */
+  /** The cycle as the launch counts: below zero before it begins. */
   get here() {
-    return Math.min(Math.max(this.cycle - this.data.header.begin, 0), this.data.length);
+    return this.cycle - this.data.header.begin;
   }
 
   play() {
@@ -243,8 +242,9 @@ class Memory {
     let work = `${kernel}: ${busy} at work`;
     if (cycle < begin) work = `${kernel} begins in cycle ${grouped(begin)}`;
     else if (cycle >= end) work = `${kernel} ended in cycle ${grouped(end)}`;
-    const used = `${grouped(now.bytes)} of ${grouped(capacity)} bytes hold something (${percent(now.bytes / Math.max(capacity, 1))})`;
-    return `cycle ${grouped(cycle)}, ${work}; ${used}`;
+    const share = Math.floor((100 * now.bytes) / Math.max(capacity, 1));
+    const told = now.bytes && !share ? "<1%" : `${share}%`;
+    return `cycle ${grouped(cycle)}, ${work}; ${grouped(now.bytes)} of ${grouped(capacity)} bytes hold something (${told})`;
   }
 
   fillLegend() {

@@ -72,7 +72,7 @@ export class ScratchpadMap {
   window(cycle) {
     const { length } = this.data;
     const wide = this.near ? Math.min(length, Math.ceil(MAP_NEAR * this.data.averageLife)) : length;
-    const begin = Math.min(Math.max(0, cycle - wide / 2), length - wide);
+    const begin = Math.max(0, Math.min(cycle - wide / 2, length - wide));
     return { begin, end: Math.max(begin + wide, begin + 1) };
   }
 
@@ -84,7 +84,7 @@ export class ScratchpadMap {
     const context = this.canvas.getContext("2d");
     this.paintBase(window, palette);
     context.clearRect(0, 0, width, this.height);
-    const x = Math.round(this.chart + this.x(cycle, window));
+    const x = Math.round(this.chart + this.x(Math.min(Math.max(cycle, window.begin), window.end), window));
     this.copy(context, this.chart, x, 1);
     this.copy(context, x, width, MAP_FUTURE);
     this.paintAxis(context, window, palette);
