@@ -125,16 +125,15 @@ def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> It
 def test_every_cycle_is_as_python_says(alone: Shown):
     run = alone.journey.simulated
     edges = [edge for times in run.replays.times for edge in times]
-    for cycle in random.Random(2).sample(range(run.cycles), 12) + [0, run.cycles, *edges]:
+    for cycle in (*random.Random(2).sample(range(run.cycles), 12), 0, run.cycles, *edges):
         alone.widget.cycle = cycle
         alone.wait_for(cycle)
         alone.settle()
         moment = alone.at(cycle).record
         slots = [dict(zip(moment.slots().columns, row, strict=True)) for row in moment.slots().rows]
-        expected = [
-            [f"{row['buffer']}[{row['slot']}]", str(row["core"]), row["state"], row["tensor"] or "", row["written_by"], row["read_by"]]
-            for row in slots
-        ]  # fmt: skip
+        names = [[f"{row['buffer']}[{row['slot']}]", str(row["core"]), row["state"]] for row in slots]
+        users = [[row["tensor"] or "", row["written_by"], row["read_by"]] for row in slots]
+        expected = [[*name, *used] for name, used in zip(names, users, strict=True)]
         assert [row[:6] for row in alone.rows("slots of the scratchpad")] == expected
         tiles = [dict(zip(moment.tiles().columns, row, strict=True)) for row in moment.tiles().rows]
         for tensor, access, visited, moved, _ in alone.rows("tensors"):

@@ -1,8 +1,9 @@
-"""`j.simulated.at(cycle)`: slots, boxes and tiles in a cycle, beside the trace, the scratchpad's and the tiles' tables."""
+"""`j.simulated.at(cycle)`: slots, boxes and tiles in a cycle, beside the trace and the tables over time."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,7 @@ def journey(request: pytest.FixtureRequest) -> wb.Journey:
 def product() -> wb.Journey:
     """2 x 3 tiles of the result, each over two steps: x is moved three times, w twice."""
     mapping = {"*": {"tile": {"m": 32, "n": 32, "k": 64}}}
-    return wb.trace(
-        lambda x, w: x @ w, torch.randn(64, 128), torch.randn(128, 96), machine="edge-8x8", mapping=mapping
-    )
+    return wb.trace(lambda x, w: x @ w, torch.randn(64, 128), torch.randn(128, 96), machine="edge-8x8", mapping=mapping)
 
 
 def cycles_of(journey: wb.Journey, count: int = 25) -> list[int]:
@@ -131,7 +130,7 @@ def test_nothing_changes_between_two_changes(product: wb.Journey):
     run = product.simulated
     changes = run.replays.of(0).changes.tolist()
     assert changes[0] == 0 and changes[-1] == run.cycles
-    for before, after in zip(changes[:20], changes[1:21], strict=True):
+    for before, after in pairwise(changes[:21]):
         assert as_text(run.at(before)) == as_text(run.at(after - 1))
         assert as_text(run.at(before)) != as_text(run.at(after))
 

@@ -43,15 +43,15 @@ class Moment(Shown):
 
     @property
     def boxes(self) -> pd.DataFrame:
-        """One row a box of a tensor that an instruction reads or writes now: the rows of `j.scheduled.tiles(kernel).table`
-        that go on."""
+        """One row a box of a tensor that an instruction reads or writes now: rows of
+        `j.scheduled.tiles(kernel).table`."""
         return views.frame.frame(self.record.boxes())
 
     @property
     def tiles(self) -> pd.DataFrame:
-        """One row a tile of a tensor that the kernel moves, as its grid shows it: where it lies along `axes`, the number
-        of its `first` move in program order, how often it was `moved` by now and will be in all (`moves`), and what
-        happens to it `now`."""
+        """One row a tile of a tensor that the kernel moves, as its grid shows it: where it lies along `axes`, the
+        number of its `first` move in program order, how often it was `moved` by now and will be in all (`moves`), and
+        what happens to it `now`."""
         return views.frame.frame(self.record.tiles())
 
     @knows_its_options

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
     from workbench.views.heat_map import HeatMap
-    from workbench.views.roofline import Roofline
     from workbench.views.replay import Replays
+    from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
     from workbench.views.selecting import SelectionModel
     from workbench.views.tiles import Tiling

@@ -19,7 +19,8 @@ WAITS: Final = "not read yet"
 IN_USE: Final = "in use"
 
 SLOTS: Final = (
-    "core", "buffer", "slot", "state", "tensor", "role", "written_by", "read_by", "start", "read", "end", "address", "bytes",
+    "core", "buffer", "slot", "state", "tensor", "role", "written_by", "read_by", "start", "read", "end", "address",
+    "bytes",
 )  # fmt: skip
 TILES: Final = ("tensor", "access", "axes", "start", "extent", "first", "moved", "moves", "now")
 

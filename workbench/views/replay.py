@@ -1,5 +1,5 @@
-"""One launch of a run, to be looked at cycle by cycle: what its instructions read and write in the scratchpad, and which
-boxes of which tensors.
+"""One launch of a run, to be looked at cycle by cycle: what its instructions read and write in the scratchpad, and
+which boxes of which tensors.
 
 An instruction reads from its start until it gives its unit free, and writes until its results are complete, as in
 `simulator.lifetimes`. Boxes lie in the pictures of `tile_grids`; a product that reads part of a tile has a place of its

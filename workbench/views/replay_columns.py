@@ -59,7 +59,9 @@ def replay_columns(replay: Replay) -> Columns:
         "tensors": tensors,
         "roles": list(ROLES),
         "words": dict(WORDS),
-        "grids": [_grid(grid, moved_text(told)) for grid, told in zip(replay.grids, replay.tiling.tensors, strict=True)],
+        "grids": [
+            _grid(grid, moved_text(told)) for grid, told in zip(replay.grids, replay.tiling.tensors, strict=True)
+        ],
         "note": f"PyTorch computes {replay.kernel} on the host: nothing of it lies here." if replay.is_host else "",
         **_slots(replay),
     }

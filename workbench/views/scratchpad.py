@@ -226,7 +226,13 @@ def moved_with(program: TileProgram, row: int) -> list[int]:
     if program.opcode[row] in INDEXED:
         indexed = program.ops[int(program.op[row])].indexed
         first += len(indexed.index_dims) if indexed else 0  # indices say where, and are not what is moved
-    return [each for each in range(first, last) if program.space[each] == Space.SCRATCHPAD]
+    return operands_in(program, Space.SCRATCHPAD, first, last)
+
+
+def operands_in(program: TileProgram, space: Space, first: int, last: int) -> list[int]:
+    """Those from `first` up to `last` that lie in a space."""
+    wanted = int(space)
+    return [first + place for place, each in enumerate(program.space[first:last].tolist()) if each == wanted]
 
 
 def scratchpad_table(view: Occupancy) -> Table:

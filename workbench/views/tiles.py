@@ -17,7 +17,7 @@ from simulator.tensor_boxes import Coordinates, TensorBox
 from simulator.tensor_moves import moves
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Launch, ScheduledProgram
-from workbench.views.scratchpad import moved_with
+from workbench.views.scratchpad import moved_with, operands_in
 from workbench.views.table import Cell, Table
 from workbench.views.tensors import user_names
 
@@ -124,8 +124,8 @@ class _Reader:
     def _of_row(self, row: int) -> list[Touch]:
         program = self.program
         first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
-        outside = [each for each in range(first, last) if program.space[each] == Space.DRAM]
-        inside = [each for each in range(first, last) if program.space[each] == Space.SCRATCHPAD]
+        outside = operands_in(program, Space.DRAM, first, last)
+        inside = operands_in(program, Space.SCRATCHPAD, first, last)
         partners = moved_with(program, row)
         found = list[Touch]()
         for each in outside:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

@@ -143,6 +143,7 @@ class Memory {
     }
     if (this.asking >= 0) return;
     this.asking = launch;
+    this.said.textContent = `${this.run.kernels[launch]} is being read…`;
     const found = await this.link.ask("launch", { launch });
     this.asking = -1;
     if (this.signal.aborted) return;
@@ -152,6 +153,7 @@ class Memory {
     }
     if (this.wanted !== launch) this.need(this.wanted);
     else if (found) this.take(launch, this.launches.get(launch));
+    else this.said.textContent = "";
   }
 
   take(launch, data) {
