@@ -16,7 +16,7 @@ import pytest
 from tests.browser import lab, looks
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -30,22 +30,22 @@ CODES = (
 LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
 
 
+@pytest.fixture(scope="module")
+def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+    """Two labs of one journey."""
+    with lab.opened(browser, server, folder / "stepper.ipynb", CODES) as made:
+        row(made.page, "spans", 0).wait_for()
+        yield made
+
+
 @pytest.fixture
-def opened(server: lab.Server, page: Page, folder: Path) -> Iterator[Page]:
-    """A notebook with two labs of one journey, run, and nothing in the browser's console by the end."""
-    said = list[str]()
-    listen = lambda message: said.append(message.text) if message.type == "error" else None  # noqa: E731
-    page.on("console", listen)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    cells = [nbformat.v4.new_code_cell(code) for code in CODES]
-    nbformat.write(lab.notebook(*cells), folder / "stepper.ipynb")
-    went_well, _ = lab.run_all(page, server.url("/doc/tree/stepper.ipynb?reset"))
-    assert went_well
-    lab.show(page, dark=False, width=1280)
-    row(page, "spans", 0).wait_for()
-    yield page
-    page.remove_listener("console", listen)
-    assert said == []
+def opened(notebook: lab.Opened) -> Iterator[Page]:
+    """The labs with nothing selected, and nothing in the browser's console by the end."""
+    lab.show(notebook.page, dark=False, width=1280)
+    lab.ask_python(notebook.page, "w.selection = None")
+    widget(notebook.page).locator(".what:has-text('Press anything')").wait_for()
+    yield notebook.page
+    assert notebook.errors == []
 
 
 def widget(page: Page, number: int = 0) -> Locator:
