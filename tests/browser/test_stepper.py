@@ -60,6 +60,10 @@ def what(page: Page, number: int = 0) -> str:
     return widget(page, number).locator(".what b").inner_text()
 
 
+def what_is_said(page: Page, number: int = 0) -> str:
+    return widget(page, number).locator(".what").inner_text()
+
+
 def wait_for(page: Page, text: str, number: int = 0) -> None:
     """Until the lab says that this is selected."""
     widget(page, number).locator(f".what b:text-is('{text}')").wait_for()
@@ -205,3 +209,28 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     twin.wait_for()
     assert "cycles" in twin.inner_text()
     assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
+
+
+def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(
+    server: lab.Server, browser: BrowserContext, folder: Path
+):
+    with lab.opened(browser, server, folder / "again.ipynb", CODES) as made:
+        page = made.page
+        row(page, "spans", 0).wait_for()
+        for cell in (0, 1):  # another journey under the same name, and its lab in the place of the first one
+            page.evaluate(f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}; }}")
+            page.evaluate("async () => jupyterapp.commands.execute('notebook:run-cell')")
+        wait_until_python_says(page, "print(w.selection)", "None")
+        row(page, "spans", 3).click()
+        wait_for(page, "span 3")
+        assert what_is_said(page, 1) == "Press anything: what it became and came from is marked everywhere."
+        row(page, "spans", 4, 1).click()  # the lab of the journey that was there before
+        wait_for(page, "span 4", 1)
+        assert lab.ask_python(page, "print(w.selection.what, '|', other.selection.what)") == "span 3 | span 4"
+        page.evaluate(
+            "async () => { const { session } = jupyterapp.shell.currentWidget.sessionContext;"
+            "session.kernel.requestExecute({code: 'import time; time.sleep(60)'}); await session.kernel.interrupt(); }"
+        )
+        row(page, "spans", 5).click()
+        wait_for(page, "span 5")
+        assert made.errors == []
