@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 import workbench as wb
-from tests.browser.lab import chromium
+from tests.browser.lab import needs_chromium
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from tests.jupyter.timelines import by_host, two_cores
@@ -23,7 +23,7 @@ from workbench.jupyter.widgets.base import LabWidget
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = needs_chromium
 
 
 def product() -> wb.Journey:

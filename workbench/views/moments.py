@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.program import I64, Access
 from workbench.views.replay import Replay
@@ -48,7 +49,7 @@ class Moment:
         """Bytes of the slots that hold something."""
         return sum(self.replay.slots[slot].bytes for slot in self.lives_now())
 
-    def is_now(self, instruction: I64, access: I64) -> I64:
+    def is_now(self, instruction: I64, access: I64) -> npt.NDArray[np.intp]:
         """Which of these accesses go on."""
         started = self.replay.start[instruction] <= self.cycle
         return np.flatnonzero(started & (self.cycle < self.replay.over(instruction, access)))
@@ -68,7 +69,7 @@ class Moment:
             rows.append((slot.core, slot.buffer, slot.slot, state, *what, *users, *times, slot.address, slot.bytes))
         return Table(SLOTS, tuple(rows), self._why_empty)
 
-    def _named(self, uses: I64, access: Access) -> str:
+    def _named(self, uses: npt.NDArray[np.intp], access: Access) -> str:
         """Instructions as they are selected by: `LOAD #3`."""
         numbers = self.replay.uses.instruction[uses[(self.replay.uses.access[uses] & access) != 0]]
         return ", ".join(f"{self.replay.kinds[number]} #{number}" for number in dict.fromkeys(numbers.tolist()))

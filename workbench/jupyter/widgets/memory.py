@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import traitlets
@@ -88,7 +88,7 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
 
     @traitlets.validate("cycle")
     def _cycle(self, proposal: traitlets.Bunch) -> int:
-        return self._replays.check(proposal["value"])
+        return self._replays.check(cast("int", proposal["value"]))
 
     # The selection, which is the journey's
 

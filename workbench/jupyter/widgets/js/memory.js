@@ -122,7 +122,7 @@ class Memory {
 
   /** Goes where the cursor went elsewhere. */
   follow(cycle) {
-    this.pause();
+    this.stop();
     if (this.run) this.show(cycle);
     else this.cycle = cycle;
   }
@@ -210,11 +210,16 @@ class Memory {
   }
 
   pause() {
-    if (!this.playing) return;
+    if (this.stop()) this.moveCursor(this.cycle, true);
+  }
+
+  /** Whether it played until now. */
+  stop() {
+    if (!this.playing) return false;
     cancelAnimationFrame(this.playing);
     this.playing = 0;
     this.controls.playing(false);
-    this.moveCursor(this.cycle, true);
+    return true;
   }
 
   // What is seen
@@ -259,8 +264,8 @@ class Memory {
       ...used.map((role) => entry(`background:${this.palette.roles[role].colour}`, words[roles[role]])),
       entry(`background:${this.palette.roles[used[0] ?? 0].colour};opacity:${this.palette.pale}`, "not read yet"),
       entry("border:3px solid var(--ink)", "moved now"),
-      entry("border:2px dashed var(--ink)", "read or written by work now"),
-      element("span", { class: "soft" }, "→ LOAD comes in, MATMUL → reads; in a tile: number of its first move, (moves so far/in all)"),
+      entry("border:1.5px dashed var(--ink)", "read or written by work now"),
+      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, (1/3x): one of its three moves so far"),
     );
   }
 

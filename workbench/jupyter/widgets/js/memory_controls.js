@@ -26,7 +26,7 @@ export function makeMemoryControls(acts, signal) {
   const whole = element("span", { class: "soft mem-whole" });
   const speed = element("select", { "aria-label": "how fast it plays", title: "how fast it plays" });
   speed.append(...PLAY_SPEEDS.map(([text, seconds]) => element("option", { value: seconds, selected: seconds === FIRST_PLAY_SPEED }, text)));
-  const near = press("near the cursor", "only the time around the cursor", () => {
+  const near = press("near the cursor", "near the cursor: only the time around it", () => {
     const now = near.getAttribute("aria-pressed") !== "true";
     near.setAttribute("aria-pressed", String(now));
     acts.near(now);

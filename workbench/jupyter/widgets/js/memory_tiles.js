@@ -8,8 +8,8 @@ import { counted } from "./timeline_words.js";
 const GRID_EDGE = 4; // pixels around a tensor, for lines that lie on its border
 const GRID_TRAIL = 8; // moves
 const GRID_APART = 18; // pixels between tensors
-const GRID_LEAST_WIDTH = 150; // of a tensor with its words
-const GRID_SCALES = [1, 0.9, 0.8, 0.7, 0.6, 0.5]; // of Python's sizes
+const GRID_LEAST_WIDTH = 140; // of a tensor with its words
+const GRID_SCALES = [1, 0.9, 0.8, 0.7, 0.6]; // of Python's sizes
 const GRID_SEVERAL_ROWS = 0.7;
 const GRID_WEAKEST = 0.12; // of its colour has the tile moved first: as in tile_grids.py
 const GRID_STRONGEST = 0.62; // the one moved last
