@@ -18,6 +18,7 @@ from tests.jupyter.timelines import RUNS
 from workbench.errors import BadOption, EmptyTable
 from workbench.views.moments import EMPTY, IN_USE, WAITS
 from workbench.views.replay_columns import replay_columns
+from workbench.views.tiles import BY_INDEX
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -179,3 +180,9 @@ def test_a_journey_from_a_file_says_the_same(product: wb.Journey, tmp_path: Path
         ours, theirs = product.simulated.at(cycle), loaded.simulated.at(cycle)
         pd.testing.assert_frame_equal(ours.slots, theirs.slots)
         pd.testing.assert_frame_equal(ours.tiles, theirs.tiles)
+
+
+def test_what_indices_choose_is_said():
+    journey = wb.trace(lambda t, i: t[i] * 2, torch.randn(256, 32), torch.randint(0, 256, (40,)), machine="edge-8x8")
+    grids = replay_columns(journey.simulated.replays.of(0)).header["grids"]
+    assert {grid["tensor"]: BY_INDEX in grid["caption"] for grid in grids} == {"t": True, "i": False, "mul": False}

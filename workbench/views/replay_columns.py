@@ -15,7 +15,7 @@ from workbench.views.replay import Place, Replay
 from workbench.views.scratchpad import WORDS
 from workbench.views.scratchpad_layout import bytes_text, heights_of
 from workbench.views.tile_grids import Grid, caption, size_of
-from workbench.views.tiles import moved_text
+from workbench.views.tiles import BY_INDEX, moved_text
 
 ROLES: Final = tuple(WORDS)
 
@@ -110,6 +110,6 @@ def _grid(grid: Grid, moved: str) -> dict[str, Any]:
         "columns": grid.columns,
         "width": width,
         "height": height,
-        "caption": caption(grid),
+        "caption": [*caption(grid), *([BY_INDEX] if grid.by_index else [])],
         "moved": moved,
     }
