@@ -291,3 +291,18 @@ def test_a_tile_pressed_in_the_lab_is_marked_in_its_lists(lab: Shown):
     marked = page.evaluate(slots)
     page.locator(".of-timeline .row").first.click()
     page.wait_for_function(f"marked => {slots} !== marked", arg=marked)
+
+
+def test_a_view_that_is_hidden_stops_and_is_marked_when_it_is_shown_again(lab: Shown):
+    page, tab = lab.page, lab.page.get_by_role("button", name="Scratchpad and tiles")
+    slots = "document.querySelector('.mem-map canvas').toDataURL()"
+    page.get_by_role("button", name="play").click()
+    page.wait_for_function("Number(document.querySelector('.mem-cycle').value) > 0")
+    tab.click()
+    page.locator('.mem-steps button[aria-label="play"]').wait_for(state="attached")
+    plain = page.evaluate(slots)
+    page.locator(".of-timeline .row").first.click()
+    _until(lambda: lab.journey.selection.selection is not None)
+    assert page.evaluate(slots) == plain
+    tab.click()
+    page.wait_for_function(f"plain => {slots} !== plain", arg=plain)

@@ -2,9 +2,9 @@
 import { element } from "./common.js";
 import { createMemory } from "./memory.js";
 
-/** A view is `{ name, title, make }`. `make(host, { link, signal, moveCursor, spans })` may return `{ cursor(cycle),
+/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, moveCursor })` may return `{ cursor(cycle),
  *  selected(), shown() }`: what is called when the timeline's cursor moves, when something else is selected, and when it is
- *  shown again. `moveCursor(cycle)` moves the timeline's cursor, and `spans()` are the selected rows of the events. */
+ *  shown again. `spans()` are the selected rows of the events, and `moveCursor(cycle)` moves the timeline's cursor. */
 const LOOKS = [
   { name: "memory", title: "Scratchpad and tiles", make: createMemory },
 ];
@@ -19,7 +19,7 @@ export function lookLink(link, name) {
 }
 
 /** The views that Python has, as tabs; none is open at first. */
-export function makeLooks(root, { link, signal, moveCursor, spans }) {
+export function makeLooks(root, { link, signal, ...lab }) {
   const tabs = element("div", { class: "looks", role: "group", "aria-label": "views" });
   const place = element("div", { class: "look-of" });
   root.append(tabs, place);
@@ -38,7 +38,7 @@ export function makeLooks(root, { link, signal, moveCursor, spans }) {
     }
     const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title });
     place.append(host);
-    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, moveCursor, spans }) });
+    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, ...lab }) });
   }
 
   return {

@@ -19,7 +19,7 @@ export function createMemory(host, { link, signal, moveCursor = () => {}, spans 
   return {
     cursor: (cycle) => cycle !== null && made.follow(cycle),
     selected: () => made.mark(),
-    shown: () => made.paintSoon(),
+    shown: () => made.mark(),
     memory: made,
   };
 }
@@ -202,7 +202,8 @@ class Memory {
         this.show(Math.min(exact, end));
         this.moveCursor(this.cycle, false);
       }
-      if (this.cycle >= end) this.pause();
+      const hidden = this.root.offsetParent === null; // another view is shown, or the cell is out of sight
+      if (this.cycle >= end || hidden) this.pause();
       else this.playing = requestAnimationFrame(frame);
     };
     this.playing = requestAnimationFrame(frame);

@@ -25,8 +25,8 @@ export default widget(({ root, link, signal }) => {
   const looks = makeLooks(root, {
     link,
     signal,
-    moveCursor: (cycle) => picture.cursor(cycle),
     spans: () => lists.get("spans")?.rows ?? [],
+    moveCursor: (cycle) => picture.cursor(cycle),
   });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
