@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from workbench.artefacts.array import ArrayView
+    from workbench.artefacts.passes import Passes
+    from workbench.artefacts.pipeline import PipelineView
     from workbench.artefacts.simulated import Simulated
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
@@ -74,6 +77,21 @@ class TimelineWidgets(Protocol):
 def timeline_widgets() -> TimelineWidgets:
     """How a run is shown in the lab."""
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
+
+
+class ExplainingWidgets(Protocol):
+    """What `workbench.jupyter.widgets.explaining` offers."""
+
+    def array(self, view: ArrayView) -> object: ...
+
+    def pipeline(self, view: PipelineView) -> object: ...
+
+    def passes(self, view: Passes) -> object: ...
+
+
+def explaining_widgets() -> ExplainingWidgets:
+    """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
+    return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
 
 
 class HeatMapDrawing(Protocol):
