@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator import Trace
 from simulator.array_walk import ArrayWalk
 from workbench import views
 from workbench.artefacts.pictures import explaining_widgets
@@ -15,13 +14,15 @@ from workbench.views.shown import Shown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.artefacts.simulated import Simulated
+
 
 @dataclass(frozen=True, repr=False)
 class ArrayView(Shown):
     """What an array does for one matmul, from its first weight to its last result."""
 
     record: ArrayWalk
-    trace: Trace
+    run: Simulated
 
     @property
     def span(self) -> int:
@@ -54,12 +55,12 @@ class ArrayView(Shown):
     @knows_its_options
     def text(self) -> str:
         """What is multiplied, how much of the array it takes, and its time by formula."""
-        return views.arrays.walk_text(self.record, self.trace)
+        return views.arrays.walk_text(self.record, self.run.record)
 
     @knows_its_options
     def html(self) -> str:
         """The same with pictures: the wave front half across the array, and the tiles over time."""
-        return views.markup.fragment(views.svg_arrays.array_svg(self.record, self.trace))
+        return views.markup.fragment(views.svg_arrays.array_svg(self.record, self.run.record))
 
     @knows_its_options
     def widget(self) -> object:
@@ -67,4 +68,4 @@ class ArrayView(Shown):
         return explaining_widgets().array(self)
 
     def __repr__(self) -> str:
-        return f"ArrayView({views.arrays.title(self.record, self.trace)}, {views.arrays.sum_text(self.record)})"
+        return f"ArrayView({views.arrays.title(self.record, self.run.record)}, {views.arrays.sum_text(self.record)})"

@@ -14,12 +14,17 @@ from workbench.views.shown import Shown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.artefacts.simulated import Simulated
+
 
 @dataclass(frozen=True, repr=False)
 class PipelineView(Shown):
     """Iterations one below the other: which load overlaps which compute."""
 
     record: Pipeline
+    run: Simulated
+    loop: str | None
+    """What rows are counted by; None is by all loops."""
 
     @property
     def kernel(self) -> str:

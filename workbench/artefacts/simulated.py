@@ -188,14 +188,15 @@ class Simulated(Handle[Trace]):
     @knows_its_options
     def array(self, span: int | None = None) -> ArrayView:
         """One matmul instruction, a row of `.events`, on its systolic array step by step; without one the longest."""
-        return ArrayView(views.arrays.walk_of(self.record, span), self.record)
+        return ArrayView(views.arrays.walk_of(self.record, span), self)
 
     @knows_its_options
     def pipeline(self, kernel: str | int, *, loop: str | None = None) -> PipelineView:
         """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and what each
         waited for. `kernel` is one by its name, or a launch by its number; `loop` is the innermost unless it is named.
         """
-        return PipelineView(views.pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop))
+        made = views.pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
+        return PipelineView(made, self, loop)
 
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""

@@ -29,14 +29,15 @@ def matmuls(trace: Trace) -> list[int]:
     return rows[np.argsort(trace.start[rows], kind="stable")].tolist()
 
 
-def nearest(trace: Trace, row: int) -> int | None:
-    """A matmul itself, else the one that starts last of those that start before a span, else the first of all; None
-    where there is none."""
-    found = matmuls(trace)
-    if row in found:
-        return row
-    before = [each for each in found if trace.start[each] <= trace.start[row]]
-    return (before[-1] if before else found[0]) if found else None
+def matmul_columns(trace: Trace) -> Columns:
+    """The matmuls by when they start, and of every span the matmul that is shown for it."""
+    found = np.array(matmuls(trace), np.int64)
+    before = np.zeros(0, np.int64)
+    if len(found):
+        place = np.searchsorted(trace.start[found], trace.start, side="right") - 1
+        before = found[np.maximum(place, 0)]
+        before[found] = found
+    return packed({}, {"row": found, "before": before})
 
 
 def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
@@ -52,7 +53,8 @@ def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
     if made is None:
         kind = Opcode(trace.kind[span]).name
         told = "was left out, because a factor is zero" if kind == "MATMUL" else f"is a {kind}"
-        raise BadOption(f"array({span}): span {span} {told}; the nearest matmul before it is span {nearest(trace, span)}")
+        near = matmul_columns(trace).column("before")[span]
+        raise BadOption(f"array({span}): span {span} {told}; the nearest matmul is span {near}")
     return made
 
 
@@ -153,11 +155,19 @@ def sum_text(walk: ArrayWalk) -> str:
     return f"preload {preload:,}{hidden} + stream {stream:,} + drain {drain:,} = {walk.span_cycles:,} cycles"
 
 
+def symbols(walk: ArrayWalk) -> str:
+    """What the letters of the formulas stand for."""
+    ends = "r and c: rows and columns that the matmul takes of the array"
+    if walk.stationary == 2:
+        return f"T: tiles · k: columns and rows that stream · rₜ: rows of tile t · {ends}"
+    return f"T: tiles · S: rows that stream through each · kₜ: rows of weights of tile t · {ends}"
+
+
 def walk_text(walk: ArrayWalk, trace: Trace) -> str:
     """The facts, the parts with their formulas, and how they add up."""
     lines = [f"{name:<14} {told}" for name, told in facts(walk)]
     parts = [f"{part.name:<8} {part.cycles:>9,} = {part.formula} = {part.numbers}" for part in walk.parts]
-    return "\n".join([title(walk, trace), *lines, "", *parts, "", sum_text(walk)])
+    return "\n".join([title(walk, trace), *lines, "", *parts, symbols(walk), "", sum_text(walk)])
 
 
 def walk_columns(walk: ArrayWalk, trace: Trace) -> Columns:
@@ -172,6 +182,7 @@ def walk_columns(walk: ArrayWalk, trace: Trace) -> Columns:
         "facts": facts(walk),
         "parts": [(part.name, part.formula, part.numbers, part.cycles) for part in walk.parts],
         "sum": sum_text(walk),
+        "symbols": symbols(walk),
         "rows": walk.machine.systolic_rows,
         "wide": walk.machine.systolic_columns,
         "sums_stay": walk.stationary == 2,

@@ -69,6 +69,11 @@ class Pipeline:
     """Of the row that has most, outermost first."""
     rows: tuple[Row, ...]
 
+    @property
+    def known_loops(self) -> tuple[str, ...]:
+        """All loops of the kernel, by which rows can be counted."""
+        return _known_loops(self.program)
+
     @cached_property
     def busy(self) -> dict[int, I64]:
         """Of each core the stretches in which it computes, merged: begins and ends below each other."""
@@ -142,8 +147,12 @@ class Pipeline:
         """Slots of buffers that an instruction reads or writes: `buf1[0]`."""
         program, number = self.program, int(self.trace.instr[span])
         operands = slice(int(program.operand_start[number]), int(program.operand_start[number + 1]))
-        places = zip(*(column[operands].tolist() for column in (program.space, program.target, program.slot)), strict=True)
-        found = [f"{program.buffers[target].name}[{slot}]" for space, target, slot in places if space == Space.SCRATCHPAD]
+        places = zip(
+            *(column[operands].tolist() for column in (program.space, program.target, program.slot)), strict=True
+        )
+        found = [
+            f"{program.buffers[target].name}[{slot}]" for space, target, slot in places if space == Space.SCRATCHPAD
+        ]
         return tuple(dict.fromkeys(found))
 
 
@@ -154,7 +163,7 @@ def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str |
     if isinstance(launched, HostCall):
         raise BadOption(f"pipeline({kernel!r}): it runs on the host, where there are no tiles")
     program, first = launched.program, int(np.searchsorted(trace.launch, number))
-    known = tuple(dict.fromkeys(name for op in program.ops for name in op.loops))
+    known = _known_loops(program)
     if loop is not None and loop not in known:
         raise BadOption(
             f"pipeline({kernel!r}, loop={loop!r}): there is no such loop{did_you_mean(loop, known)}; "
@@ -163,6 +172,17 @@ def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str |
     rows = tuple(_rows(program, loop, first))
     loops = max((row.loops for row in rows), key=len, default=())
     return Pipeline(trace, program, number, launches.launches[number].name, loops, rows)
+
+
+def _known_loops(program: TileProgram) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for op in program.ops for name in op.loops))
+
+
+def of_tiles(trace: Trace) -> list[int]:
+    """Launches that run tiles, on no host."""
+    return [
+        number for number, each in enumerate(trace.launches) if not isinstance(each, HostCall) and len(each.program)
+    ]
 
 
 def _launch(launches: Launches, kernel: str | int) -> int:
@@ -287,14 +307,14 @@ def pipeline_columns(view: Pipeline) -> Columns:
     trace, begin, table = view.trace, view.begin, spans_table(view)
     column = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
     spans = np.array(column["span"], np.int64)
-    slots = list(dict.fromkeys(slot for row in view.rows for span in row.spans for slot in view.slots(span)))
+    slots = [f"{buffer.name}[{slot}]" for buffer in view.program.buffers for slot in range(buffer.slots)]
     slot_of = {slot: number for number, slot in enumerate(slots)}
     touched = [[slot_of[slot] for slot in view.slots(span)] for span in spans.tolist()]
     rows, depth = rows_table(view), max((len(row.at) for row in view.rows), default=0)
     cores = sorted(view.busy)
     header = {
         "title": title(view), "sum": sum_text(view), "kernel": view.kernel, "launch": view.launch, "begin": begin,
-        "length": view.end - begin, "loops": list(view.loops), "cores": cores, "slots": slots, "depth": depth,
+        "length": view.end - begin, "loops": list(view.loops), "known_loops": list(view.known_loops), "cores": cores, "slots": slots, "depth": depth,
         "units": list(trace.unit_names), "kinds": [each.name for each in Opcode], "stages": list(STAGES),
         "causes": [cause.label for cause in Cause], "reasons": WAITS, "another": ANOTHER,
     }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Final
 
 from simulator import Trace
 from simulator.array_walk import ArrayWalk
-from workbench.views.arrays import facts, parts_table, share, sum_text, title
+from workbench.views.arrays import facts, parts_table, share, sum_text, symbols, title
 from workbench.views.markup import escape, legend, table
 
 _SIDE: Final = 220
@@ -27,7 +27,7 @@ def array_svg(walk: ArrayWalk, trace: Trace) -> str:
     names = [("weights or sums move in", _MOVES), ("multiplies", _WORKS), ("results on their way out", _LEAVES)]
     return (
         f"<p><b>{escape(title(walk, trace))}</b></p><dl style='{grid}'>{told}</dl>"
-        f"{table(parts_table(walk), wide=('formula', 'numbers'))}<p>{escape(sum_text(walk))}</p>"
+        f"{table(parts_table(walk), wide=('formula', 'numbers'))}<p>{escape(sum_text(walk))}<br><span class='soft'>{escape(symbols(walk))}</span></p>"
         f"{pictures}{legend(names)}"
     )
 
@@ -53,7 +53,7 @@ def _front(walk: ArrayWalk) -> str:
     told = f"cycle {cycle:,} of the array: {walk.at_work(cycle):,} of {high * wide:,} elements multiply"
     small = 'class="soft" font-size="11"'
     return (
-        f'<svg role="img" aria-label="{escape(told)}" viewBox="0 0 {_LEFT + width + 6:.0f} {_TOP + height + 20:.0f}" '
+        f'<div><svg role="img" aria-label="{escape(told)}" viewBox="0 0 {_LEFT + width + 6:.0f} {_TOP + height + 4:.0f}" '
         f'style="width:{_LEFT + width + 6:.0f}px;max-width:100%"><defs><clipPath id="{clip}"><rect {used}/></clipPath>'
         f'</defs><text x="{_LEFT}" y="12" {small}>{wide} columns</text>'
         f'<text x="12" y="{_TOP + height / 2:.0f}" text-anchor="middle" {small} '
@@ -61,8 +61,7 @@ def _front(walk: ArrayWalk) -> str:
         f'<rect x="{_LEFT}" y="{_TOP}" width="{width:.1f}" height="{height:.1f}" style="fill:var(--raised);'
         f'stroke:var(--line)"/><rect {used} style="fill:{_MOVES}" opacity="{_FADED}"/>'
         f'<polygon points="{corners}" clip-path="url(#{clip})" style="fill:{_WORKS}"/>'
-        f'<text x="{_LEFT}" y="{_TOP + height + 15:.0f}" {small}>{escape(told.split(":")[0])}: '
-        f"{walk.at_work(cycle):,} of {high * wide:,} at work</text></svg>"
+        f'</svg><div class="soft" style="max-width:{_LEFT + width + 6:.0f}px;font-size:12px">{escape(told)}</div></div>'
     )
 
 

@@ -63,20 +63,30 @@ def _row(view: Pipeline, row: Row, place: int, begin: int, end: int, scale: floa
     yield f'font-size="11">{escape(row.label)}</text>'
     waited_for = blockers(view.trace)
     for span in row.spans:
-        yield from _bar(view, span, int(waited_for[span]), top, begin, scale)
+        yield from _wait(view, span, top, begin, scale)
+    for span in row.spans:
+        yield _bar(view, span, int(waited_for[span]), top, begin, scale)
 
 
-def _bar(view: Pipeline, span: int, waited_for: int, top: int, begin: int, scale: float) -> Iterator[str]:
-    trace, kind = view.trace, Opcode(view.trace.kind[span]).name
-    start, end, issue = int(trace.start[span]), int(trace.end[span]), int(trace.issue[span])
-    y = top + 3 + _LANE_OF[view.stage(span)] * _LANE
-    cause = Cause(trace.cause[span])
+def _lane(view: Pipeline, span: int, top: int) -> int:
+    return top + 3 + _LANE_OF[view.stage(span)] * _LANE
+
+
+def _wait(view: Pipeline, span: int, top: int, begin: int, scale: float) -> Iterator[str]:
+    """A line from when it was issued to when it began."""
+    start, issue, y = int(view.trace.start[span]), int(view.trace.issue[span]), _lane(view, span, top) + 3
+    cause = Cause(view.trace.cause[span])
     if start > issue:
         colour = f"var(--c-{'memory_peak' if cause == Cause.BANDWIDTH else cause.label})"
         x = f'x1="{_LEFT + (issue - begin) * scale:.1f}" x2="{_LEFT + (start - begin) * scale:.1f}"'
-        yield f'<line {x} y1="{y + 3}" y2="{y + 3}" style="stroke:{colour};stroke-width:1.5"/>'
+        yield f'<line {x} y1="{y}" y2="{y}" style="stroke:{colour};stroke-width:1.5"/>'
+
+
+def _bar(view: Pipeline, span: int, waited_for: int, top: int, begin: int, scale: float) -> str:
+    trace, kind = view.trace, Opcode(view.trace.kind[span]).name
+    start, end, y = int(trace.start[span]), int(trace.end[span]), _lane(view, span, top)
     told = f"{kind} {', '.join(view.slots(span))}: cycles {start:,} to {end:,}; {reason(trace, span, waited_for)}"
-    yield (
+    return (
         f'<g><title>{escape(told)}</title><rect x="{_LEFT + (start - begin) * scale:.1f}" y="{y}" '
         f'width="{max((end - start) * scale, 0.7):.1f}" height="{_LANE - 1}" style="fill:var(--k-{kind})"/></g>'
     )
