@@ -175,7 +175,7 @@ def _at_clock(part: Part, ratio: Fraction) -> Part:
     if ratio == 1:
         return part
     cycles = -(-part.cycles * ratio.denominator // ratio.numerator)
-    formula, numbers = f"({part.formula}) / clock ratio", f"({part.numbers}) × {ratio.denominator} / {ratio.numerator}"
+    formula, numbers = f"({part.formula}) / clock ratio", f"({part.numbers}) * {ratio.denominator} / {ratio.numerator}"
     return Part(part.name, f"{formula}, rounded up", numbers, cycles)
 
 
@@ -227,20 +227,21 @@ def _of_weights(
     complete = enters + streamed + fill
     moves_in = begins - rows if alone else np.concatenate([[-rows[0]], enters[:-1]])
     tiles = Tiles(
-        batch, product, down, across, rows, columns, moves_in, rows, enters, np.full(count, streamed), complete, complete
+        batch, product, down, across, rows, columns, moves_in, rows, enters, np.full(count, streamed),
+        complete, complete,
     )  # fmt: skip
     if alone:
-        formula = "T × (switch + S) + sum over tiles 2 to T of (kₜ + r + c − 2)"
+        formula = "T * (switch + S) + sum over tiles 2 to T of (kₜ + r + c - 2)"
         more = _sum([f"({each} + {fill})" for each in rows[1:].tolist()])
-        numbers = f"{count} × ({switch} + {streamed}){more}"
+        numbers = f"{count} * ({switch} + {streamed}){more}"
     else:
-        formula = "T × switch + S + sum over tiles 2 to T of max(S, kₜ)"
+        formula = "T * switch + S + sum over tiles 2 to T of max(S, kₜ)"
         more = _sum([f"max({streamed}, {each})" for each in rows[1:].tolist()])
-        numbers = f"{count} × {switch} + {streamed}{more}"
+        numbers = f"{count} * {switch} + {streamed}{more}"
     return tiles, (
         Part("preload", "k₁, a row of weights a cycle", str(rows[0]), int(rows[0])),
         Part("stream", formula, numbers, int(enters[-1] + streamed)),
-        Part("drain", "r + c − 2", f"{min(k, high)} + {min(wide, broad)} - 2", fill),
+        Part("drain", "r + c - 2", f"{min(k, high)} + {min(wide, broad)} - 2", fill),
     )
 
 
@@ -276,12 +277,12 @@ def _of_sums(
     else:
         preload = Part("preload", "0: it adds to no sums", "0", 0)
     if alone:
-        moving = "rₜ before it + its rₜ + r + c − 2" if adds else "rₜ before it + r + c − 2"
+        moving = "rₜ before it + its rₜ + r + c - 2" if adds else "rₜ before it + r + c - 2"
         each = [
             f"({' + '.join(map(str, [before, *([into] if adds else []), fill]))})"
             for before, into in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True)
         ]
-        stream = Part("stream", f"T × k + sum over tiles 2 to T of ({moving})", f"{count} × {k}{_sum(each)}", 0)
+        stream = Part("stream", f"T * k + sum over tiles 2 to T of ({moving})", f"{count} * {k}{_sum(each)}", 0)
     elif keeps:
         stream = Part("stream", "k", str(k), 0)
     else:
@@ -291,15 +292,15 @@ def _of_sums(
     stream = Part(stream.name, stream.formula, stream.numbers, cycles)
     after = k + fill + last - held
     over = f"{min(m, high)} + {min(n, broad)} - 2 + {last}"
-    drain = Part("drain", "r + c − 2 + r of the last tile", over, after)
+    drain = Part("drain", "r + c - 2 + r of the last tile", over, after)
     if held != k:
-        drain = Part("drain", "r + c − 2 + r of the last tile − (max(k, r) − k)", f"{over} - ({held} - {k})", after)
+        drain = Part("drain", "r + c - 2 + r of the last tile - (max(k, r) - k)", f"{over} - ({held} - {k})", after)
     return tiles, (preload, stream, drain)
 
 
 def _sum(terms: Sequence[str]) -> str:
-    """`" + 3 × a + b"`: equal terms once, with how many there are; nothing where there are none."""
+    """`" + 3 * a + b"`: equal terms once, with how many there are; nothing where there are none."""
     counts: dict[str, int] = {}
     for term in terms:
         counts[term] = counts.get(term, 0) + 1
-    return "".join(f" + {f'{count} × ' if count > 1 else ''}{term}" for term, count in counts.items())
+    return "".join(f" + {f'{count} * ' if count > 1 else ''}{term}" for term, count in counts.items())

@@ -125,7 +125,7 @@ def title(walk: ArrayWalk, trace: Trace) -> str:
 def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
     """What is multiplied, what stays in the array, and how much of the array that takes."""
     (batch, m, n, k), machine, tiles = walk.extent, walk.machine, walk.tiles
-    product = f"{m:,} × {k:,} by {k:,} × {n:,}"
+    product = f"{m:,} x {k:,} by {k:,} x {n:,}"
     staying = {0: "the left operand", 1: "the right operand", 2: "sums"}[walk.stationary]
     depth = machine.systolic_preload_depth
     sets = f"{min(depth, len(tiles))} of {depth} {'sets of sums' if walk.stationary == 2 else 'sets of weights'}"

@@ -310,11 +310,12 @@ def pipeline_columns(view: Pipeline) -> Columns:
     slots = [f"{buffer.name}[{slot}]" for buffer in view.program.buffers for slot in range(buffer.slots)]
     slot_of = {slot: number for number, slot in enumerate(slots)}
     touched = [[slot_of[slot] for slot in view.slots(span)] for span in spans.tolist()]
-    rows, depth = rows_table(view), max((len(row.at) for row in view.rows), default=0)
+    rows = rows_table(view)
     cores = sorted(view.busy)
     header = {
         "title": title(view), "sum": sum_text(view), "kernel": view.kernel, "launch": view.launch, "begin": begin,
-        "length": view.end - begin, "loops": list(view.loops), "known_loops": list(view.known_loops), "cores": cores, "slots": slots, "depth": depth,
+        "length": view.end - begin, "loops": list(view.loops), "known_loops": list(view.known_loops),
+        "cores": cores, "slots": slots,
         "units": list(trace.unit_names), "kinds": [each.name for each in Opcode], "stages": list(STAGES),
         "causes": [cause.label for cause in Cause], "reasons": WAITS, "another": ANOTHER,
     }  # fmt: skip

@@ -27,7 +27,8 @@ def array_svg(walk: ArrayWalk, trace: Trace) -> str:
     names = [("weights or sums move in", _MOVES), ("multiplies", _WORKS), ("results on their way out", _LEAVES)]
     return (
         f"<p><b>{escape(title(walk, trace))}</b></p><dl style='{grid}'>{told}</dl>"
-        f"{table(parts_table(walk), wide=('formula', 'numbers'))}<p>{escape(sum_text(walk))}<br><span class='soft'>{escape(symbols(walk))}</span></p>"
+        f"{table(parts_table(walk), wide=('formula', 'numbers'))}<p>{escape(sum_text(walk))}<br>"
+        f"<span class='soft'>{escape(symbols(walk))}</span></p>"
         f"{pictures}{legend(names)}"
     )
 
@@ -53,7 +54,8 @@ def _front(walk: ArrayWalk) -> str:
     told = f"cycle {cycle:,} of the array: {walk.at_work(cycle):,} of {high * wide:,} elements multiply"
     small = 'class="soft" font-size="11"'
     return (
-        f'<div><svg role="img" aria-label="{escape(told)}" viewBox="0 0 {_LEFT + width + 6:.0f} {_TOP + height + 4:.0f}" '
+        f'<div><svg role="img" aria-label="{escape(told)}" '
+        f'viewBox="0 0 {_LEFT + width + 6:.0f} {_TOP + height + 4:.0f}" '
         f'style="width:{_LEFT + width + 6:.0f}px;max-width:100%"><defs><clipPath id="{clip}"><rect {used}/></clipPath>'
         f'</defs><text x="{_LEFT}" y="12" {small}>{wide} columns</text>'
         f'<text x="12" y="{_TOP + height / 2:.0f}" text-anchor="middle" {small} '

@@ -37,7 +37,8 @@ def pipeline_svg(view: Pipeline) -> str:
     ]
     return (
         f"<p><b>{escape(title(view))}</b><br>{escape(sum_text(view))}</p>"
-        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(title(view))}: {escape(sum_text(view))}" '
+        f'<div class="scroll" tabindex="0"><svg role="img" '
+        f'aria-label="{escape(title(view))}: {escape(sum_text(view))}" '
         f'viewBox="0 0 {_LEFT + _WIDE + 8} {height}" style="width:{_LEFT + _WIDE + 8}px">{rows}'
         f'<text x="{_LEFT}" y="{height - 5}" {small}>cycle {begin:,}</text>'
         f'<text x="{_LEFT + _WIDE}" y="{height - 5}" text-anchor="end" {small}>{end:,}</text></svg></div>'

@@ -1,6 +1,6 @@
 // A kernel's loop over tiles as it ran: iterations or slots below each other, time to the right.
 import { colourOf, element, grouped, oncePerFrame, onKeys, watchSize, watchTheme } from "./common.js";
-import { sizedContext } from "./array.js";
+import { sizedContext } from "./array_paint.js";
 import { columnsOf } from "./timeline_data.js";
 
 const SHOWN_ROWS = 14;
