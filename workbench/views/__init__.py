@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.views import origins as origins
     from workbench.views import overview as overview
     from workbench.views import own as own
+    from workbench.views import pass_lines as pass_lines
     from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
     from workbench.views import pipelines as pipelines
@@ -82,6 +83,7 @@ __getattr__ = submodules(
     "origins",
     "overview",
     "own",
+    "pass_lines",
     "passes",
     "perfetto",
     "pipelines",
