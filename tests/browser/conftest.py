@@ -19,9 +19,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A file is run with every JupyterLab that there is, unless it says `FRONTS`."""
+    if "server" in metafunc.fixturenames:
+        fronts = getattr(metafunc.module, "FRONTS", lab.fronts())
+        metafunc.parametrize("server", fronts, indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Server]:
-    with lab.server(folder, tmp_path_factory.mktemp("lab")) as made:
+def server(
+    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[lab.Server]:
+    with lab.server(folder, tmp_path_factory.mktemp("lab"), request.param) as made:
         yield made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pytest
 
 from workbench.cli import lab_environment
 
@@ -28,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 240
 """How long anything may take: far more than it does, since a busy machine is no failure."""
 
+_BINDER = ROOT / ".venv-front" / "bin" / "python"
 _TOKEN = "test"
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync")
 
@@ -38,6 +41,18 @@ def chromium() -> str | None:
         if found := shutil.which(name):
             return found
     return None
+
+
+needs_chromium = pytest.mark.skipif(
+    chromium() is None and not os.environ.get("ATEN_WORKBENCH_NEEDS_CHROMIUM"),
+    reason="there is no chromium here: apt-get install chromium",
+)
+"""What needs a browser is skipped where there is none; where the environment says that one is needed, it fails."""
+
+
+def fronts() -> list[str]:
+    """The JupyterLabs that there are: ours, and the one of `make binder-front` if it was made."""
+    return ["ours", "binder"] if _BINDER.is_file() else ["ours"]
 
 
 @dataclass(frozen=True)
@@ -52,19 +67,22 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(folder: Path, scratch: Path) -> Iterator[Server]:
+def server(folder: Path, scratch: Path, front: str = "ours") -> Iterator[Server]:
     """JupyterLab over `folder`, as `workbench lab` starts it, with settings, workspaces, runtime files and log in
-    `scratch`."""
+    `scratch`. Kernels are of this Python whichever the front is."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    python = str(_BINDER) if front == "binder" else sys.executable
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *(python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={folder}"),
         *("--expose-app-in-browser", f"--LabApp.user_settings_dir={scratch / 'settings'}"),
         f"--LabApp.workspaces_dir={scratch / 'workspaces'}",
     ]
     own = {"JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    if front == "binder":
+        own["JUPYTER_PATH"] = str(_kernel_of_this_python(scratch / "data"))
     env = {**lab_environment(), **own, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with open(scratch / "server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
@@ -74,6 +92,14 @@ def server(folder: Path, scratch: Path) -> Iterator[Server]:
         yield made
     finally:
         _stop(process)
+
+
+def _kernel_of_this_python(data: Path) -> Path:
+    spec = data / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": command, "display_name": "Python 3", "language": "python"}))
+    return data
 
 
 def _wait_for(made: Server, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = pytest.mark.skipif(lab.chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = lab.needs_chromium
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)",

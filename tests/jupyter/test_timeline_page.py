@@ -19,7 +19,7 @@ from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
 from simulator.program import Opcode
 from simulator.slack import dependences
-from tests.browser.lab import chromium
+from tests.browser.lab import needs_chromium
 from tests.jupyter.served import browser, page_files, served
 from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
@@ -33,7 +33,7 @@ from workbench.views.timeline import gantt_of, on_critical_path
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = needs_chromium
 RUNS = {"softmax": softmax, "two cores": two_cores}
 
 
