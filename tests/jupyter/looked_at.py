@@ -21,6 +21,7 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>NAM
 SHEET</style></head><body data-jp-theme-light="true"><main class="wb wb-lab" id="host"></main>
 <script type="module">
 import { CREATE } from "/js/NAME.js";
+import { elementStates } from "/js/array_data.js";
 const answers = await (await fetch("/answers.json")).json();
 const ask = async (what, given = {}) => {
   heard.push([what, given]);
@@ -31,9 +32,10 @@ const ask = async (what, given = {}) => {
   return { answer: found[1], buffers: (await Promise.all(buffers)).map((each) => new DataView(each)) };
 };
 const life = new AbortController();
-Object.assign(window, { heard: [], chosen: [], picked: [], life });
+Object.assign(window, { heard: [], chosen: [], picked: [], pickedFrom: [], rows: {}, elementStates, life });
 const given = { link: { ask, on: () => {}, say: () => {} }, signal: life.signal, spans: () => chosen,
-                pick: (row) => picked.push(row) };
+                marked: (name) => rows[name] ?? [],
+                pick: (row, name) => (picked.push(row), pickedFrom.push([row, name])) };
 window.look = CREATE(document.getElementById("host"), given);
 </script></body></html>"""
 

@@ -124,7 +124,7 @@ class PassesLook(Look):
             ("rendered", {each.module.kernel: each.module.mlir for each in self._traces.values() if each.module}),
             ("scheduled", {each.kernel.kernel: each.kernel.mlir for each in self._traces.values()}),
         ):
-            outline = MlirList(name, name, texts).outline
+            outline = MlirList(name, name, texts).outline()
             found[name] = {kernel: start for kernel, (start, _) in zip(texts, outline, strict=False)}
         return found
 

@@ -1,9 +1,18 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
+import { createArray } from "./array.js";
 import { element } from "./common.js";
+import { createPasses } from "./passes.js";
+import { createPipeline } from "./pipeline.js";
 
-/** A view is `{ name, title, make }`. `make(host, { link, signal })` may return `{ cursor(cycle), selected(), shown() }`:
- *  what is called when the timeline's cursor moves, when something else is selected, and when it is shown again. */
-const LOOKS = [];
+/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick })` may return `{ cursor(cycle),
+ *  selected(), shown() }`: what is called when the timeline's cursor moves, when something else is selected, and when it is
+ *  shown again. `spans()` are the selected rows of the events, `marked(list)` those of a list of the lab, and
+ *  `pick(row, list)` selects what is in a row of one. */
+const LOOKS = [
+  { name: "array", title: "Array", make: createArray },
+  { name: "pipeline", title: "Pipeline", make: createPipeline },
+  { name: "passes", title: "Passes", make: createPasses },
+];
 
 /** The link of a view: what it asks goes to the view's own part of Python. */
 export function lookLink(link, name) {
@@ -15,7 +24,7 @@ export function lookLink(link, name) {
 }
 
 /** The views that Python has, as tabs; none is open at first. */
-export function makeLooks(root, { link, signal }) {
+export function makeLooks(root, { link, signal, ...lab }) {
   const tabs = element("div", { class: "looks", role: "group", "aria-label": "views" });
   const place = element("div", { class: "look-of" });
   root.append(tabs, place);
@@ -34,7 +43,7 @@ export function makeLooks(root, { link, signal }) {
     }
     const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title });
     place.append(host);
-    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal }) });
+    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, ...lab }) });
   }
 
   return {

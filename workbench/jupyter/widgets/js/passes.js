@@ -73,7 +73,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   function go(at) {
     state.at = Math.min(Math.max(at, 0), state.passes.length - 1);
     list();
-    parts.list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
+    parts.list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     show();
   }
 
@@ -182,7 +182,7 @@ function makePassesParts(root) {
     kernels: element("select", { "aria-label": "kernel" }),
     sum: element("span", { class: "soft" }),
     search: element("input", { type: "search", placeholder: "search passes", "aria-label": "search passes" }),
-    list: element("div", { class: "ex-passes", role: "listbox", tabindex: "0", "aria-label": "passes; p pins the text after one" }),
+    list: element("div", { class: "ex-passes", role: "group", tabindex: "0", "aria-label": "passes; arrow keys go through them, p pins the text after one" }),
     head: element("div", { class: "ex-pass" }),
     shown: element("div", { class: "ex-diff" }),
   };
@@ -204,7 +204,7 @@ function fillPasses(root, state, { go, pin, unfold }) {
   const close = () => {
     if (!quiet.length) return;
     const told = `${quiet.length} changed nothing: ${quiet.map((each) => each.name).join(", ")}`;
-    const row = element("div", { class: "ex-quiet soft", role: "presentation" });
+    const row = element("div", { class: "ex-quiet soft" });
     const button = element("button", { type: "button", title: "show them" }, told);
     button.addEventListener("click", unfold);
     row.append(button);
@@ -231,15 +231,16 @@ function passRow(each, number, state, { go, pin }) {
   const pinned = state.pins.includes(number);
   const what = each ? each.name : "the rendered kernel";
   const row = element("div", each
-    ? { class: "ex-row", role: "option", "data-pass": number - 1, "aria-selected": String(state.at === number - 1) }
-    : { class: "ex-row soft", role: "presentation" });
-  const button = element("button", { type: "button", class: "ex-pin", "aria-pressed": String(pinned), tabindex: "-1",
+    ? { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1) }
+    : { class: "ex-row soft" });
+  const button = element("button", { type: "button", class: "ex-pin", "aria-pressed": String(pinned),
     title: "pin this text; two pinned ones are compared", "aria-label": `pin the text of ${what}` }, pinned ? "●" : "○");
   button.addEventListener("click", (event) => {
     event.stopPropagation();
     pin(number);
   });
-  row.append(button, element("span", { class: "ex-name" }, what));
+  const name = element(each ? "button" : "span", each ? { type: "button", class: "ex-name" } : { class: "ex-name" }, what);
+  row.append(button, name);
   if (!each) return row;
   const [before, after] = each.ops;
   const change = each.added === null ? "" : each.changes ? `+${each.added} −${each.removed}` : "";

@@ -22,7 +22,13 @@ export default widget(({ root, link, signal }) => {
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
   root.append(grid);
-  const looks = makeLooks(root, { link, signal });
+  const looks = makeLooks(root, {
+    link,
+    signal,
+    spans: () => lists.get("spans")?.rows ?? [],
+    marked: (name) => lists.get(name)?.rows ?? [],
+    pick: (row, name = "spans") => link.ask("pick", { name, row }),
+  });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
   const picture = makePicture(grid, { link, signal, lists, cursor: (cycle) => looks.cursor(cycle) });
