@@ -11,7 +11,7 @@ import pytest
 from tests.browser import lab
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +35,14 @@ def server(
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
+def browser() -> Iterator[BrowserContext]:
     executable = lab.chromium()
-    assert executable is not None
-    with lab.page(executable) as made:
+    assert executable is not None, "there is no chromium here: apt-get install chromium"
+    with lab.browser(executable) as made:
         yield made
 
 
 @pytest.fixture
-def page(browser: Page) -> Iterator[Page]:
-    """The browser's page, and no kernel left of what was open in it."""
-    yield browser
-    lab.shut_down(browser)
+def page(browser: BrowserContext) -> Iterator[Page]:
+    with lab.page(browser) as made:
+        yield made

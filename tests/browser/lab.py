@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ import pytest
 from workbench.cli import lab_environment
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 240
@@ -124,18 +124,51 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def page(executable: str) -> Iterator[Page]:
-    """An empty page of a headless browser."""
+def browser(executable: str) -> Iterator[BrowserContext]:
+    """A headless browser without pages."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
+        made = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
         try:
-            opened = browser.new_page(viewport={"width": 1400, "height": 1000})
-            opened.set_default_timeout(PATIENCE_SECONDS * 1000)
-            yield opened
+            context = made.new_context(viewport={"width": 1400, "height": 1000})
+            context.set_default_timeout(PATIENCE_SECONDS * 1000)
+            yield context
         finally:
-            browser.close()
+            made.close()
+
+
+@contextlib.contextmanager
+def page(context: BrowserContext) -> Iterator[Page]:
+    """An empty page, and no kernel left of what was open in it."""
+    opened = context.new_page()
+    try:
+        yield opened
+    finally:
+        shut_down(opened)
+        opened.close()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A notebook that was run, and what the browser's console said of errors since."""
+
+    page: Page
+    errors: list[str]
+
+
+@contextlib.contextmanager
+def opened(context: BrowserContext, server: Server, path: Path, codes: Sequence[str]) -> Iterator[Opened]:
+    """A notebook of these cells in the server's folder, run to its end."""
+    nbformat.write(notebook(*(nbformat.v4.new_code_cell(code) for code in codes)), path)
+    with page(context) as made:
+        errors = list[str]()
+        made.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        made.on("pageerror", lambda error: errors.append(str(error)))
+        went_well, cells = run_all(made, server.url(f"/doc/tree/{path.name}?reset"))
+        assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
+        show(made, dark=False, width=1280)
+        yield Opened(made, errors)
 
 
 def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -181,7 +214,7 @@ def ask_python(opened: Page, code: str) -> str:
 
 def shut_down(opened: Page) -> None:
     """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
-    opened.evaluate("async () => jupyterapp.shell.currentWidget?.sessionContext.shutdown()")
+    opened.evaluate("async () => globalThis.jupyterapp?.shell.currentWidget?.sessionContext.shutdown()")
 
 
 _THEME = """async theme => {

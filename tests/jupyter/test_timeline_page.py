@@ -329,6 +329,35 @@ def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(show
     assert shown.js("t.window.begin") == pytest.approx(begin + 40 / shown.js("t.scale")) and not shown.heard("select")
 
 
+def test_two_fingers_zoom_and_one_drags(shown: Shown):
+    box = shown.page.locator(".tl-plot canvas[role='img']").first.bounding_box()
+    assert box
+    fingers = shown.page.context.new_cdp_session(shown.page)
+    fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    middle, y = box["x"] + box["width"] / 2, box["y"] + 20
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": x, "y": y, "id": number} for number, x in enumerate(places)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", middle - 50, middle + 50)
+    for apart in (60, 80, 100):
+        touch("touchMove", middle - apart, middle + apart)
+    touch("touchEnd")
+    shown.settle()
+    window = shown.js("t.window")
+    assert window["end"] - window["begin"] == pytest.approx(shown.trace.makespan / 2, rel=0.05)
+    touch("touchStart", middle)
+    for further in (20, 40):
+        touch("touchMove", middle - further)
+    touch("touchEnd")
+    shown.settle()
+    moved = shown.js("t.window")
+    assert moved["begin"] > window["begin"]
+    assert moved["end"] - moved["begin"] == pytest.approx(window["end"] - window["begin"])
+    fingers.detach()
+
+
 def _write_down_texts(page: Page) -> None:
     """What canvases write from now on is in `texts`."""
     page.evaluate(
