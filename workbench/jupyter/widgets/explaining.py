@@ -130,7 +130,7 @@ class PassesLook(Look):
 
     def answer_open(self) -> Answer:
         """The kernels, and where each runs."""
-        launched = self._launched() if self._launched else {}
+        launched: Mapping[str, Sequence[range]] = self._launched() if self._launched else {}
         rows = {name: [(each.start, each.stop) for each in launched.get(name, ())] for name in self._traces}
         return {"kernels": [{"name": name, "rows": rows[name]} for name in self._traces]}
 
