@@ -147,12 +147,10 @@ class Pipeline:
         """Slots of buffers that an instruction reads or writes: `buf1[0]`."""
         program, number = self.program, int(self.trace.instr[span])
         operands = slice(int(program.operand_start[number]), int(program.operand_start[number + 1]))
-        places = zip(
-            *(column[operands].tolist() for column in (program.space, program.target, program.slot)), strict=True
-        )
-        found = [
-            f"{program.buffers[target].name}[{slot}]" for space, target, slot in places if space == Space.SCRATCHPAD
-        ]
+        found = list[str]()
+        for place in range(operands.start, operands.stop):
+            if program.space[place] == Space.SCRATCHPAD:
+                found.append(f"{program.buffers[int(program.target[place])].name}[{int(program.slot[place])}]")
         return tuple(dict.fromkeys(found))
 
 

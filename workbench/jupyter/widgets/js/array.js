@@ -193,7 +193,7 @@ function fillArray(parts, walk, go) {
     const jump = element("button", { type: "button", title: `go to where it begins` }, name);
     jump.addEventListener("click", () => go(starts[name]));
     return element("tr", { "data-part": name }, element("td", {}, jump), element("td", {}, formula),
-      element("td", { class: "w" }, numbers), element("td", { class: "r" }, grouped(cycles)));
+      element("td", {}, numbers), element("td", { class: "r" }, grouped(cycles)));
   }));
   parts.sum.textContent = header.sum;
   parts.symbols.textContent = header.symbols;
