@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -80,6 +80,11 @@ class Pipeline:
         return {core: _merged(self.trace, self._computing(core)) for core in {row.core for row in self.rows}}
 
     @cached_property
+    def _busy_before(self) -> dict[int, I64]:
+        """Of each core, busy cycles before each of its stretches, and all."""
+        return {core: np.concatenate([[0], np.cumsum(end - begin)]) for core, (begin, end) in self.busy.items()}
+
+    @cached_property
     def _lanes(self) -> dict[int, list[I64]]:
         """Of each core the spans that compute, unit by unit, in order."""
         found = dict[int, list[I64]]()
@@ -112,8 +117,16 @@ class Pipeline:
     def hidden(self, core: int, spans: I64) -> int:
         """Of these cycles, those in which the core computes."""
         begin, end = _merged(self.trace, spans)
-        busy = self.busy[core]
-        return int((_covered(busy, end) - _covered(busy, begin)).sum())
+        return int((self._computed(core, end) - self._computed(core, begin)).sum())
+
+    def _computed(self, core: int, until: I64) -> I64:
+        """Cycles in which a core has computed before each moment."""
+        (begin, end), before = self.busy[core], self._busy_before[core]
+        place = np.searchsorted(begin, until, side="right")
+        if not len(begin):
+            return np.zeros_like(until)
+        over = np.where(place > 0, np.maximum(end[np.maximum(place - 1, 0)] - until, 0), 0)
+        return before[place] - over
 
     def during(self, core: int, span: int) -> tuple[int, ...]:
         """Rows of whose computing a part runs in the time of a span."""
@@ -145,13 +158,21 @@ class Pipeline:
 
     def slots(self, span: int) -> tuple[str, ...]:
         """Slots of buffers that an instruction reads or writes: `buf1[0]`."""
-        program, number = self.program, int(self.trace.instr[span])
-        operands = slice(int(program.operand_start[number]), int(program.operand_start[number + 1]))
-        found = list[str]()
-        for place in range(operands.start, operands.stop):
-            if program.space[place] == Space.SCRATCHPAD:
-                found.append(f"{program.buffers[int(program.target[place])].name}[{int(program.slot[place])}]")
-        return tuple(dict.fromkeys(found))
+        return self._slots[int(self.trace.instr[span])]
+
+    @cached_property
+    def _slots(self) -> list[tuple[str, ...]]:
+        """Of each instruction."""
+        program, names = self.program, [buffer.name for buffer in self.program.buffers]
+        inside: list[bool] = (program.space == Space.SCRATCHPAD).tolist()
+        targets: list[int] = program.target.tolist()
+        numbers: list[int] = program.slot.tolist()
+        starts: list[int] = program.operand_start.tolist()
+        told = [
+            f"{names[target]}[{number}]" if here else ""
+            for here, target, number in zip(inside, targets, numbers, strict=True)
+        ]
+        return [tuple(dict.fromkeys(filter(None, told[first:last]))) for first, last in pairwise(starts)]
 
 
 def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str | None) -> Pipeline:
@@ -227,15 +248,6 @@ def _merged(trace: Trace, spans: I64) -> I64:
     opens = np.concatenate([[True], begin[1:] > reach[:-1]])
     closes = np.concatenate([opens[1:], [True]])
     return np.array([begin[opens], reach[closes]])
-
-
-def _covered(busy: I64, until: I64) -> I64:
-    """Cycles of the stretches that lie before each moment."""
-    begin, end = busy
-    sums = np.concatenate([[0], np.cumsum(end - begin)])
-    place = np.searchsorted(begin, until, side="right")
-    over = np.where(place > 0, np.maximum(end[np.maximum(place - 1, 0)] - until, 0), 0) if len(begin) else 0
-    return sums[place] - over
 
 
 def rows_table(view: Pipeline) -> Table:

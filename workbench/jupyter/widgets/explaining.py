@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 EXPLAINING_SHEETS: Final = ("explaining.css",)
 
 
-MOST_RECORDED: Final = 400
-"""Matmuls of a run that a page without Python keeps; each is about two kilobytes."""
+MOST_RECORDED: Final = 1_500
+"""Matmuls of a run that a page without Python keeps; each is about a kilobyte."""
 MOST_RECORDED_LINES: Final = 20_000
 """Lines of MLIR in all texts between passes that such a page keeps."""
 MOST_RECORDED_SPANS: Final = 20_000

@@ -171,10 +171,10 @@ function makeArrayParts(root) {
     parts.cycleAfter, parts.tileAfter, parts.slider, parts.speed);
   const front = element("div", { class: "ex-front" }, parts.grid);
   const scroll = element("div", { class: "scroll", tabindex: "0" }, table);
-  const words = element("div", { class: "ex-words" }, parts.facts, scroll, parts.sum, parts.symbols);
+  const words = element("div", { class: "ex-words" }, scroll, parts.sum, parts.symbols);
   parts.body.append(
     element("div", { class: "ex-top" }, parts.before, parts.after, parts.title),
-    element("div", { class: "ex-beside" }, front, words),
+    element("div", { class: "ex-beside" }, front, parts.facts, words),
     controls, parts.told, parts.tiles, legend,
   );
   root.append(parts.why, parts.body);
