@@ -84,6 +84,8 @@ class ArrayWalk:
     """The operand whose tiles the array holds: 0 left, 1 right, 2 sums."""
     times: int
     """Products that the precision takes."""
+    adds: bool
+    """Whether it adds to sums that were there before."""
     tiles: Tiles
     parts: tuple[Part, ...]
     """preload, stream, drain, in cycles of the machine's clock: they are those of the trace."""
@@ -97,6 +99,11 @@ class ArrayWalk:
     def hidden(self) -> int:
         """Cycles of the preload that lie before the span: the array was still at work on what came before."""
         return self.parts[0].cycles - (self.phase - self.start)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the array holds what is used before a tile begins: weights, or sums to add to."""
+        return self.stationary != 2 or self.adds
 
     @property
     def span_cycles(self) -> int:
@@ -168,7 +175,7 @@ def array_walk(trace: Trace, span: int) -> ArrayWalk | None:
         told = f"max({parts[2].numbers}, {drain})"
         parts = (*parts[:2], Part("drain", f"max({parts[2].formula}, of the chain so far)", told, drain))
     shown = tuple(_at_clock(part, ratio) for part in parts)
-    return ArrayWalk(span, machine, ratio, (b, m, n, k), stationary, times, tiles, shown, *left)
+    return ArrayWalk(span, machine, ratio, (b, m, n, k), stationary, times, adds, tiles, shown, *left)
 
 
 def _at_clock(part: Part, ratio: Fraction) -> Part:

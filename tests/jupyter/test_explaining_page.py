@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 
+import workbench as wb
 from simulator.array_walk import array_walk
 from tests.browser.lab import chromium
 from tests.jupyter.looked_at import Seen, looked_at
@@ -75,6 +77,30 @@ def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
     array.js("look.go(g[0])", length // 2)
     array.settle()
     assert f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply" in told(array)
+
+
+def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_browser: Browser):
+    """Element by element, on an array that makes tiles of sums one after another."""
+    machine = wb.machine("edge-8x8", dataflow="output_stationary", accumulator_residence="scratchpad")
+    run = wb.trace(lambda a, b: a @ b, torch.randn(20, 30), torch.randn(30, 12), machine=machine).simulated
+    look = ArrayLook(lambda: run)
+    with looked_at(chromium_browser, look, "createArray", EXPLAINING_SHEETS, "window.look?.walk") as seen:
+        walk = array_walk(run.trace, seen.js("look.walk.header.span"))
+        assert walk is not None and not walk.holds and len(walk.tiles) > 1
+        tiles, i, j = walk.tiles, *np.indices((8, 8))
+        for own in range(walk.first, walk.last, 7):
+            expected = np.zeros((8, 8), int)
+            for tile in np.flatnonzero(tiles.enters <= own):
+                inside = (i < tiles.rows[tile]) & (j < tiles.columns[tile])
+                entry = own - tiles.enters[tile] - i - j
+                if own < tiles.out[tile]:
+                    expected[inside & (entry >= tiles.streams[tile])] = 1
+            for tile in np.flatnonzero(tiles.enters <= own):
+                inside = (i < tiles.rows[tile]) & (j < tiles.columns[tile])
+                entry = own - tiles.enters[tile] - i - j
+                expected[inside & (entry >= 0) & (entry < tiles.streams[tile])] = 2
+            found = np.array(seen.js("[...elementStates(look.walk, g[0])]", own - walk.first)).reshape(8, 8)
+            assert (np.minimum(found, 2) == expected).all(), own
 
 
 def test_an_array_is_scrubbed_stepped_and_played(array: Seen):

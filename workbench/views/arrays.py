@@ -186,6 +186,7 @@ def walk_columns(walk: ArrayWalk, trace: Trace) -> Columns:
         "rows": walk.machine.systolic_rows,
         "wide": walk.machine.systolic_columns,
         "sums_stay": walk.stationary == 2,
+        "holds": walk.holds,
         "zero": -begin,
         "length": walk.last - begin,
         "phase": walk.phase,

@@ -46,25 +46,41 @@ def _front(walk: ArrayWalk) -> str:
     tiles, width, height = walk.tiles, wide * scale, high * scale
     rows, columns = int(tiles.rows[0]) * scale, int(tiles.columns[0]) * scale
     reached = cycle - int(tiles.enters[0])
-    band = [(reached - int(tiles.streams[0]) + 1) * scale, (reached + 1) * scale]
-    low, far = max(band[0], 0.0), band[1]
-    corners = " ".join(f"{_LEFT + x:.1f},{_TOP + y:.1f}" for x, y in ((low, 0), (far, 0), (0, far), (0, low)))
-    clip = f"wb-array-{walk.span}"
+    corners = " ".join(
+        f"{_LEFT + x:.1f},{_TOP + y:.1f}"
+        for x, y in _band(columns, rows, (reached - int(tiles.streams[0]) + 1) * scale, (reached + 1) * scale)
+    )
+    held = f"fill:{_MOVES};opacity:{_FADED}" if walk.holds else "fill:none;stroke:var(--soft);stroke-dasharray:3 3"
     used = f'x="{_LEFT}" y="{_TOP}" width="{columns:.1f}" height="{rows:.1f}"'
     told = f"cycle {cycle:,} of the array: {walk.at_work(cycle):,} of {high * wide:,} elements multiply"
     small = 'class="soft" font-size="11"'
     return (
         f'<div><svg role="img" aria-label="{escape(told)}" '
         f'viewBox="0 0 {_LEFT + width + 6:.0f} {_TOP + height + 4:.0f}" '
-        f'style="width:{_LEFT + width + 6:.0f}px;max-width:100%"><defs><clipPath id="{clip}"><rect {used}/></clipPath>'
-        f'</defs><text x="{_LEFT}" y="12" {small}>{wide} columns</text>'
+        f'style="width:{_LEFT + width + 6:.0f}px;max-width:100%">'
+        f'<text x="{_LEFT}" y="12" {small}>{wide} columns</text>'
         f'<text x="12" y="{_TOP + height / 2:.0f}" text-anchor="middle" {small} '
         f'transform="rotate(-90 12 {_TOP + height / 2:.0f})">{high} rows</text>'
         f'<rect x="{_LEFT}" y="{_TOP}" width="{width:.1f}" height="{height:.1f}" style="fill:var(--raised);'
-        f'stroke:var(--line)"/><rect {used} style="fill:{_MOVES}" opacity="{_FADED}"/>'
-        f'<polygon points="{corners}" clip-path="url(#{clip})" style="fill:{_WORKS}"/>'
+        f'stroke:var(--line)"/><rect {used} style="{held}"/>'
+        f'<polygon points="{corners}" style="fill:{_WORKS}"/>'
         f'</svg><div class="soft" style="max-width:{_LEFT + width + 6:.0f}px;font-size:12px">{escape(told)}</div></div>'
     )
+
+
+def _band(width: float, height: float, low: float, high: float) -> list[tuple[float, float]]:
+    """The corners of what lies in a rectangle between two lines on which x and y add up to `low` and to `high`."""
+    low, high = (min(max(each, 0.0), width + height) for each in (low, high))
+
+    def right(total: float) -> tuple[float, float]:
+        return min(total, width), total - min(total, width)
+
+    def left(total: float) -> tuple[float, float]:
+        return total - min(total, height), min(total, height)
+
+    above = [(width, 0.0)] if low < width < high else []
+    below = [(0.0, height)] if low < height < high else []
+    return [right(low), *above, right(high), left(high), *below, left(low)]
 
 
 def _time(walk: ArrayWalk) -> str:

@@ -68,7 +68,7 @@ function diagonals(last, rows, columns) {
   return triangle(side) - triangle(side - rows) - triangle(side - columns) + triangle(side - rows - columns);
 }
 
-/** What each element does: 0 nothing, 1 holds what moved in, 2 multiplies, 3 multiplies for the tile after. */
+/** What each element does: 0 nothing, 1 holds what moved in or its sum, 2 multiplies, 3 multiplies for the tile after. */
 export function elementStates(walk, cycle) {
   const { rows, wide } = walk.header;
   const states = new Uint8Array(rows * wide);
@@ -77,15 +77,21 @@ export function elementStates(walk, cycle) {
   const begun = cycle >= walk.enters[0];
   const held = begun ? walk.rows[now] : walk.movedIn(incoming, cycle);
   const holds = begun ? now : incoming;
-  for (let i = 0; i < held; i++) states.fill(1, i * wide, i * wide + walk.columns[holds]);
+  const fill = (tile, i, from, until, state) => {
+    const [first, end] = [Math.max(from, 0), Math.min(until, walk.columns[tile])];
+    if (end > first) states.fill(state, i * wide + first, i * wide + end);
+  };
+  if (walk.header.holds) for (let i = 0; i < held; i++) fill(holds, i, 0, wide, 1);
+  for (let tile = 0; walk.header.sums_stay && tile < walk.count && walk.enters[tile] <= cycle; tile++) {
+    const over = cycle - walk.enters[tile] - walk.streams[tile]; // the diagonal up to which sums are complete
+    for (let i = 0; cycle < walk.out[tile] && i < walk.rows[tile]; i++) fill(tile, i, 0, over - i + 1, 1);
+  }
   const working = walk.working(cycle);
   for (const tile of working) {
     const colour = tile === working[0] ? 2 : 3;
     const first = cycle - walk.enters[tile];
     for (let i = 0; i < walk.rows[tile]; i++) {
-      const from = Math.max(first - walk.streams[tile] + 1 - i, 0);
-      const until = Math.min(first - i + 1, walk.columns[tile]);
-      if (until > from) states.fill(colour, i * wide + from, i * wide + until);
+      fill(tile, i, first - walk.streams[tile] + 1 - i, first - i + 1, colour);
     }
   }
   return states;
