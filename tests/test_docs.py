@@ -19,8 +19,18 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
 PAGES += [
     ROOT / "docs" / f"{page}.md"
-    for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab", "timeline", "knobs", "magics")
+    for page in (
+        "differences",
+        "scratchpad-and-tiles",
+        "comparing",
+        "the-lab",
+        "timeline",
+        "knobs",
+        "magics",
+        "looking-closer",
+    )
 ]
+PAGES += [ROOT / "docs" / "looking-closer.md"]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
@@ -55,6 +65,7 @@ def test_every_example_is_found():
         "timeline": 1,
         "knobs": 4,
         "magics": 2,
+        "looking-closer": 3,
     }
 
 

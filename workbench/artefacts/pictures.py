@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from workbench.artefacts.array import ArrayView
+    from workbench.artefacts.passes import Passes
+    from workbench.artefacts.pipeline import PipelineView
     from workbench.artefacts.simulated import Simulated
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
@@ -87,6 +90,21 @@ class MemoryWidgets(Protocol):
 def memory_widgets() -> MemoryWidgets:
     """How scratchpad and tiles are shown cycle by cycle."""
     return cast(MemoryWidgets, _module("widgets.memory", "Without it there is j.simulated.at(cycle)."))
+
+
+class ExplainingWidgets(Protocol):
+    """What `workbench.jupyter.widgets.explaining` offers."""
+
+    def array(self, view: ArrayView) -> object: ...
+
+    def pipeline(self, view: PipelineView) -> object: ...
+
+    def passes(self, view: Passes) -> object: ...
+
+
+def explaining_widgets() -> ExplainingWidgets:
+    """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
+    return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
 
 
 class HeatMapDrawing(Protocol):

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 from simulator import Trace
 from workbench import views
+from workbench.artefacts.array import ArrayView
 from workbench.artefacts.handle import Handle
 from workbench.artefacts.moment import Moment
 from workbench.artefacts.pictures import drawing, memory_widgets, timeline_widgets
+from workbench.artefacts.pipeline import PipelineView
 from workbench.artefacts.roofline import RooflineView
 from workbench.artefacts.scratchpad import Scratchpad
 from workbench.asking import knows_its_options
@@ -202,6 +204,19 @@ class Simulated(Handle[Trace]):
         of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
         rows = views.searching.found(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
+
+    @knows_its_options
+    def array(self, span: int | None = None) -> ArrayView:
+        """One matmul instruction, a row of `.events`, on its systolic array step by step; without one the longest."""
+        return ArrayView(views.arrays.walk_of(self.record, span), self)
+
+    @knows_its_options
+    def pipeline(self, kernel: str | int, *, loop: str | None = None) -> PipelineView:
+        """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and what each
+        waited for. `kernel` is one by its name, or a launch by its number; `loop` is the innermost unless it is named.
+        """
+        made = views.pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
+        return PipelineView(made, self, loop)
 
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
+from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.memory import MEMORY_SHEETS, MemoryLook
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
@@ -27,6 +30,7 @@ from workbench.views.listings import (
     SpanList,
 )
 from workbench.views.overview import Stage
+from workbench.views.pass_lines import PassTrace, traces_of
 from workbench.views.selecting import SelectionModel
 from workbench.views.selection import Selection
 
@@ -53,7 +57,7 @@ _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
 
-class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, *MEMORY_SHEETS)):
+class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS)):
     """What `j.widget()` returns. `selection` is what is selected, in it and in all widgets of the journey."""
 
     def __init__(
@@ -245,7 +249,25 @@ def _packed(rows: Marked) -> bytes:
 
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
     """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
-    return [MemoryLook(lambda: journey.simulated.replays, journey.selection)]
+    return [
+        MemoryLook(lambda: journey.simulated.replays, journey.selection),
+        ArrayLook(lambda: journey.simulated),
+        PipelineLook(lambda: journey.simulated),
+        PassesLook(lambda: _passes(stages), lambda: _runs(stages)),
+    ]
+
+
+def _passes(stages: Stages) -> list[PassTrace]:
+    return traces_of(stages.scheduled().record.kernels, stages.rendered().record)
+
+
+def _runs(stages: Stages) -> dict[str, list[range]]:
+    """The rows of the events that each scheduled kernel runs as."""
+    launches, found = stages.scheduled().record.launches.launches, dict[str, list[range]]()
+    edges = np.searchsorted(stages.simulated().record.launch, np.arange(len(launches) + 1)).tolist()
+    for launch, rows in zip(launches, map(range, edges, edges[1:]), strict=False):
+        found.setdefault(launch.kernel, []).append(rows)
+    return found
 
 
 def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str) -> Stepper:

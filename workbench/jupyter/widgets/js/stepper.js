@@ -27,6 +27,8 @@ export default widget(({ root, link, signal }) => {
     signal,
     spans: () => lists.get("spans")?.rows ?? [],
     moveCursor: (cycle) => picture.cursor(cycle),
+    marked: (name) => lists.get(name)?.rows ?? [],
+    pick: (row, name = "spans") => link.ask("pick", { name, row }),
   });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
