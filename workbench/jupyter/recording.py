@@ -25,7 +25,6 @@ from workbench.views.columns import packed
 from workbench.views.listings import Listing
 from workbench.views.naming import names_of
 from workbench.views.selection import Selection, select
-from workbench.views.timeline import gantt_of
 
 if TYPE_CHECKING:
     from workbench.check import Check
@@ -35,8 +34,8 @@ T = TypeVar("T", bound=Hashable)
 Numbers = npt.NDArray[np.int64]
 
 VERSION: Final = 1
-MOST_ROWS: Final = 50_000
-"""Rows whose selections are recorded: about 20 seconds. Lists that go beyond are for reading."""
+MOST_ROWS: Final = 60_000
+"""Rows whose selections are recorded: about half a minute. Lists that go beyond it are for reading."""
 _ALIGNED: Final = 8
 _BLOCKS: Final = ("timeline", "dependences", "critical")
 _UNKNOWN: Final = (
@@ -196,12 +195,11 @@ def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]
     for what in _BLOCKS:
         answer, (number,) = buffers.answered(source.columns(what))
         blocks[what] = {**answer, "buffer": number}
-    view = gantt_of(source.simulated.record)
-    idle, answers = view.idle_time, _Numbered[str]()
+    idle, answers = source.view.idle_time, _Numbered[str]()
     answers.number(json.dumps({"findings": []}))  # of idle time outside kernels, which no span shows
     places = dict[str, list[tuple[int, int, int]]]()
     for lane, begin, end in zip(idle.lane.tolist(), idle.start.tolist(), idle.end.tolist(), strict=True):
-        unit = view.lanes[lane].name
+        unit = source.view.lanes[lane].name
         answer, _ = buffers.answered(source.findings(unit, begin))
         places.setdefault(unit, []).append((begin, end, answers.number(json.dumps(answer))))
     return {"blocks": blocks, "gaps": {"places": places, "answers": list(map(json.loads, answers.things))}}
