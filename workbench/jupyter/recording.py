@@ -122,7 +122,7 @@ def _selected(
     index: OriginIndex, lists: Mapping[str, Listing], chosen: Selection | None, buffers: _Buffers
 ) -> dict[str, object]:
     """The lists, what is selected with each of their rows and by each name, and all these selections."""
-    selections, columns, told = _Numbered[Selection](), dict[str, Any](), dict[str, object]()
+    selections, columns, told = _Numbered[Selection](), dict[str, Any](), dict[str, dict[str, object]]()
     rows = 0
     for name, listing in sorted(lists.items(), key=lambda each: len(each[1])):
         rows += len(listing)
@@ -130,7 +130,10 @@ def _selected(
         things = [None if reason else listing.row(number).thing for number in range(len(listing))]
         found = (0 if thing is None else selections.number(select(index, thing)) + 1 for thing in things)
         columns[f"row_{name}"] = np.fromiter(found, np.int64)
-        told[name] = {**about_list(listing), "rows": cells(listing.page(0, len(listing))), "left_out": reason}
+        shown = cells(listing.page(0, len(listing)))
+        told[name] = {**about_list(listing), "rows": shown, "left_out": reason}
+        if reason:
+            told[name] |= {"title": f"{listing.title}, to read", "rows": [(*row[:3], False) for row in shown]}
     names = _names(index, selections)
     first = None if chosen is None else selections.number(chosen)
     texts, numbers = _columns(selections.things, lists)

@@ -45,8 +45,9 @@ def lab_page(title: str, body: str, *, sheet: str, script: str, record: str) -> 
     then, and where no script runs, `body` is open."""
     told = "All stages to read: overview, findings, texts and tables"
     parts = (
-        f'<div class="wb lab-head"><h1>{markup.escape(title)}</h1></div><main id="lab"></main>'
+        f'<main><div class="wb lab-head"><h1>{markup.escape(title)}</h1></div><div id="lab"></div>'
         f'<div class="wb page"><details id="static" open><summary>{told}</summary><div>{body}</div></details></div>'
+        "</main>"
         f'<script type="text/plain" id="record">{record}</script>'
         f'<script type="module">{_inside_script(script)}</script>'
     )

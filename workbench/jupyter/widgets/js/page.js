@@ -8,13 +8,11 @@ async function openPage() {
   try {
     const record = await unpackedRecord(document.getElementById("record").textContent);
     document.getElementById("record").remove();
-    const model = new RecordedModel(record);
-    widget(createStepper).render({ model, el: host });
+    host.model = new RecordedModel(record); // for who asks it from the browser's console
+    widget(createStepper).render({ model: host.model, el: host });
     document.getElementById("static").open = false;
-    return model;
   } catch (error) {
     host.append(element("p", {}, `The lab cannot be opened in this browser: ${error.message}. All of it stands below.`));
-    return null;
   }
 }
 

@@ -217,7 +217,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
   };
   zoomed(false);
   const parts = names.map((name, place) => {
-    const heading = element("h4", {}, title);
+    const heading = element("b", { class: "name" }, title);
     const count = element("span", { class: "count soft" });
     const up = element("button", { class: "go", type: "button", title: "the one before" }, "▲");
     const down = element("button", { class: "go", type: "button", title: "the next one" }, "▼");
