@@ -163,7 +163,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
     lines = [text for text in journey._stages.sources().values() if text.strip()]
     typed = (*names, *lines, *journey._stages.sources(), f"{kernel}:3", f"{kernel}#2", f"  {kernel} ")
     opened.selects([("choose", {"text": name}, name.strip()) for name in typed])
-    count = len(opened.lists["instructions"]) - opened.lists["instructions"].outline[1][0] - 1
+    count = len(opened.lists["instructions"]) - opened.lists["instructions"].outline()[1][0] - 1
     for name, said in (
         ("aten.nothing", "this page has no Python, and finds calls"),
         (f"{kernel}#{count}", f"{kernel} has 0 to {count - 1}"),

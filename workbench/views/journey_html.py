@@ -16,8 +16,9 @@ _STAGES = (
     ("simulated", "Simulated", "when each instruction runs, on which unit, and what it waited for"),
 )
 _LAB = (
-    ".wb.lab-head{max-width:1920px;margin:0 auto;padding:10px 18px 0}.wb.lab-head h1{font-size:20px;margin:4px 0 8px}"
-    "#lab{display:block;max-width:1920px;margin:0 auto;padding:0 14px;box-sizing:border-box}#lab:empty{display:none}"
+    ".wb.lab-part{max-width:1920px;margin:0 auto;padding:10px 14px 0}.wb.lab-part h1{font-size:20px;margin:4px 0 8px}"
+    "#lab{max-width:1920px;margin:0 auto;padding:0 14px;box-sizing:border-box}#lab:empty{display:none}"
+    "#static>div{max-width:1180px;margin:0 auto}"
 )
 _FEW_LINES = 12
 """Lines of Python that stand open before the stages."""
@@ -45,8 +46,8 @@ def lab_page(title: str, body: str, *, sheet: str, script: str, record: str) -> 
     then, and where no script runs, `body` is open."""
     told = "All stages to read: overview, findings, texts and tables"
     parts = (
-        f'<main><div class="wb lab-head"><h1>{markup.escape(title)}</h1></div><div id="lab"></div>'
-        f'<div class="wb page"><details id="static" open><summary>{told}</summary><div>{body}</div></details></div>'
+        f'<main><div class="wb lab-part"><h1>{markup.escape(title)}</h1></div><div id="lab"></div>'
+        f'<div class="wb lab-part"><details id="static" open><summary>{told}</summary><div>{body}</div></details></div>'
         "</main>"
         f'<script type="text/plain" id="record">{record}</script>'
         f'<script type="module">{_inside_script(script)}</script>'

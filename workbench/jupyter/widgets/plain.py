@@ -67,8 +67,8 @@ def about_list(listing: Listing) -> dict[str, object]:
         "title": listing.title,
         "columns": list(listing.columns),
         "count": len(listing),
-        "widest": listing.widest,
-        "outline": [list(part) for part in listing.outline],
+        "widest": listing.widest(),
+        "outline": [list(part) for part in listing.outline()],
     }
 
 
