@@ -307,6 +307,7 @@ class Journey(Shown):
         `interactive=True` puts the lab above it, in which everything can be pressed as in a notebook: what is selected
         with what is recorded in the page, and a script of the page's own looks it up. See docs/sharing.md.
         """
+        lab = lab_widgets() if interactive else None
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)
         if interactive and len(self.simulated.record) > MOST_SPANS:
             raise BadOption(
@@ -316,13 +317,11 @@ class Journey(Shown):
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
         whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
-        sources, pages = self._stages.sources(), views.journey_html
-        if not interactive:
-            _write(path, pages.journey_page(title, whole, sources, bodies))
-            return
-        static = pages.journey_body(whole, sources, bodies)
-        lab = lab_widgets().lab_page
-        _write(path, lab(self, self._request, self._stages, self._checks, title=title, static=static))
+        static = views.journey_html.journey_body(whole, self._stages.sources(), bodies)
+        if lab is None:
+            _write(path, views.journey_html.journey_page(title, static))
+        else:
+            _write(path, lab.lab_page(self, self._request, self._stages, self._checks, title=title, static=static))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"

@@ -105,7 +105,9 @@ class Opened:
         self.selects([("pick", {"name": name, "row": row}, self.lists[name].row(row).thing) for row in rows])
 
     def marked(self, name: str) -> list[int]:
-        """The rows that are drawn as selected."""
+        """The rows that are drawn as selected, two frames from now."""
+        frame = "await new Promise(done => requestAnimationFrame(done));"
+        self.page.evaluate(f"async () => {{ {frame} {frame} }}")
         rows = self.page.locator(f".list.of-{name} .row.s").all()
         return sorted(int(row.get_attribute("data-row") or -1) for row in rows)
 
@@ -232,6 +234,9 @@ def test_it_is_driven_as_in_a_notebook(softmax: wb.Journey, open_page: Opens):
     assert opened.marked("spans") == [3]
     keys.press("Alt+ArrowRight")
     assert opened.marked("spans") == [4]
+    light = page.evaluate("document.querySelector('.tl-plot canvas').toDataURL()")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("light => document.querySelector('.tl-plot canvas').toDataURL() !== light", arg=light)
     page.locator("details.as-table summary").click()
     shown = page.locator(".thread-of table.thread td:last-child").all_inner_texts()
     assert shown == [line for _, lines in softmax.select(4).parts() for line in lines]

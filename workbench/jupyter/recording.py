@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from workbench.views.origins import OriginIndex
 
 T = TypeVar("T", bound=Hashable)
-Numbers = npt.NDArray[np.int64]
 
 VERSION: Final = 1
 MOST_ROWS: Final = 60_000
@@ -85,12 +84,12 @@ class _Buffers:
 
 
 def recorded(
-    request: Request, stages: Stages, checks: Mapping[str, Check], looks: Iterable[Look], chosen: Selection | None
+    request: Request, stages: Stages, checks: Mapping[str, Check], looks: Sequence[Look], chosen: Selection | None
 ) -> str:
     """The record as text for a page. `chosen` is what is selected when it opens."""
     buffers, index = _Buffers(), stages.origins()
     lists = {name: make(stages) for name, make in LISTS.items()}
-    told = {CHECKED_OF[stage]: check.text() for stage, check in checks.items() if stage in CHECKED_OF}
+    told = {stage: checks[name].text() for stage, name in CHECKED.items() if name in checks}
     kept = {look.name: questions for look in looks if (questions := look.recorded()) is not None}
     plain = {
         "version": VERSION,
@@ -109,9 +108,6 @@ def recorded(
     text = json.dumps({**plain, "buffers": buffers.places}, allow_nan=False, separators=(",", ":")).encode()
     whole = _filled(len(text).to_bytes(4, "little") + text) + buffers.whole()
     return base64.b64encode(gzip.compress(whole, 9, mtime=0)).decode()
-
-
-CHECKED_OF: Final = {name: stage for stage, name in CHECKED.items()}
 
 
 def _filled(data: bytes) -> bytes:
@@ -201,7 +197,8 @@ def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]
     idle, answers = source.view.idle_time, _Numbered[str]()
     answers.number(json.dumps({"findings": []}))  # of idle time outside kernels, which no span shows
     places = dict[str, list[tuple[int, int, int]]]()
-    for lane, begin, end in zip(idle.lane.tolist(), idle.start.tolist(), idle.end.tolist(), strict=True):
+    lanes: list[int] = idle.lane.tolist()
+    for lane, begin, end in zip(lanes, idle.start.tolist(), idle.end.tolist(), strict=True):
         unit = source.view.lanes[lane].name
         answer, _ = buffers.answered(source.findings(unit, begin))
         places.setdefault(unit, []).append((begin, end, answers.number(json.dumps(answer))))

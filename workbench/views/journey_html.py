@@ -24,13 +24,14 @@ _FEW_LINES = 12
 """Lines of Python that stand open before the stages."""
 
 
-def journey_page(title: str, overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
-    """The page from the overview and the five stages' bodies, in order."""
-    return markup.page(title, f"<h1>{markup.escape(title)}</h1>{journey_body(overview, sources, bodies)}")
+def journey_page(title: str, body: str) -> str:
+    """The page that needs no script."""
+    return markup.page(title, f"<h1>{markup.escape(title)}</h1>{body}")
 
 
 def journey_body(overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
-    """What the page holds below its title. Nobody can call anything on it."""
+    """What stands below a page's title: the overview and the five stages' bodies, in order. Nobody can call anything
+    on a page."""
     parts = [replace(overview, no_check="").inside_html(), _python(sources)]
     ways = "".join(
         f'<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>' for key, name, what in _STAGES
