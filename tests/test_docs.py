@@ -17,20 +17,8 @@ from workbench.views import own
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
-PAGES += [
-    ROOT / "docs" / f"{page}.md"
-    for page in (
-        "differences",
-        "scratchpad-and-tiles",
-        "comparing",
-        "the-lab",
-        "timeline",
-        "knobs",
-        "magics",
-        "looking-closer",
-    )
-]
-PAGES += [ROOT / "docs" / "looking-closer.md"]
+PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
+PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
@@ -66,6 +54,7 @@ def test_every_example_is_found():
         "knobs": 4,
         "magics": 2,
         "looking-closer": 3,
+        "sharing": 2,
     }
 
 

@@ -64,6 +64,10 @@ class LabWidgets(Protocol):
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
     ) -> object: ...
 
+    def lab_page(
+        self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, title: str, static: str
+    ) -> str: ...
+
 
 def lab_widgets() -> LabWidgets:
     """How a journey is shown in the lab."""
