@@ -76,6 +76,17 @@ def timeline_widgets() -> TimelineWidgets:
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
 
 
+class KnobWidgets(Protocol):
+    """What `workbench.jupyter.widgets.knobs` offers."""
+
+    def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
+
+
+def knob_widgets() -> KnobWidgets:
+    """How knobs are turned in a notebook."""
+    return cast(KnobWidgets, _module("widgets.knobs", "Without it there are .turn, .table and .html()."))
+
+
 class HeatMapDrawing(Protocol):
     """What `workbench.jupyter.plot_heat_map` offers."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
+from workbench.jupyter.widgets.knobs import KnobsLook
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
@@ -52,7 +53,7 @@ _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
 
-class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS)):
+class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "knobs.css")):
     """What `j.widget()` returns. `selection` is what is selected, in it and in all widgets of the journey."""
 
     def __init__(
@@ -244,7 +245,7 @@ def _packed(rows: Marked) -> bytes:
 
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
     """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
-    return []
+    return [KnobsLook(journey.experiment, selection=journey.selection)]
 
 
 def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str) -> Stepper:

@@ -1,9 +1,12 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
 import { element } from "./common.js";
+import { createKnobs } from "./knobs.js";
 
 /** A view is `{ name, title, make }`. `make(host, { link, signal })` may return `{ cursor(cycle), selected(), shown() }`:
  *  what is called when the timeline's cursor moves, when something else is selected, and when it is shown again. */
-const LOOKS = [];
+const LOOKS = [
+  { name: "knobs", title: "Knobs", make: createKnobs },
+];
 
 /** The link of a view: what it asks goes to the view's own part of Python. */
 export function lookLink(link, name) {
