@@ -20,8 +20,8 @@ _POLL_SECONDS = 10.0
 _PLAIN = (str, int, float, bool, list, dict, type(None))
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>widget</title>
-<link rel="icon" href="data:,"><style>body{margin:0;padding:8px}</style><link rel="stylesheet" href="/widget.css"></head>
-<body data-jp-theme-light="true"><main id="host"></main>
+<link rel="icon" href="data:,"><style>body{margin:0;padding:8px}</style>
+<link rel="stylesheet" href="/widget.css"></head><body data-jp-theme-light="true"><main id="host"></main>
 <script type="module">
 import made from "/widget.js";
 const heard = new Map(), state = await (await fetch("/state")).json();
