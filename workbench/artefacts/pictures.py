@@ -87,6 +87,17 @@ def knob_widgets() -> KnobWidgets:
     return cast(KnobWidgets, _module("widgets.knobs", "Without it there are .turn, .table and .html()."))
 
 
+class ComparisonWidgets(Protocol):
+    """What `workbench.jupyter.widgets.comparing` offers."""
+
+    def comparing(self, comparison: object) -> object: ...
+
+
+def comparison_widgets() -> ComparisonWidgets:
+    """How a comparison is shown in a notebook."""
+    return cast(ComparisonWidgets, _module("widgets.comparing", "Without it there are .html(), .nodes and .plot()."))
+
+
 class HeatMapDrawing(Protocol):
     """What `workbench.jupyter.plot_heat_map` offers."""
 

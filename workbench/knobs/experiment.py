@@ -323,7 +323,9 @@ def _costs(cycles: int, counters: dict[str, Any]) -> tuple[int, int]:
 
 def _against(start: Journey, now: Journey) -> Comparison:
     runs = (("start", start), ("now", now))
-    return compared(tuple(Run(name, j.lowered.record, j.scheduled.record, j.simulated.record) for name, j in runs))
+    return compared(
+        tuple(Run(name, j.lowered.record, j.scheduled.record, j.simulated.record, j.options) for name, j in runs)
+    )
 
 
 def _more(now: int | None, first: int | None) -> int | None:

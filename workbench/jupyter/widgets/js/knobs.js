@@ -237,7 +237,7 @@ function knobPictures(host, link, signal) {
   });
 
   function made(runs, titles) {
-    const part = element("div", { class: "kn-times" });
+    const part = element("div", { class: "kn-times tl-together" });
     host.append(part);
     const callbacks = runs.map((run) => askingCallbacks(link, run));
     return { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
