@@ -51,8 +51,8 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
             "names": list(record.names),
             "sentences": record.sentences(totals=len(record.names) == 2),
             "journeys": _told(record.ratios()),
-            "changes": _told(record.changes()),
-            "stages": _told(record.stages()),
+            "changes": _as_named(record.changes()),
+            "stages": _as_named(record.stages()),
             "lines": [
                 {
                     "what": line.what,
@@ -116,6 +116,13 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
 
 
 def _told(table: Table) -> dict[str, object]:
+    """A table with its columns named as a person reads them."""
+    columns = ["µs" if name == "time_us" else name.replace("_", " ") for name in table.columns]
+    return {**_as_named(table), "columns": columns}
+
+
+def _as_named(table: Table) -> dict[str, object]:
+    """A table of which columns are journeys, by the names that the user gave them."""
     return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 

@@ -73,7 +73,11 @@ def _than(now: int | None, first: int | None) -> str:
         return ""
     if now == first:
         return f"as at the start, {first:,}"
-    return f"{now - first:+,}, {now / first:.2f} times the start's" if first else f"{now - first:+,}"
+    if not first:
+        return f"{now - first:+,}"
+    if first / 2 < now < 2 * first:
+        return f"{now - first:+,}, {abs(now - first) / first:.1%} {'more' if now > first else 'less'} than at the start"
+    return f"{now - first:+,}, {now / first:.2f} times the start's"
 
 
 def _turned(before: Turned, now: Turned) -> list[tuple[Knob, Value]]:

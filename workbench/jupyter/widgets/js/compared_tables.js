@@ -3,27 +3,29 @@ import { element, grouped } from "./common.js";
 
 const ASCENDING = "ascending";
 const DESCENDING = "descending";
+const FEW_CHANGES = 12; // machines of other kinds differ in every figure: that many rows are there to open
 
 /** What changed, and the stages side by side. */
 export function comparedTables({ changes, journeys, stages, names }) {
-  const cells = (row) => row.map((cell, place) => cellOf(cell, place === 0));
-  const made = ({ columns, rows }, label) =>
+  const made = ({ columns, rows }, label, right = true) =>
     element("div", { class: "scroll", tabindex: "0" }, element("table", { class: "t", "aria-label": label },
       element("thead", {}, element("tr", {}, ...columns.map((each) => element("th", {}, each)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells(row))))));
-  const part = (title, table, open) => element("details", { class: "cmp-part", open },
-    element("summary", {}, `${title} `, element("span", { class: "soft" }, String(table.rows.length))), made(table, title));
-  const many = changes.rows.length > 12;
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell) => cellOf(cell, right)))))));
+  const part = (title, table, { open, right }) => element("details", { class: "cmp-part", open },
+    element("summary", {}, `${title} `, element("span", { class: "soft" }, String(table.rows.length))), made(table, title, right));
+  const few = changes.rows.length <= FEW_CHANGES;
   return [
     made(journeys, `cycles and time of ${names.join(", ")}`),
-    element("div", { class: "cmp-pair" }, part("What they were made with, where it differs", changes, !many), part("Stages", stages, true)),
+    element("div", { class: "cmp-pair" }, 
+      part("What they were made with, where it differs", changes, { open: few, right: false }),
+      part("Stages", stages, { open: true, right: true })),
   ];
 }
 
-function cellOf(cell, first) {
+function cellOf(cell, right) {
   if (cell === null) return element("td", { class: "soft" }, "–");
-  if (typeof cell !== "number") return element("td", { class: first ? "" : "cmp-word" }, cell);
-  return element("td", { class: "r" }, Number.isInteger(cell) ? grouped(cell) : cell.toPrecision(4));
+  if (typeof cell !== "number") return element("td", { class: "cmp-word" }, String(cell));
+  return element("td", { class: right ? "r" : "" }, Number.isInteger(cell) ? grouped(cell) : cell.toPrecision(4));
 }
 
 /** The rows of `.nodes`, by any column: a press on a row chooses it. */
