@@ -173,15 +173,17 @@ class KnobEditor {
     return this.current.values.find((each) => knobKey(each) === knobKey(knob))?.text ?? knob.start;
   }
 
-  showStep() {
+  async showStep() {
     const last = this.steps.at(-1);
     this.tellHistory(this.steps, this.now);
     this.settle();
     if (last.refused) return;
     this.figures.show(last);
-    this.findFindings(last.number);
+    this.figures.noFindings("");
+    const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);
+    if (!drawn || this.signal.aborted) return;
+    this.findFindings(last.number); // all that takes long comes after the picture
     this.map.follow();
-    this.pictures.show(last.number, this.steps[AT_START], last);
     if (!this.current.scripts.includes(this.kernel)) this.script.refresh();
   }
 
@@ -244,23 +246,24 @@ function knobPictures(host, link, signal) {
   }
 
   return {
+    /** Whether it is drawn and nothing newer is under way. */
     async show(number, start, now) {
       newest = number;
       const runs = number === start.number ? [AT_START] : [AT_NOW, AT_START];
       for (const run of runs) {
         if (run === AT_START && blocks.has(AT_START)) continue;
         const block = await askedBlock(link, run, "timeline");
-        if (!block || newest !== number || signal.aborted) return;
+        if (!block || newest !== number || signal.aborted) return false;
         blocks.set(run, block);
       }
       const before = shown;
-      if (before) before.part.classList.add("kn-old"); // lies over the new one until that is drawn
       const told = (step) => `${step.number ? "now" : "start"}: ${step.cycles.toLocaleString("en-US")} cycles`;
       shown = made(runs, runs.map((run) => told(run === AT_START ? start : now)));
       keepView(before, shown);
-      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-      end(before);
+      end(before); // in one step: the next frame has the new picture
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
       host.dataset.step = number;
+      return newest === number;
     },
   };
 
