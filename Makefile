@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test fuzz ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
+.PHONY: help lab test binder-front fuzz ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -21,6 +21,9 @@ lab:  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localh
 
 test:  ## run the tests, then every notebook, on all cores but no more than WORKERS=4
 	@$(PYTHON) scripts/setup.py test --venv $(VENV) --workers $(WORKERS)
+
+binder-front:  ## install the JupyterLab of mybinder beside ours: the browser tests then drive both
+	@$(PYTHON) scripts/setup.py front --venv $(VENV)-front
 
 fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
@@ -72,7 +75,7 @@ notebooks: $(INSTALLED)  ## run the notebooks, and draw and write what the docs 
 	$(BIN)/python scripts/make_operators.py
 
 clean:  ## remove what the other targets made here; compiled kernels lie elsewhere: make clean-cache
-	rm -rf $(VENV) typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-front typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 # Needs no environment: after `make clean` there is none.
 clean-cache:  ## remove compiled kernels and the compiled simulator from the user's cache; they are made again

@@ -2,7 +2,7 @@
 
     python benchmarks/lab_open.py [--json]
 
-For a softmax and for ResNet-50 (images of 64 x 64, all stages made):
+For a softmax, ResNet-50 (images of 64 x 64) and GPT-2 (12 layers, 64 tokens), all stages made:
 
 1. `rows` and `all`: seconds from running the cell `j.widget()` to the first rows, and to the rows of the last list.
 2. `highlight`: milliseconds from a press on a row to the frame that shows what is selected, the median and the most.
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MOST_TO_OPEN = 1.0
-MOST_TO_HIGHLIGHT = {"softmax": 100.0, "ResNet-50": 300.0}
+MOST_TO_HIGHLIGHT = {"softmax": 100.0, "ResNet-50": 300.0, "GPT-2": 300.0}
 TIMES = 5
 
 _MODELS = {
     "softmax": "j = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
     "ResNet-50": "j = wb.trace(with_statistics(resnet50()).eval(), torch.randn(1, 3, 64, 64))",
+    "GPT-2": "j = wb.trace(GPT2().eval(), torch.randint(0, 50257, (1, 64)))",
 }
-_SETUP = "import torch, workbench as wb\nfrom tests.models import resnet50, with_statistics\n"
+_SETUP = "import torch, workbench as wb\nfrom tests.models import GPT2, resnet50, with_statistics\n"
 
 _OPEN = """async () => {
     for (const old of document.querySelectorAll('.wb-lab')) old.classList.add('old');
@@ -98,7 +99,8 @@ def main() -> int:
         tempfile.TemporaryDirectory() as scratch,
         tempfile.TemporaryDirectory() as folder,
         lab.server(Path(folder), Path(scratch)) as server,
-        lab.page(executable) as page,
+        lab.browser(executable) as browser,
+        lab.page(browser) as page,
     ):
         found = {name: measured(page, server, Path(folder), name) for name in _MODELS}
     if options.json:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KEYED_ON = ("pyproject.toml", "constraints.txt")
+FRONT = "binder/front.txt"
 OLDEST = (3, 11)
 SYSTEM = os.name
 
@@ -25,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.exit("Python 3.11 or newer is needed: python3.12 scripts/setup.py ..., or make PYTHON=python3.12 ...")
     given = parsed(arguments)
     venv = (ROOT / given.venv).resolve()
+    if given.what == "front":
+        made(venv, (FRONT,), ["--requirement", str(ROOT / FRONT)])
+        return 0
     install(venv)
     if given.what == "install":
         return 0
@@ -46,6 +50,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     lab = what.add_parser("lab", parents=[shared], help="open the course in JupyterLab")
     lab.add_argument("--port", default="8888")
     lab.add_argument("--ip", default="localhost")
+    front = what.add_parser("front", help="make an environment with the JupyterLab of mybinder, for the browser tests")
+    front.add_argument("--venv", default=".venv-front", help="folder of the environment (.venv-front)")
     test = what.add_parser("test", parents=[shared], help="run the tests, then every notebook")
     test.add_argument("--workers", default="4", help="processes at most (4); no more than there are cores")
     return parser.parse_args(arguments)
@@ -53,20 +59,25 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def install(venv: Path) -> None:
     """Makes the environment unless it was made from the same two files."""
-    stamp, wanted = venv / ".installed", key()
+    made(venv, KEYED_ON, ["--constraint", str(ROOT / "constraints.txt"), "--editable", f"{ROOT}[lab,test]"])
+
+
+def made(venv: Path, keyed_on: Sequence[str], packages: Sequence[str]) -> None:
+    """Makes an environment with these packages unless it was made when the files were as they are."""
+    stamp, wanted = venv / ".installed", key(keyed_on)
     if not (stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted and program(venv, "python").exists()):
         if not program(venv, "python").exists():
             run([sys.executable, "-m", "venv", str(venv)])
         sys.stdout.write(f"installing into {venv}; the first time this takes some minutes\n")
         sys.stdout.flush()
         pip = [str(program(venv, "python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "--constraint", str(ROOT / "constraints.txt"), "--editable", f"{ROOT}[lab,test]"])
+        run([*pip, *packages])
     stamp.write_text(wanted, encoding="utf-8")  # also when nothing changed: make goes by its time
 
 
-def key() -> str:
-    """What the two files say, in a word."""
-    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in KEYED_ON)).hexdigest()
+def key(files: Sequence[str]) -> str:
+    """What the files say, in a word."""
+    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in files)).hexdigest()
 
 
 def program(venv: Path, name: str) -> Path:

@@ -78,9 +78,9 @@ def dependences(trace: Trace) -> Dependences:
 
 def _of_host(trace: Trace, rows: slice) -> tuple[I64, I64, I64, I64]:
     """A step on the host: there, the work, and back, each when the one before is done."""
-    later = np.arange(1, rows.stop - rows.start)
+    later: I64 = np.arange(1, rows.stop - rows.start, dtype=np.int64)
     room = trace.start[rows][1:] - trace.done[rows][:-1]
-    return later, later - 1, np.full_like(later, DependenceKind.READ_AFTER_WRITE), room
+    return later, later - 1, np.full(len(later), DependenceKind.READ_AFTER_WRITE), room
 
 
 def _needs_programs(trace: Trace, what: str) -> None:

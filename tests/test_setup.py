@@ -55,6 +55,17 @@ def test_it_installs_once_for_each_state_of_the_two_files(setup: ModuleType, tmp
         setup.ran.clear()
 
 
+def test_the_front_of_mybinder_is_an_environment_of_its_own(setup: ModuleType, tmp_path: Path) -> None:
+    listed = tmp_path / setup.FRONT
+    listed.parent.mkdir()
+    listed.write_bytes((ROOT / setup.FRONT).read_bytes())
+    for installs in ([["-m", "venv"], ["-m", "pip"]], []):
+        assert setup.main(["front"]) == 0
+        assert [command[1:3] for command in setup.ran] == installs
+        assert all(str(tmp_path / ".venv-front") in " ".join(command) for command in setup.ran)
+        setup.ran.clear()
+
+
 def test_an_installation_that_failed_is_tried_again(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup.subprocess, "call", lambda command, cwd: 7)
     for _ in range(2):
@@ -95,6 +106,6 @@ def test_it_uses_the_standard_library_alone_and_make_calls_it() -> None:
     imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)) - {"__future__"}
     assert imported <= sys.stdlib_module_names
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for command in ("install", "lab", "test"):
+    for command in ("install", "lab", "test", "front"):
         assert f"scripts/setup.py {command} --venv $(VENV)" in makefile
     assert "pip install" not in makefile and "--nbval-lax" not in makefile

@@ -11,7 +11,7 @@ import pytest
 from tests.browser import lab
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
 
 
 @pytest.fixture(scope="module")
@@ -19,22 +19,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A file is run with every JupyterLab that there is, unless it says `FRONTS`."""
+    if "server" in metafunc.fixturenames:
+        fronts = getattr(metafunc.module, "FRONTS", lab.fronts())
+        metafunc.parametrize("server", fronts, indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Server]:
-    with lab.server(folder, tmp_path_factory.mktemp("lab")) as made:
+def server(
+    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[lab.Server]:
+    with lab.server(folder, tmp_path_factory.mktemp("lab"), request.param) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
+def browser() -> Iterator[BrowserContext]:
     executable = lab.chromium()
-    assert executable is not None
-    with lab.page(executable) as made:
+    assert executable is not None, "there is no chromium here: apt-get install chromium"
+    with lab.browser(executable) as made:
         yield made
 
 
 @pytest.fixture
-def page(browser: Page) -> Iterator[Page]:
-    """The browser's page, and no kernel left of what was open in it."""
-    yield browser
-    lab.shut_down(browser)
+def page(browser: BrowserContext) -> Iterator[Page]:
+    with lab.page(browser) as made:
+        yield made

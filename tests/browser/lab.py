@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -12,22 +13,24 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pytest
 
 from workbench.cli import lab_environment
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 240
 """How long anything may take: far more than it does, since a busy machine is no failure."""
 
+_BINDER = ROOT / ".venv-front" / "bin" / "python"
 _TOKEN = "test"
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync")
 
@@ -38,6 +41,18 @@ def chromium() -> str | None:
         if found := shutil.which(name):
             return found
     return None
+
+
+needs_chromium = pytest.mark.skipif(
+    chromium() is None and not os.environ.get("ATEN_WORKBENCH_NEEDS_CHROMIUM"),
+    reason="there is no chromium here: apt-get install chromium",
+)
+"""What needs a browser is skipped where there is none; where the environment says that one is needed, it fails."""
+
+
+def fronts() -> list[str]:
+    """The JupyterLabs that there are: ours, and the one of `make binder-front` if it was made."""
+    return ["ours", "binder"] if _BINDER.is_file() else ["ours"]
 
 
 @dataclass(frozen=True)
@@ -52,19 +67,22 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(folder: Path, scratch: Path) -> Iterator[Server]:
+def server(folder: Path, scratch: Path, front: str = "ours") -> Iterator[Server]:
     """JupyterLab over `folder`, as `workbench lab` starts it, with settings, workspaces, runtime files and log in
-    `scratch`."""
+    `scratch`. Kernels are of this Python whichever the front is."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    python = str(_BINDER) if front == "binder" else sys.executable
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *(python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={folder}"),
         *("--expose-app-in-browser", f"--LabApp.user_settings_dir={scratch / 'settings'}"),
         f"--LabApp.workspaces_dir={scratch / 'workspaces'}",
     ]
     own = {"JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
+    if front == "binder":
+        own["JUPYTER_PATH"] = str(_kernel_of_this_python(scratch / "data"))
     env = {**lab_environment(), **own, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with open(scratch / "server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
@@ -74,6 +92,14 @@ def server(folder: Path, scratch: Path) -> Iterator[Server]:
         yield made
     finally:
         _stop(process)
+
+
+def _kernel_of_this_python(data: Path) -> Path:
+    spec = data / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": command, "display_name": "Python 3", "language": "python"}))
+    return data
 
 
 def _wait_for(made: Server, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -98,18 +124,51 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def page(executable: str) -> Iterator[Page]:
-    """An empty page of a headless browser."""
+def browser(executable: str) -> Iterator[BrowserContext]:
+    """A headless browser without pages."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
+        made = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
         try:
-            opened = browser.new_page(viewport={"width": 1400, "height": 1000})
-            opened.set_default_timeout(PATIENCE_SECONDS * 1000)
-            yield opened
+            context = made.new_context(viewport={"width": 1400, "height": 1000})
+            context.set_default_timeout(PATIENCE_SECONDS * 1000)
+            yield context
         finally:
-            browser.close()
+            made.close()
+
+
+@contextlib.contextmanager
+def page(context: BrowserContext) -> Iterator[Page]:
+    """An empty page, and no kernel left of what was open in it."""
+    opened = context.new_page()
+    try:
+        yield opened
+    finally:
+        shut_down(opened)
+        opened.close()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A notebook that was run, and what the browser's console said of errors since."""
+
+    page: Page
+    errors: list[str]
+
+
+@contextlib.contextmanager
+def opened(context: BrowserContext, server: Server, path: Path, codes: Sequence[str]) -> Iterator[Opened]:
+    """A notebook of these cells in the server's folder, run to its end."""
+    nbformat.write(notebook(*(nbformat.v4.new_code_cell(code) for code in codes)), path)
+    with page(context) as made:
+        errors = list[str]()
+        made.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        made.on("pageerror", lambda error: errors.append(str(error)))
+        went_well, cells = run_all(made, server.url(f"/doc/tree/{path.name}?reset"))
+        assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
+        show(made, dark=False, width=1280)
+        yield Opened(made, errors)
 
 
 def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -155,7 +214,7 @@ def ask_python(opened: Page, code: str) -> str:
 
 def shut_down(opened: Page) -> None:
     """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
-    opened.evaluate("async () => jupyterapp.shell.currentWidget?.sessionContext.shutdown()")
+    opened.evaluate("async () => globalThis.jupyterapp?.shell.currentWidget?.sessionContext.shutdown()")
 
 
 _THEME = """async theme => {

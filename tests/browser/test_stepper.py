@@ -16,11 +16,11 @@ import pytest
 from tests.browser import lab, looks
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = pytest.mark.skipif(lab.chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = lab.needs_chromium
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
@@ -30,22 +30,22 @@ CODES = (
 LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
 
 
+@pytest.fixture(scope="module")
+def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+    """Two labs of one journey."""
+    with lab.opened(browser, server, folder / "stepper.ipynb", CODES) as made:
+        row(made.page, "spans", 0).wait_for()
+        yield made
+
+
 @pytest.fixture
-def opened(server: lab.Server, page: Page, folder: Path) -> Iterator[Page]:
-    """A notebook with two labs of one journey, run, and nothing in the browser's console by the end."""
-    said = list[str]()
-    listen = lambda message: said.append(message.text) if message.type == "error" else None  # noqa: E731
-    page.on("console", listen)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    cells = [nbformat.v4.new_code_cell(code) for code in CODES]
-    nbformat.write(lab.notebook(*cells), folder / "stepper.ipynb")
-    went_well, _ = lab.run_all(page, server.url("/doc/tree/stepper.ipynb?reset"))
-    assert went_well
-    lab.show(page, dark=False, width=1280)
-    row(page, "spans", 0).wait_for()
-    yield page
-    page.remove_listener("console", listen)
-    assert said == []
+def opened(notebook: lab.Opened) -> Iterator[Page]:
+    """The labs with nothing selected, and nothing in the browser's console by the end."""
+    lab.show(notebook.page, dark=False, width=1280)
+    lab.ask_python(notebook.page, "w.selection = None")
+    widget(notebook.page).locator(".what:has-text('Press anything')").wait_for()
+    yield notebook.page
+    assert notebook.errors == []
 
 
 def widget(page: Page, number: int = 0) -> Locator:
@@ -58,6 +58,10 @@ def row(page: Page, name: str, number: int, lab_number: int = 0) -> Locator:
 
 def what(page: Page, number: int = 0) -> str:
     return widget(page, number).locator(".what b").inner_text()
+
+
+def what_is_said(page: Page, number: int = 0) -> str:
+    return widget(page, number).locator(".what").inner_text()
 
 
 def wait_for(page: Page, text: str, number: int = 0) -> None:
@@ -205,3 +209,28 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     twin.wait_for()
     assert "cycles" in twin.inner_text()
     assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
+
+
+def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(
+    server: lab.Server, browser: BrowserContext, folder: Path
+):
+    with lab.opened(browser, server, folder / "again.ipynb", CODES) as made:
+        page = made.page
+        row(page, "spans", 0).wait_for()
+        for cell in (0, 1):  # another journey under the same name, and its lab in the place of the first one
+            page.evaluate(f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}; }}")
+            page.evaluate("async () => jupyterapp.commands.execute('notebook:run-cell')")
+        wait_until_python_says(page, "print(w.selection)", "None")
+        row(page, "spans", 3).click()
+        wait_for(page, "span 3")
+        assert what_is_said(page, 1) == "Press anything: what it became and came from is marked everywhere."
+        row(page, "spans", 4, 1).click()  # the lab of the journey that was there before
+        wait_for(page, "span 4", 1)
+        assert lab.ask_python(page, "print(w.selection.what, '|', other.selection.what)") == "span 3 | span 4"
+        page.evaluate(
+            "async () => { const { session } = jupyterapp.shell.currentWidget.sessionContext;"
+            "session.kernel.requestExecute({code: 'import time; time.sleep(60)'}); await session.kernel.interrupt(); }"
+        )
+        row(page, "spans", 5).click()
+        wait_for(page, "span 5")
+        assert made.errors == []

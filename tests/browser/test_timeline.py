@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
 
 from tests.browser import lab, looks
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = pytest.mark.skipif(lab.chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = lab.needs_chromium
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)\nrun = j.simulated",
@@ -28,22 +27,21 @@ CODES = (
 )
 
 
+@pytest.fixture(scope="module")
+def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+    """A timeline, and two above each other."""
+    with lab.opened(browser, server, folder / "timeline.ipynb", CODES) as made:
+        widget(made.page).locator(".tl-fold, .tl-label").first.wait_for()
+        yield made
+
+
 @pytest.fixture
-def opened(server: lab.Server, page: Page, folder: Path) -> Iterator[Page]:
-    """A notebook with a timeline and two above each other, run, and nothing in the browser's console by the end."""
-    said = list[str]()
-    listen = lambda message: said.append(message.text) if message.type == "error" else None  # noqa: E731
-    page.on("console", listen)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    cells = [nbformat.v4.new_code_cell(code) for code in CODES]
-    nbformat.write(lab.notebook(*cells), folder / "timeline.ipynb")
-    went_well, _ = lab.run_all(page, server.url("/doc/tree/timeline.ipynb?reset"))
-    assert went_well
-    lab.show(page, dark=False, width=1280)
-    widget(page).locator(".tl-fold, .tl-label").first.wait_for()
-    yield page
-    page.remove_listener("console", listen)
-    assert said == []
+def opened(notebook: lab.Opened) -> Iterator[Page]:
+    """The timelines with nothing selected, and nothing in the browser's console by the end."""
+    lab.show(notebook.page, dark=False, width=1280)
+    lab.ask_python(notebook.page, "w.spans = []")
+    yield notebook.page
+    assert notebook.errors == []
 
 
 def widget(page: Page, number: int = 0) -> Locator:

@@ -152,7 +152,7 @@ def test_a_notebook_keeps_a_twin_and_no_address_and_no_state(monkeypatch: pytest
     twin, view = shown
     assert "<p>halves</p>" in str(twin["text/html"]) and VIEW not in twin
     assert "text/html" not in view and view["text/plain"] == "Halves()"
-    bundle = widget._repr_mimebundle_()
+    bundle, _ = widget._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", VIEW}
     assert len(json.dumps(view)) < 200
     InteractiveShell.clear_instance()

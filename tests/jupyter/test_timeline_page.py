@@ -19,7 +19,7 @@ from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
 from simulator.program import Opcode
 from simulator.slack import dependences
-from tests.browser.lab import chromium
+from tests.browser.lab import needs_chromium
 from tests.jupyter.served import browser, page_files, served
 from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
@@ -33,7 +33,7 @@ from workbench.views.timeline import gantt_of, on_critical_path
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = needs_chromium
 RUNS = {"softmax": softmax, "two cores": two_cores}
 
 
@@ -327,6 +327,35 @@ def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(show
     shown.page.mouse.move(x - 40, y, steps=4)
     shown.page.mouse.up()
     assert shown.js("t.window.begin") == pytest.approx(begin + 40 / shown.js("t.scale")) and not shown.heard("select")
+
+
+def test_two_fingers_zoom_and_one_drags(shown: Shown):
+    box = shown.page.locator(".tl-plot canvas[role='img']").first.bounding_box()
+    assert box
+    fingers = shown.page.context.new_cdp_session(shown.page)
+    fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    middle, y = box["x"] + box["width"] / 2, box["y"] + 20
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": x, "y": y, "id": number} for number, x in enumerate(places)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", middle - 50, middle + 50)
+    for apart in (60, 80, 100):
+        touch("touchMove", middle - apart, middle + apart)
+    touch("touchEnd")
+    shown.settle()
+    window = shown.js("t.window")
+    assert window["end"] - window["begin"] == pytest.approx(shown.trace.makespan / 2, rel=0.05)
+    touch("touchStart", middle)
+    for further in (20, 40):
+        touch("touchMove", middle - further)
+    touch("touchEnd")
+    shown.settle()
+    moved = shown.js("t.window")
+    assert moved["begin"] > window["begin"]
+    assert moved["end"] - moved["begin"] == pytest.approx(window["end"] - window["begin"])
+    fingers.detach()
 
 
 def _write_down_texts(page: Page) -> None:

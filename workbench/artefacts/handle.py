@@ -75,10 +75,6 @@ class Handle(Shown, Generic[R]):
         """A picture of the artefact; only the timeline has one yet."""
         raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")
 
-    def widget(self) -> object:
-        """An interactive view of this stage alone; `j.widget()` shows all stages with one selection."""
-        raise not_yet(f"a widget of {type(self).__name__} alone", "j.widget() shows it among all stages.")
-
 
 def not_simulated() -> Simulated | None:
     """Of a handle that no journey has: there is no run of what it holds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from simulator import Trace
 from workbench import views
@@ -181,7 +181,7 @@ class Simulated(Handle[Trace]):
         """The rows of `.events` that have all of these words, in the name of their kernel, of a node, of their kind or
         of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
         rows = views.searching.found(self.record, self.scheduled.launches, text)
-        return self.events.iloc[rows]
+        return cast("pd.DataFrame", self.events.iloc[rows])
 
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import jinja2
 import torch
@@ -72,9 +72,9 @@ class Cell:
         return journey, right
 
     def _template(self) -> type[Template]:
-        if self.like is not None and not (isinstance(self.like, type) and issubclass(self.like, Template)):
-            raise BadOption(f"--like {self.like!r}: expected a subclass of workbench.mlir.template.Template")
-        base = cast("type[Template]", self.like or Template)
+        like = self.like or Template
+        if not (isinstance(like, type) and issubclass(like, Template)):
+            raise BadOption(f"--like {like!r}: expected a subclass of workbench.mlir.template.Template")
         name = "Cell_" + re.sub(r"\W+", "_", self.operator)
         body = {"source": self.text, "cell": self.cell, "lines_before": self.lines_before, "__module__": "__main__"}
-        return type(name, (InCell, base), body)
+        return type(name, (InCell, like), body)

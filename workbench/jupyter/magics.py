@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
-from IPython.display import HTML, display
+from IPython.display import HTML, display  # pyright: ignore[reportUnknownVariableType] - it has no types
 
 from simulator.errors import WorkbenchError
+from workbench.errors.scheduling import Problem
 from workbench.jupyter import completing
 from workbench.jupyter.magic_words import Words, journey_named, words_of
 from workbench.views import highlight, markup
@@ -163,14 +164,15 @@ class CellMagics:
         try:
             return work()
         except WorkbenchError as error:
-            problems = getattr(error, "problems", ())
-            lines = {each.line for each in problems if getattr(each, "line", None) is not None}
+            found: tuple[object, ...] = getattr(error, "problems", ())
+            problems = [each for each in found if isinstance(each, Problem)]
+            lines = {each.line for each in problems if each.line is not None}
             if not lines:
                 raise
             first = 1 + before + len(cell) - len(cell.lstrip("\n"))
             marked = highlight.code(cell, first=first, selected={line + before for line in lines})
             display(HTML(markup.fragment(marked)))  # pyright: ignore[reportUnknownMemberType]
-            source = cell.splitlines()
+            source: list[str] = cell.splitlines()
             told = [
                 f"  {self._cell}:{each.line + before}: {each.message}\n      {source[each.line - 1].strip()}"
                 if each.line is not None and 0 < each.line <= len(source)

@@ -277,8 +277,7 @@ class Experiment(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a step: cycles and bytes, how many more than at the start, why it was refused, and its call."""
-        whole = dict.fromkeys(("cycles", "more_cycles", "bytes", "more_bytes"), "Int64")
-        return views.frame.frame(self._table()).astype(whole)
+        return views.frame.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
 
     def _table(self) -> Table:
         first = self._steps[0]

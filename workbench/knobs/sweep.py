@@ -131,7 +131,7 @@ class Sweep(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
-        return views.frame.frame(self._table()).astype({"cycles": "Int64", "bytes": "Int64"})
+        return views.frame.frame(self._table(), whole=("cycles", "bytes"))
 
     def _table(self) -> Table:
         rows = (
@@ -162,8 +162,8 @@ class Sweep(Shown):
     def record(self) -> HeatMap:
         """The geometry of the picture, of the points that are there by now."""
         spots = {point.values: Spot(point.cycles, point.bytes, point.refused) for point in self.points}
-        rows = self.axes[:-1][0] if len(self.axes) > 1 else (None,)
-        across = self.axes[-1]
+        *first, across = self.axes
+        rows = first[0] if first else (None,)
         return HeatMap(
             tuple(knob.name for knob in self.knobs),
             self.knobs[0].kernel or self.knobs[-1].kernel,

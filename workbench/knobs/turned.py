@@ -102,7 +102,7 @@ def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
     if knob.kind == BUFFERS:
         return {**said, "buffers": value}
     assert knob.kind == ORDER, f"{knob.name} is no knob of a kernel"
-    return {**said, "order": list(value) if isinstance(value, tuple) else value}
+    return {**said, "order": list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value}
 
 
 def refusal_of(error: WorkbenchError) -> str:

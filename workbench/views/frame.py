@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
@@ -11,14 +11,14 @@ from workbench.errors import EmptyTable
 from workbench.views.table import Cell, Table
 
 
-def frame(table: Table) -> pd.DataFrame:
+def frame(table: Table, whole: Collection[str] = ()) -> pd.DataFrame:
     """The table as a DataFrame of its own: changing it changes nothing else.
 
     One without rows that says why is a warning for whoever asks what calls this, and has the reason in
-    `.attrs["why_empty"]`.
+    `.attrs["why_empty"]`. Columns named in `whole` hold whole numbers of which some may be missing.
     """
     columns = {
-        name: pd.Series([row[place] for row in table.rows], dtype=_dtype(table, place))
+        name: pd.Series([row[place] for row in table.rows], dtype="Int64" if name in whole else _dtype(table, place))
         for place, name in enumerate(table.columns)
     }
     made = pd.DataFrame(columns, columns=list(table.columns))

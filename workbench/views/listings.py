@@ -10,7 +10,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
@@ -60,12 +59,10 @@ class Listing:
         """The rows that a selection has."""
         raise NotImplementedError
 
-    @property
     def outline(self) -> tuple[tuple[int, str], ...]:
         """Where parts of the list begin, and what they are called."""
         return ()
 
-    @property
     def widest(self) -> int:
         """Letters of the longest line, where lines are not cut."""
         return 0
@@ -90,7 +87,6 @@ class _Made(Listing):
     def row(self, number: int) -> ListRow:
         return self._rows[number]
 
-    @property
     def outline(self) -> tuple[tuple[int, str], ...]:
         return tuple((number, row.cells[0]) for number, row in enumerate(self._rows) if row.head)
 
@@ -180,7 +176,6 @@ class _Parts(Listing):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @property
     def outline(self) -> tuple[tuple[int, str], ...]:
         return tuple(zip(self._starts, map(escape, self._names), strict=False))
 
@@ -210,7 +205,6 @@ class MlirList(_Parts):
         self._lines = {kernel: text.rstrip("\n").split("\n") for kernel, text in texts.items()}
         super().__init__({kernel: len(lines) for kernel, lines in self._lines.items()})
 
-    @cached_property
     def widest(self) -> int:
         return max((len(line) for lines in self._lines.values() for line in lines), default=0)
 
@@ -290,7 +284,6 @@ class SpanList(Listing):
     def rows_of(self, selection: Selection) -> Marked:
         return _sorted(selection.spans)
 
-    @cached_property
     def outline(self) -> tuple[tuple[int, str], ...]:
         edges = np.searchsorted(self._trace.launch, np.arange(len(self._launches) + 1)).tolist()
         parts = zip(self._launches, pairwise(edges), strict=True)

@@ -361,7 +361,7 @@ def _head_cell(head: str) -> str:
     return f'<th scope="row">{markup.escape(head)}</th>' if head else "<td></td>"
 
 
-def _line_text(line: MlirLine, text: str) -> str:
+def _line_text(line: MlirLine | RenderedLine, text: str) -> str:
     return f"{line.kernel}:{line.line}  {text.splitlines()[line.line - 1].strip()[:100]}"
 
 

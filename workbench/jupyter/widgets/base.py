@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# anywidget, ipywidgets and IPython say no types of what is used here.
 """What all widgets of the lab have in common: questions and answers, what goes wrong, and what is left in a notebook.
 
 The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So nothing large is
@@ -145,9 +147,9 @@ class LabWidget(anywidget.AnyWidget):
         """What readers without a kernel see: HTML that needs nothing else."""
         raise NotImplementedError
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}
+        return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}, {}
 
     def _ipython_display_(self) -> None:
         """The static twin and the widget, as outputs of their own: a notebook that was opened and not run shows no
@@ -155,7 +157,7 @@ class LabWidget(anywidget.AnyWidget):
         if not self.live:
             publish_display_data({"text/plain": repr(self)})
             return
-        bundle = self._repr_mimebundle_()
+        bundle, _ = self._repr_mimebundle_()
         publish_display_data({"text/plain": repr(self), "text/html": bundle.pop("text/html")})
         publish_display_data(bundle)
 

@@ -105,8 +105,8 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
             "title": listing.title,
             "columns": list(listing.columns),
             "count": len(listing),
-            "widest": listing.widest,
-            "outline": [list(part) for part in listing.outline],
+            "widest": listing.widest(),
+            "outline": [list(part) for part in listing.outline()],
             "first": _cells(listing.page(0, _PAGE)),
         }
         chosen = self.selection

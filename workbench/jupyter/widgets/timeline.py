@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import traitlets
 
@@ -85,7 +85,7 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
 
     @traitlets.validate("spans", "spans_beside")
     def _rows(self, proposal: traitlets.Bunch) -> list[int]:
-        name, rows = proposal["trait"].name, proposal["value"]
+        name, rows = cast("Any", proposal["trait"]).name, cast("list[int]", proposal["value"])
         place = 0 if name == "spans" else 1
         count = len(self._sources[place].simulated.record) if place < len(self._sources) else 0
         wrong = [row for row in rows if not 0 <= row < count]

@@ -37,6 +37,11 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** An id that no other widget of the page has. `crypto.randomUUID` is missing where a page comes by plain http. */
+export function uniqueId(prefix) {
+  return `${prefix}-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
+}
+
 /** Runs `stop` when the widget ends. */
 export function atEnd(signal, stop) {
   if (signal.aborted) stop();

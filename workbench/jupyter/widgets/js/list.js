@@ -1,5 +1,5 @@
 // A list of any length: only the rows in sight are in the page, and they come from Python page by page.
-import { element, onKeys, oncePerFrame, watchSize } from "./common.js";
+import { element, onKeys, oncePerFrame, uniqueId, watchSize } from "./common.js";
 
 const ROW = 20; // pixels
 const PAGE = 50; // rows
@@ -137,7 +137,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     scrollTo(Math.min(Math.max(active + by, 0), about.count - 1));
   }
 
-  box.id = `wb-list-${crypto.randomUUID()}`;
+  box.id = uniqueId("wb-list");
   box.addEventListener("scroll", draw, { signal, passive: true });
   rows.addEventListener(
     "click",
@@ -180,6 +180,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
       const under = box.scrollTop > 0 ? 1 : 0; // the name of the part lies over the first row
       const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW) + under);
       const inSight = first < marked.length && (marked[first] + 1) * ROW <= box.scrollTop + height;
+      if (scroll && document.activeElement !== box) box.scrollLeft = 0; // where lines begin
       if (scroll && marked.length && !inSight) scrollTo(marked[0]);
       draw();
     },

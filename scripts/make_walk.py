@@ -1,0 +1,114 @@
+"""Draws `docs/images/walk.gif` for the front page: the lab in JupyterLab, pressed and dragged and typed into.
+
+    python scripts/make_walk.py
+
+The pointer is drawn into the page, and every picture is one of the page as it is.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.browser import lab  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+OUT = ROOT / "docs" / "images" / "walk.gif"
+SIZE = (1100, 760)
+MOST_BYTES = 2_000_000
+COLOURS = 96
+
+CODES = (
+    "import torch, torch.nn.functional as F, workbench as wb\n"
+    "def ffn(x, up, down):\n    return x + F.gelu(x @ up) @ down\n"
+    "torch.manual_seed(0)\n"
+    "inputs = torch.randn(128, 768), torch.randn(768, 3072) / 28, torch.randn(3072, 768) / 55\n"
+    "j = wb.trace(ffn, *inputs, machine='tpu-v3')\n"
+    "j.simulated.cycles",
+    "w = j.widget()\nw",
+)
+
+_POINTER = """() => {
+    const pointer = document.createElement('div');
+    pointer.id = 'pointer';
+    pointer.innerHTML = '<svg width="22" height="26" viewBox="0 0 22 26"><path d="M2 2v18l5-4 3 8 4-2-3-7h7z" '
+        + 'fill="#111" stroke="#fff" stroke-width="1.5"/></svg>';
+    pointer.style = 'position:fixed;z-index:99999;pointer-events:none;left:-40px;top:-40px';
+    document.body.append(pointer);
+    document.addEventListener('mousemove', event => {
+        pointer.style.left = event.clientX + 'px';
+        pointer.style.top = event.clientY + 'px';
+    }, true);
+}"""
+
+
+class Film:
+    """Pictures of the page, and how long each is shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.pictures: list[Image.Image] = []
+        self.milliseconds: list[int] = []
+
+    def take(self, milliseconds: int) -> None:
+        whole = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
+        self.pictures.append(whole)
+        self.milliseconds.append(milliseconds)
+
+    def press(self, target: Locator, *, wait: int = 500, shown: int = 1400) -> None:
+        """Goes there, presses, and shows what came of it."""
+        target.hover()
+        self.take(500)
+        target.click()
+        self.page.wait_for_timeout(wait)
+        self.take(shown)
+
+    def save(self, path: Path) -> None:
+        palette = self.pictures[len(self.pictures) // 2].quantize(COLOURS)
+        frames = [each.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for each in self.pictures]
+        frames[0].save(path, save_all=True, append_images=frames[1:], duration=self.milliseconds, loop=0, optimize=True)
+
+
+def walk(film: Film) -> None:
+    page = film.page
+    lab_of = page.locator(".wb-lab").first
+    lab_of.evaluate("each => each.scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(600)
+    film.take(1200)
+    film.press(lab_of.locator(".list.of-spans .row:not(.plain)").nth(4))
+
+
+def main() -> None:
+    executable = lab.chromium()
+    if executable is None:
+        raise SystemExit("there is no chromium here: apt-get install chromium")
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory() as folder,
+        lab.server(Path(folder), Path(scratch)) as server,
+        lab.browser(executable) as browser,
+        lab.opened(browser, server, Path(folder) / "walk.ipynb", CODES) as opened,
+    ):
+        opened.page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+        opened.page.evaluate(_POINTER)
+        film = Film(opened.page)
+        walk(film)
+        film.save(OUT)
+    size = OUT.stat().st_size
+    print(f"{OUT.relative_to(ROOT)}: {len(film.pictures)} pictures, {size:,} bytes")
+    if size > MOST_BYTES:
+        raise SystemExit(f"{size:,} bytes are more than {MOST_BYTES:,}")
+
+
+if __name__ == "__main__":
+    main()
