@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, chromium
+from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
@@ -146,7 +146,7 @@ def page(opened: tuple[ComparisonWidget, Front], chromium_browser: Browser) -> I
 MARKED = "() => [...document.querySelectorAll('.cmp-lines tr.s')].map(row => Number(row.dataset.row))"
 
 
-@pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+@needs_chromium
 def test_a_row_is_marked_in_all_timelines_and_the_table_is_sorted(
     both: wb.Comparison, opened: tuple[ComparisonWidget, Front], page: Page
 ):
@@ -168,7 +168,7 @@ def test_a_row_is_marked_in_all_timelines_and_the_table_is_sorted(
         assert page.locator("th[aria-sort]").get_attribute("aria-sort") == ("ascending" if rising else "descending")
 
 
-@pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+@needs_chromium
 def test_timelines_are_locked_and_axe_finds_nothing(page: Page):
     page.locator(".cmp-times canvas[role=img]").nth(1).press("w")
     thumb = "[...document.querySelectorAll('.tl-thumb')].map(each => each.getAttribute('style'))"

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, chromium
+from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.jupyter.widgets.knobs import KnobsWidget
@@ -19,7 +19,7 @@ from workbench.jupyter.widgets.knobs import KnobsWidget
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import traitlets
 
@@ -37,10 +37,10 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
 
     @traitlets.validate("row")
     def _row(self, proposal: traitlets.Bunch) -> int:
-        count = len(self.comparison.record.lines)
-        if not NONE <= proposal["value"] < count:
-            raise BadOption(f"row = {proposal['value']}: expected a row of .nodes, 0 to {count - 1}, or -1 for none")
-        return proposal["value"]
+        row, count = cast("int", proposal["value"]), len(self.comparison.record.lines)
+        if not NONE <= row < count:
+            raise BadOption(f"row = {row}: expected a row of .nodes, 0 to {count - 1}, or -1 for none")
+        return row
 
     # What the browser asks
 

@@ -1,10 +1,10 @@
 // One knob: a slider over the values worth trying, a field for any other, and why a value is refused.
-import { element, oncePerFrame } from "./common.js";
+import { element, oncePerFrame, uniqueId } from "./common.js";
 
 /** Draws a knob as rows of `host`. `turn(text)` is called with what somebody chose or typed, `allowed()` resolves to
  *  `[[value, why not], ...]`. What it stands at is set with `show(text)`, which does not call back. */
 export function knobControl(host, knob, { turn, allowed, signal }) {
-  const id = `wb-knob-${crypto.randomUUID()}`;
+  const id = uniqueId("wb-knob");
   const said = element("div", { class: "kn-said", id, role: "status" });
   const parts = { switch: knobSwitch, word: knobChoice, number: knobSlider, order: knobSlider }[knob.holds](knob, id);
   let now = knob.start;
