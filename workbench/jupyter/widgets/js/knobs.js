@@ -33,7 +33,7 @@ class KnobEditor {
     const figures = element("div", { class: "kn-figures" });
     const history = element("div", { class: "kn-past" });
     const right = element("div", { class: "kn-right" }, figures, history);
-    const findings = element("div", { class: "kn-findings", hidden: true });
+    const findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group", "aria-label": "findings that came and went" });
     const pictures = element("div", { class: "kn-pictures" });
     this.root.append(element("div", { class: "kn-top" }, left, right), findings, pictures);
     host.append(this.root);
