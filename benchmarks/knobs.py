@@ -68,7 +68,7 @@ def in_page() -> None:
     from tests.jupyter.live import live
     from tests.jupyter.served import browser
 
-    print(f"{'program':<16}   spans  turns  from key to picture: median     worst")
+    print(f"{'program':<16}   spans  turns  from key to picture: median     worst  CPU of Python")
     for name, (function, inputs) in PROGRAMS.items():
         j = wb.trace(function, *inputs)
         kernel = j.scheduled.kernels[0].name
@@ -77,9 +77,11 @@ def in_page() -> None:
             page = opened.new_page(viewport={"width": 1280, "height": 1000})
             page.goto(address)
             page.wait_for_selector('.kn-pictures[data-step="0"]')
-            took = list[float]()
+            took, busy = list[float](), list[float]()
             for knob, value in turns(j.knobs(kernel)):
+                worked = time.process_time()
                 took.append(page.evaluate(_TYPE, [knob, str(value)]))
+                busy.append(1e3 * (time.process_time() - worked))
                 page.wait_for_selector(".kn-figure b:text('went')")  # nobody turns faster than they read
             spans = len(widget.journey.simulated.record)
         widget.close()

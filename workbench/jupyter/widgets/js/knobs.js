@@ -61,7 +61,11 @@ class KnobEditor {
 
   async open() {
     const found = await this.link.ask("open");
-    if (!found || this.signal.aborted) return;
+    if (this.signal.aborted) return;
+    if (!found) {
+      this.root.replaceChildren(element("p", { class: "soft" }, "Knobs are turned by Python, which does not answer here."));
+      return;
+    }
     this.opened = found.answer;
     const { kernels, shared, steps, now, kernel, knobs } = found.answer;
     this.kernels.append(...kernels.map((each) => element("option", {}, each)));
@@ -86,16 +90,19 @@ class KnobEditor {
     this.kernels.value = kernel;
     for (const name of [...this.controls.keys()]) if (!name.startsWith(" ")) this.controls.delete(name);
     this.own.replaceChildren();
-    for (const knob of knobs) this.add(this.own, knob);
+    this.shown?.abort(); // the knobs before let go of what they hear
+    this.shown = new AbortController();
+    const signal = AbortSignal.any([this.signal, this.shown.signal]);
+    for (const knob of knobs) this.add(this.own, knob, signal);
     this.map.offer();
     this.script.refresh();
   }
 
-  add(host, knob) {
+  add(host, knob, signal) {
     const control = knobControl(host, knob, {
       turn: (text) => this.turn(knob, text),
       allowed: async () => (await this.link.ask("allowed", { kernel: knob.kernel, knob: knob.name }))?.answer.values,
-      signal: this.signal,
+      signal,
     });
     this.controls.set(knobKey(knob), { knob, control });
   }
@@ -109,7 +116,7 @@ class KnobEditor {
     this.shared.append(part);
     part.addEventListener("toggle", () => {
       if (!part.open || list.firstChild) return;
-      for (const knob of knobs) this.add(list, knob);
+      for (const knob of knobs) this.add(list, knob, this.signal);
       this.settle();
     }, { signal: this.signal });
     field.addEventListener("input", () => {
