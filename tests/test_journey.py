@@ -344,7 +344,7 @@ def test_what_is_not_there_yet_says_so():
     journey = softmax_journey()
     calls = {
         "train=True": lambda: softmax_journey(train=True),
-        "a widget of Captured alone": journey.captured.widget,
+        "a picture of Captured": journey.captured.plot,
     }
     for what, call in calls.items():
         with pytest.raises(NotYet, match=r"planned") as caught:
