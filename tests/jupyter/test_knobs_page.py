@@ -15,6 +15,7 @@ from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.jupyter.widgets.knobs import KnobsWidget
+from workbench.jupyter.widgets.stepper import Stepper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -125,6 +126,23 @@ def test_what_is_refused_is_said_at_the_knob_and_the_picture_stays(j: wb.Journey
     assert editor.knob("buffers", ".kn-good").all_inner_texts() == ["1 ✓", "2 ✓"]
 
 
+def test_of_a_drag_the_last_value_counts(editor: Editor):
+    slider = editor.knob("tile.n", "input[type=range]").bounding_box()
+    assert slider
+    mouse, y = editor.page.mouse, slider["y"] + slider["height"] / 2
+    mouse.move(slider["x"] + slider["width"] * 0.75, y)
+    mouse.down()
+    for part in (0.6, 0.5, 0.4, 0.25, 0.1, 0.01):
+        mouse.move(slider["x"] + slider["width"] * part, y)
+    mouse.up()
+    assert editor.knob("tile.n").input_value() == "32"
+    editor.page.wait_for_function("document.querySelector('.kn-call code').textContent.includes(\"'n': 32\")")
+    editor.page.locator(".kn-busy").wait_for(state="hidden")
+    history = editor.widget.experiment.history
+    assert "'n': 32" in history[-1].call and len(history) < 7
+    assert editor.knob("tile.n", "input[type=range]").input_value() == "0"
+
+
 def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey, editor: Editor):
     page = editor.page
     page.get_by_text("Transform script").click()
@@ -177,6 +195,32 @@ def test_axe_finds_nothing_in_either_theme(editor: Editor):
         page.evaluate("light => document.body.dataset.jpThemeLight = light", light)
         found = Axe().run(page, context="main .wb", options={"resultTypes": ["violations"]}).response["violations"]
         assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
+
+
+def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Browser):
+    torch.manual_seed(0)
+    j = wb.trace(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1)), torch.randn(16, 32))
+    lab = j.widget()
+    assert isinstance(lab, Stepper) and j.simulated.cycles
+    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    with live(lab) as address:
+        page.goto(address)
+        page.locator(".list.of-kernels .row.head").nth(1).click()
+        page.get_by_role("button", name="Knobs").click()
+        kernels = page.locator(".wb-knobs").get_by_label("kernel", exact=True)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        names = [kernel.name for kernel in j.scheduled.kernels]
+        assert kernels.input_value() == names[1]
+        lab.selection = names[0]
+        page.wait_for_function("name => document.querySelector('.wb-knobs select').value === name", arg=names[0])
+        page.locator('[data-knob="buffers"] input[type=text]').fill("1")
+        page.keyboard.press("Enter")
+        page.wait_for_selector('.kn-pictures[data-step="1"]')
+        page.close()
+    look: Any = lab.looks["knobs"]
+    assert look.experiment.current.call == j.knobs(names[0]).call("buffers", 1)
+    lab.close()
 
 
 def test_it_ends_without_anything_left_running(editor: Editor):

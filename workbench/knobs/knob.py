@@ -74,10 +74,11 @@ def text_of(value: Value) -> str:
 def value_from(knob: Knob, text: str) -> Value:
     """What somebody typed as a value of the kind that the knob has; whether it can be had is for scheduling to say."""
     typed = text.strip()
+    for value in (knob.value, *knob.values):
+        if typed == text_of(value):
+            return value
     if isinstance(knob.value, bool):
-        if typed not in (text_of(True), text_of(False)):
-            raise BadOption(f"{knob.name} = {typed!r}: expected {text_of(True)} or {text_of(False)}")
-        return typed == text_of(True)
+        raise BadOption(f"{knob.name} = {typed!r}: expected {text_of(True)} or {text_of(False)}")
     if isinstance(knob.value, tuple):
         return tuple(typed.replace(",", " ").split())
     if isinstance(knob.value, str):
