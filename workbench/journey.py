@@ -104,6 +104,12 @@ class Journey(Shown):
         return self._request.machine
 
     @property
+    def options(self) -> dict[str, object]:
+        """What it was asked for besides the machine: the options of `wb.trace` and `.with_` that are not as they are
+        when nobody gives them."""
+        return self._request.options
+
+    @property
     def findings(self) -> Findings:
         """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
         line of Python, the spans that show it, what to try, and the cycles that this is predicted to save.

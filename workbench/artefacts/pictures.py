@@ -111,6 +111,28 @@ def explaining_widgets() -> ExplainingWidgets:
     return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
 
 
+class KnobWidgets(Protocol):
+    """What `workbench.jupyter.widgets.knobs` offers."""
+
+    def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
+
+
+def knob_widgets() -> KnobWidgets:
+    """How knobs are turned in a notebook."""
+    return cast(KnobWidgets, _module("widgets.knobs", "Without it there are .turn, .table and .html()."))
+
+
+class ComparisonWidgets(Protocol):
+    """What `workbench.jupyter.widgets.comparing` offers."""
+
+    def comparing(self, comparison: object) -> object: ...
+
+
+def comparison_widgets() -> ComparisonWidgets:
+    """How a comparison is shown in a notebook."""
+    return cast(ComparisonWidgets, _module("widgets.comparing", "Without it there are .html(), .nodes and .plot()."))
+
+
 class HeatMapDrawing(Protocol):
     """What `workbench.jupyter.plot_heat_map` offers."""
 

@@ -12,6 +12,7 @@ from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.recording import recorded
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
 from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
+from workbench.jupyter.widgets.knobs import KNOB_SHEETS, KnobsLook
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.memory import MEMORY_SHEETS, MemoryLook
 from workbench.jupyter.widgets.modules import joined
@@ -43,7 +44,7 @@ _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
 
-_SHEETS: Final = ("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS)
+_SHEETS: Final = ("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS, *KNOB_SHEETS)
 
 
 class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
@@ -196,6 +197,7 @@ def _looks(journey: Journey, stages: Stages) -> list[Look]:
         ArrayLook(lambda: journey.simulated),
         PipelineLook(lambda: journey.simulated),
         PassesLook(lambda: _passes(stages), lambda: _runs(stages)),
+        KnobsLook(journey.experiment, selection=journey.selection),
     ]
 
 

@@ -1,6 +1,7 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
 import { createArray } from "./array.js";
 import { element } from "./common.js";
+import { createKnobs } from "./knobs.js";
 import { createMemory } from "./memory.js";
 import { createPasses } from "./passes.js";
 import { createPipeline } from "./pipeline.js";
@@ -14,6 +15,7 @@ const LOOKS = [
   { name: "array", title: "Array", make: createArray },
   { name: "pipeline", title: "Pipeline", make: createPipeline },
   { name: "passes", title: "Passes", make: createPasses },
+  { name: "knobs", title: "Knobs", make: createKnobs },
 ];
 
 /** The link of a view: what it asks goes to the view's own part of Python. */
