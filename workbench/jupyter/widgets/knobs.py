@@ -219,8 +219,9 @@ class KnobsLook(Look):
     def answer_take(self, row: int, column: int) -> Answer:
         """Turns the knobs to the values of a cell."""
         sweep = self._swept()
-        first = (sweep.axes[0][row],) if len(sweep.axes) > 1 else ()
-        for knob, value in zip(sweep.knobs, (*first, sweep.axes[-1][column]), strict=True):
+        places = (row, column) if len(sweep.axes) > 1 else (column,)
+        for knob, axis, place in zip(sweep.knobs, sweep.axes, places, strict=True):
+            value = axis[place]
             self.experiment.turn(knob.name, value, kernel=knob.kernel or None)
         return {}
 
