@@ -2,7 +2,6 @@
 
 import { element, onKeys, watchSize } from "./common.js";
 import { TOUCH_READS, TOUCH_WRITES } from "./memory_data.js";
-import { fittingText, MEMORY_LETTER } from "./memory_words.js";
 import { counted } from "./timeline_words.js";
 
 const GRID_EDGE = 4; // pixels around a tensor, for lines that lie on its border
@@ -216,8 +215,8 @@ export class TileGrids {
     const [moves, moved] = [data.place_moves[place], now.moved[place]];
     const words = moves > 1 ? `${moved}/${moves}` : `${data.place_first[place]}`;
     const both = `${data.place_first[place]} (${words}x)`;
-    const room = (wide - 4) / MEMORY_LETTER;
-    const text = moves > 1 && both.length <= room ? both : fittingText(words, room) === words ? words : "";
+    const text = (moves > 1 ? [both, words] : [words]).find((each) => context.measureText(each).width + (each === both ? 10 : 3) <= wide);
+    if (!text) return;
     context.lineWidth = 3;
     context.lineJoin = "round";
     context.strokeStyle = palette.ground;
