@@ -30,7 +30,6 @@ PAGES += [
         "looking-closer",
     )
 ]
-PAGES += [ROOT / "docs" / "looking-closer.md"]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
