@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from simulator.files import replace_file
 from workbench import views
 from workbench.artefacts import drawing_of_comparisons
+from workbench.artefacts.pictures import comparison_widgets
 from workbench.asking import knows_its_options
+from workbench.errors import BadOption
 from workbench.findings import Facts, found
 from workbench.views.kept import Found
 from workbench.views.shown import Shown
@@ -73,6 +75,31 @@ class Comparison(Shown):
     def ratios(self) -> pd.DataFrame:
         """One row a journey: cycles and time, and both as multiples of the first one's."""
         return views.frame.frame(self.record.ratios())
+
+    @property
+    def stages(self) -> pd.DataFrame:
+        """One row a figure of a stage, one column a journey."""
+        return views.frame.frame(self.record.stages())
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """What the journeys were made with and is not the same in all: figures of the machine, options, which kernels
+        compute the same nodes, and how these are tiled. One row each, one column a journey."""
+        return views.frame.frame(self.record.changes())
+
+    @knows_its_options
+    def spans(self, row: int) -> list[list[int]]:
+        """What a row of `.nodes` is on the timelines: for each journey rows of its `.simulated.events`."""
+        lines = self.record.lines
+        if not 0 <= row < len(lines):
+            raise BadOption(f"spans({row}): expected a row of .nodes, 0 to {len(lines) - 1}")
+        return [each.tolist() for each in self.record.spans(lines[row])]
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The comparison in a notebook, of two to four journeys: what changed, by how much and where, and all timelines
+        locked in time. A row that is pressed is marked in all of them."""
+        return comparison_widgets().comparing(self)
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
@@ -91,6 +91,12 @@ class GraphCall:
         return cast("object", self.module(*inputs))
 
 
+_OPTIONS: Final = (
+    *("capture", "on_missing", "prefer", "mapping", "fusion", "schedule", "passes"),
+    *("resident", "placement", "simulate_seconds"),
+)
+
+
 @dataclass(frozen=True)
 class Request:
     """What a journey was asked for."""
@@ -120,6 +126,12 @@ class Request:
     path: str = ""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where in the user's code an option was given, for mistakes that only a later stage can notice."""
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options besides the machine that are not as they are when nobody gives them."""
+        usual = {each.name: each.default for each in fields(self) if each.name in _OPTIONS}
+        return {name: getattr(self, name) for name in _OPTIONS if getattr(self, name) != usual[name]}
 
     def given(self, **options: object) -> Request:
         """The same, with what is not None of these options given where the user's code calls us now."""

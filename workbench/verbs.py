@@ -265,7 +265,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
     if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
     runs = (
-        Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record)
+        Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
         for name, journey in zip(names or _names(journeys), journeys, strict=True)
     )
     return compared(tuple(runs))

@@ -109,6 +109,31 @@ def test_what_a_callback_raises_is_raised_by_wait_and_the_session_goes_on(sessio
     assert session.turn("tile.m", 16, kernel="k0").wait(60).number == 2
 
 
+def test_the_current_journey_is_kept_and_knobs_are_tried_around_it(j: wb.Journey, session: Experiment):
+    assert session.journey is j and session.progress == ""
+    step = session.turn("tile.m", 8, kernel="k0").wait(60)
+    assert session.journey.simulated.cycles == step.cycles and session.journey is session.journey
+    assert session.against_start.findings.equals(step.findings)
+    around = session.around("k0")
+    assert "'m': 8" in around.call("buffers", 1) and "'m': 8" not in session.knobs("k0").call("buffers", 1)
+    assert around.sweep("buffers").today == (session.knobs("k0")["buffers"].value,)
+    assert around.sweep("tile.m", values={"tile.m": [8]}).today == (8,)
+    session.turn("tile.m", 999, kernel="k0").wait(60)
+    assert session.journey.simulated.cycles == step.cycles
+    session.back(0).wait(60)
+    assert session.journey is j
+
+
+def test_a_script_is_taken_away_again(j: wb.Journey, session: Experiment):
+    script = j.scheduled.kernels[0].schedule
+    session.script("k0", script).wait(120)
+    broken = session.script("k0", script.replace("transform.apply_cse", "transform.nonsense")).wait(120)
+    assert [problem.line for problem in broken.problems] == [
+        number for number, line in enumerate(script.splitlines(), 1) if "apply_cse" in line
+    ]
+    assert session.script("k0", None).wait(60).call == "j"
+
+
 def test_a_closed_session_takes_nothing_and_keeps_its_steps(j: wb.Journey):
     session = j.experiment()
     session.turn("tile.m", 8, kernel="k0").wait(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 import workbench as wb
 from simulator.errors import MachineError
 from workbench.errors import BadOption, MappingError, MappingOrder
-from workbench.knobs.knob import text_of
+from workbench.knobs.knob import text_of, value_from
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +149,17 @@ def test_how_they_read(ffn: wb.Journey):
     assert repr(knobs).startswith("Knobs(8 of 'k0_linear_gelu', ")
     assert "tile.m" in knobs.text() and "tile.m" in knobs.html() and "machine.vector_lanes" in knobs.html()
     assert [text_of(value) for value in (True, 1024, 0.5, ("m", "n"))] == ["on", "1,024", "0.5", "m n"]
+
+
+def test_what_is_typed_becomes_a_value_of_the_knobs_kind(ffn: wb.Journey):
+    knobs = ffn.knobs("k0")
+    for knob in knobs.knobs:
+        for value in knob.values:
+            assert value_from(knob, text_of(value)) == value
+    long = replace(knobs["machine.clock_mhz"], values=(940.123456789,))
+    assert value_from(long, text_of(940.123456789)) == 940.123456789  # of which a person reads six digits
+    assert value_from(knobs["order"], "n, m k") == ("n", "m", "k")
+    assert value_from(knobs["machine.clock_mhz"], "940.5") == 940.5
+    for name, text in (("tile.m", "a few"), ("fusion.elementwise chain", "maybe")):
+        with pytest.raises(BadOption, match=f"{name} = '{text}': expected"):
+            value_from(knobs[name], text)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
     from workbench.views.heat_map import HeatMap
+    from workbench.views.replay import Replays
     from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
+    from workbench.views.selecting import SelectionModel
     from workbench.views.tiles import Tiling
 
 
@@ -62,6 +64,10 @@ class LabWidgets(Protocol):
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
     ) -> object: ...
 
+    def lab_page(
+        self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, title: str, static: str
+    ) -> str: ...
+
 
 def lab_widgets() -> LabWidgets:
     """How a journey is shown in the lab."""
@@ -79,6 +85,17 @@ def timeline_widgets() -> TimelineWidgets:
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
 
 
+class MemoryWidgets(Protocol):
+    """What `workbench.jupyter.widgets.memory` offers."""
+
+    def memory(self, replays: Replays, selection: SelectionModel | None, *, cycle: int) -> object: ...
+
+
+def memory_widgets() -> MemoryWidgets:
+    """How scratchpad and tiles are shown cycle by cycle."""
+    return cast(MemoryWidgets, _module("widgets.memory", "Without it there is j.simulated.at(cycle)."))
+
+
 class ExplainingWidgets(Protocol):
     """What `workbench.jupyter.widgets.explaining` offers."""
 
@@ -92,6 +109,28 @@ class ExplainingWidgets(Protocol):
 def explaining_widgets() -> ExplainingWidgets:
     """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
     return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
+
+
+class KnobWidgets(Protocol):
+    """What `workbench.jupyter.widgets.knobs` offers."""
+
+    def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
+
+
+def knob_widgets() -> KnobWidgets:
+    """How knobs are turned in a notebook."""
+    return cast(KnobWidgets, _module("widgets.knobs", "Without it there are .turn, .table and .html()."))
+
+
+class ComparisonWidgets(Protocol):
+    """What `workbench.jupyter.widgets.comparing` offers."""
+
+    def comparing(self, comparison: object) -> object: ...
+
+
+def comparison_widgets() -> ComparisonWidgets:
+    """How a comparison is shown in a notebook."""
+    return cast(ComparisonWidgets, _module("widgets.comparing", "Without it there are .html(), .nodes and .plot()."))
 
 
 class HeatMapDrawing(Protocol):

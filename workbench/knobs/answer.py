@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from simulator.errors import WorkbenchError
 from simulator.names import did_you_mean, sentences
 from workbench import views
+from workbench.artefacts.pictures import knob_widgets
 from workbench.asking import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs.knob import (
@@ -136,6 +137,12 @@ class Knobs(Shown):
                 raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
         return Sweep.started(self._start, chosen, axes, background=background, on_point=on_point)
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The knobs to turn in a notebook: each change is scheduled and simulated in the background, and the new
+        timeline stands above the one at the start. `.journey` of the widget is what came of it."""
+        return knob_widgets().knob_editor(self._start.start.experiment(), self.kernel or None, ends_session=True)
 
     def _with(self, knob: str, value: Value) -> Turned:
         return self._start.with_value(self[knob], value)

@@ -2,7 +2,7 @@
 
     e = j.experiment()
     e.turn("tile.m", 64, kernel="k0")       # comes back at once
-    e.wait().cycles, e.table
+    e.wait().cycles, e.table, e.journey
 
 Settings that come while another is being worked out take its place: what was begun is stopped, and only the newest
 becomes a step. A setting that is refused is a step as well, with the reason, and the one before stays in force.
@@ -11,19 +11,21 @@ becomes a step. A setting that is refused is a step as well, with the reason, an
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from simulator.errors import WorkbenchError
 from workbench import views
+from workbench.artefacts.pictures import knob_widgets
 from workbench.asking import knows_its_options
 from workbench.comparison import Comparison, compared
-from workbench.errors import BadOption, Stopped
+from workbench.errors import BadOption, Problem, ScheduleScriptError, Stopped
 from workbench.knobs.answer import Knobs, knobs_of
 from workbench.knobs.knob import Knob, Value, kernel_named
 from workbench.knobs.turned import Turned, refusal_of
-from workbench.progress import in_background
+from workbench.progress import Progress, in_background
 from workbench.views.groups import Run
 from workbench.views.shown import Shown
 from workbench.views.table import Table
@@ -49,6 +51,8 @@ class Step:
     bytes: int | None = None
     """Moved from and to DRAM."""
     refused: str = ""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with a transform script, and at which of its lines."""
     back_to: int | None = None
     """The step whose setting this is again."""
 
@@ -65,13 +69,7 @@ class Step:
     @property
     def against_start(self) -> Comparison:
         """The start and this step side by side: `wb.compare` of the two."""
-        runs = ((name, journey) for name, journey in (("start", self.setting.start), ("now", self.journey)))
-        return compared(
-            tuple(
-                Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record)
-                for name, journey in runs
-            )
-        )
+        return _against(self.setting.start, self.journey)
 
     @property
     def findings(self) -> pd.DataFrame:
@@ -93,13 +91,14 @@ class Experiment(Shown):
         """Guards all that follows, and is notified when it changes."""
         run = journey.simulated.record
         first = Step(0, Turned(journey, request), *_costs(run.makespan, run.counters))
-        self._steps, self._current = [first], first
+        self._steps, self._current, self._journey = [first], first, journey
         self._knobs = dict[str, Knobs]()
         self._wanted: Turned = first.setting
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
         self._closed = self._working = False
+        self._progress: Progress | None = None
         self._failed: BaseException | None = None
         self._callbacks = list[Callable[[Step], object]]()
 
@@ -113,6 +112,16 @@ class Experiment(Shown):
         return self._current
 
     @property
+    def journey(self) -> Journey:
+        """The journey at the current step. It is kept, so that its timeline is there at once."""
+        return self._journey
+
+    @property
+    def against_start(self) -> Comparison:
+        """The start and the current step side by side."""
+        return _against(self._start, self._journey)
+
+    @property
     def history(self) -> tuple[Step, ...]:
         """Every step there is by now, the start first."""
         with self._news:
@@ -123,6 +132,12 @@ class Experiment(Shown):
         """Whether a setting waits or is being worked out."""
         return self._asked != self._answered
 
+    @property
+    def progress(self) -> str:
+        """What is being worked out and how far it is, in a line; empty while there is nothing to say."""
+        progress = self._progress
+        return progress.line(time.perf_counter()) if progress is not None and self.busy else ""
+
     @knows_its_options
     def knobs(self, kernel: str | None = None) -> Knobs:
         """The knobs of the journey at the start, and of one of its kernels."""
@@ -132,14 +147,19 @@ class Experiment(Shown):
         return self._knobs[name]
 
     @knows_its_options
+    def around(self, kernel: str | None = None) -> Knobs:
+        """The same knobs, tried and swept from the current setting: what else is turned stays as it is."""
+        return replace(self.knobs(kernel), _start=self._current.setting)
+
+    @knows_its_options
     def turn(self, knob: str, value: Value, *, kernel: str | None = None) -> Self:
         """Asks for a knob at another value, besides all that is turned already. Comes back at once."""
         found: Knob = self.knobs(kernel)[knob]
         return self._ask(lambda wanted: wanted.with_value(found, value))
 
     @knows_its_options
-    def script(self, kernel: str, text: str) -> Self:
-        """Asks for a transform script in the place of a kernel's own."""
+    def script(self, kernel: str, text: str | None) -> Self:
+        """Asks for a transform script in the place of a kernel's own; None asks for its own again."""
         name = kernel_named(self._start.scheduled.record, kernel)
         return self._ask(lambda wanted: wanted.with_script(name, text))
 
@@ -211,7 +231,7 @@ class Experiment(Shown):
                 setting, back_to = self._wanted, self._back_to
                 self._stop = stop = threading.Event()
             try:
-                made = self._tried(setting, stop)
+                made, journey = self._tried(setting, stop)
             except Stopped:
                 continue
             except BaseException as error:  # told to whoever waits: a thread has nobody to tell
@@ -219,19 +239,22 @@ class Experiment(Shown):
                     self._failed, self._wanted, self._answered = error, self._current.setting, self._asked
                     self._news.notify_all()
                 continue
-            self._take(made, asked, back_to)
+            self._take(made, journey, asked, back_to)
 
-    def _tried(self, setting: Turned, stop: threading.Event) -> Step:
-        with in_background("experiment", stop):
+    def _tried(self, setting: Turned, stop: threading.Event) -> tuple[Step, Journey]:
+        """The step, and its journey where it is not refused."""
+        with in_background("experiment", stop) as self._progress:
             try:
-                run = setting.journey().simulated.record
+                journey = setting.journey()
+                run = journey.simulated.record
             except Stopped:
                 raise
             except WorkbenchError as error:
-                return Step(-1, setting, refused=refusal_of(error))
-        return Step(-1, setting, *_costs(run.makespan, run.counters))
+                problems = error.problems if isinstance(error, ScheduleScriptError) else ()
+                return Step(-1, setting, refused=refusal_of(error), problems=problems), self._journey
+        return Step(-1, setting, *_costs(run.makespan, run.counters)), journey
 
-    def _take(self, made: Step, asked: int, back_to: int | None) -> None:
+    def _take(self, made: Step, journey: Journey, asked: int, back_to: int | None) -> None:
         """Makes it the last step, unless something newer was asked for meanwhile."""
         with self._news:
             if asked != self._asked or self._closed:
@@ -241,7 +264,7 @@ class Experiment(Shown):
             if step.refused:
                 self._wanted = self._current.setting
             else:
-                self._current = step
+                self._current, self._journey = step, journey
         try:
             for callback in tuple(self._callbacks):
                 callback(step)
@@ -282,6 +305,12 @@ class Experiment(Shown):
         """Every step in a row."""
         return views.markup.fragment(views.markup.table(self._table(), wide=("refused", "call")))
 
+    @knows_its_options
+    def widget(self, kernel: str | None = None) -> object:
+        """The session as a widget, for a notebook: knobs of a kernel and of the journey, what each step costs, the
+        timeline beside that of the start, the map over two knobs. Closing it leaves the session open."""
+        return knob_widgets().knob_editor(self, kernel, ends_session=False)
+
     def __repr__(self) -> str:
         steps = len(self._steps) - 1
         return f"Experiment({steps} step{'s' * (steps != 1)}, now {self._current.cycles or 0:,} cycles)"
@@ -289,6 +318,13 @@ class Experiment(Shown):
 
 def _costs(cycles: int, counters: dict[str, Any]) -> tuple[int, int]:
     return cycles, counters["dram_read_bytes"] + counters["dram_write_bytes"]
+
+
+def _against(start: Journey, now: Journey) -> Comparison:
+    runs = (("start", start), ("now", now))
+    return compared(
+        tuple(Run(name, j.lowered.record, j.scheduled.record, j.simulated.record, j.options) for name, j in runs)
+    )
 
 
 def _more(now: int | None, first: int | None) -> int | None:

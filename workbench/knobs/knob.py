@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -70,10 +71,34 @@ def text_of(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,g}" if isinstance(value, float) else value
 
 
+def value_from(knob: Knob, text: str) -> Value:
+    """What somebody typed as a value of the kind that the knob has; whether it can be had is for scheduling to say."""
+    typed = text.strip()
+    for value in (knob.value, *knob.values):
+        if typed == text_of(value):
+            return value
+    if isinstance(knob.value, bool):
+        raise BadOption(f"{knob.name} = {typed!r}: expected {text_of(True)} or {text_of(False)}")
+    if isinstance(knob.value, tuple):
+        return tuple(typed.replace(",", " ").split())
+    if isinstance(knob.value, str):
+        return typed
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(typed.replace(",", ""))
+    raise BadOption(f"{knob.name} = {typed!r}: expected a number, {knob.range}")
+
+
+def kernel_names(scheduled: ScheduledProgram) -> list[str]:
+    """The graph's kernels of which something can be turned: not those that PyTorch computes on the host."""
+    hosts = {step.kernel for step in scheduled.hosts}
+    return [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
+
+
 def kernel_named(scheduled: ScheduledProgram, given: str) -> str:
     """The graph's kernel of this name; its number alone, `k0`, will do."""
     hosts = {step.kernel for step in scheduled.hosts}
-    names = [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
+    names = kernel_names(scheduled)
     found = [name for name in names if name == given] or [name for name in names if name.startswith(f"{given}_")]
     if found:
         return found[0]

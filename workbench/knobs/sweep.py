@@ -101,10 +101,12 @@ class Sweep(Shown):
         """Whether it ended before all points were there."""
         return self.done and len(self._points) < self.total
 
-    def stop(self) -> None:
-        """Ends it, also amid a simulation; what is there stays. Comes back when it has ended."""
+    @knows_its_options
+    def stop(self, *, wait: bool = True) -> None:
+        """Ends it, also amid a simulation; what is there stays. Comes back when it has ended, or at once."""
         self._stop.set()
-        self.wait()
+        if wait:
+            self.wait()
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> bool:
@@ -123,8 +125,8 @@ class Sweep(Shown):
 
     @property
     def today(self) -> tuple[Value, ...]:
-        """The journey's own values, whether they are on the map or not."""
-        return tuple(knob.value for knob in self.knobs)
+        """The values it starts from, whether they are on the map or not."""
+        return tuple(map(self.start.value_of, self.knobs))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -35,8 +35,14 @@ class Turned:
         """The same with a knob at `value`, whatever it was at before."""
         return replace(self, values={**self.values, knob: value})
 
-    def with_script(self, kernel: str, script: str) -> Turned:
-        return replace(self, scripts={**self.scripts, kernel: script})
+    def with_script(self, kernel: str, script: str | None) -> Turned:
+        """The same with a kernel's transform script; None takes away the one that was given."""
+        others = {name: text for name, text in self.scripts.items() if name != kernel}
+        return replace(self, scripts=others if script is None else {**others, kernel: script})
+
+    def value_of(self, knob: Knob) -> Value:
+        """Where a knob stands now."""
+        return self.values.get(knob, knob.value)
 
     @cached_property
     def options(self) -> dict[str, Any]:

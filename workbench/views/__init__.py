@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import module_html as module_html
     from workbench.views import modules as modules
+    from workbench.views import moments as moments
     from workbench.views import objects as objects
     from workbench.views import origins as origins
     from workbench.views import overview as overview
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from workbench.views import perfetto as perfetto
     from workbench.views import pipelines as pipelines
     from workbench.views import placement as placement
+    from workbench.views import replay as replay
     from workbench.views import residence as residence
     from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
@@ -79,6 +81,7 @@ __getattr__ = submodules(
     "markup",
     "module_html",
     "modules",
+    "moments",
     "objects",
     "origins",
     "overview",
@@ -88,6 +91,7 @@ __getattr__ = submodules(
     "perfetto",
     "pipelines",
     "placement",
+    "replay",
     "residence",
     "roofline",
     "scratchpad",

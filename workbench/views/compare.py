@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from simulator import Trace
 from workbench.views import timeline
+from workbench.views.changes import changes_table
+from workbench.views.gantt import I64
 from workbench.views.groups import Group, Matching, Run
 from workbench.views.kept import Found, Kept, kept
 from workbench.views.table import Cell, Table
@@ -38,6 +42,8 @@ class Line:
     cycles: tuple[int, ...]
     bytes: tuple[int, ...]
     kernels: tuple[str, ...]
+    launches: tuple[tuple[int, ...], ...] = ()
+    """By their numbers in each journey; none where it is not about a few of them."""
 
     @property
     def most(self) -> tuple[int, int]:
@@ -91,7 +97,20 @@ class Compared:
     def _line(self, group: Group) -> Line:
         cycles, moved = (tuple(getattr(part, what) for part in group.parts) for what in ("cycles", "bytes"))
         kernels = tuple(", ".join(part.kernels) for part in group.parts)
-        return Line(group.title, group.module, self.change(group), cycles, moved, kernels)
+        launches = tuple(part.launches for part in group.parts)
+        return Line(group.title, group.module, self.change(group), cycles, moved, kernels, launches)
+
+    def spans(self, line: Line) -> tuple[I64, ...]:
+        """The rows of each journey's trace that are of a line."""
+        launches = line.launches or ((),) * len(self.runs)
+        return tuple(
+            np.flatnonzero(np.isin(run.trace.launch, mine)) for run, mine in zip(self.runs, launches, strict=True)
+        )
+
+    def line_of(self, run: int, span: int) -> int:
+        """The line that a row of a journey's trace is of."""
+        launch = int(self.runs[run].trace.launch[span])
+        return next(place for place, line in enumerate(self.lines) if line.launches and launch in line.launches[run])
 
     def change(self, group: Group) -> str:
         """What became of a group, in a word or two."""
@@ -182,6 +201,22 @@ class Compared:
         told_apart = [("machine", figure, *(machine.figures()[figure] for machine in machines)) for figure in replaced]
         rows = [named, *told_apart, *figures, *_merged("kernel cycles", kernels), *_merged("idle", causes)]
         return Table(("part", "what", *self.names), tuple(rows))
+
+    def stages(self) -> Table:
+        """One row a figure of a stage, one column a journey."""
+        counts: dict[tuple[str, str], list[Cell]] = {
+            ("capture", "ATen calls"): [len(run.nodes) for run in self.runs],
+            ("lower", "kernels"): [len(run.lowered.kernels) for run in self.runs],
+            ("schedule", "kernels that differ from each other"): [len(run.scheduled.kernels) for run in self.runs],
+            ("schedule", "launches"): [len(run.launches) for run in self.runs],
+            ("program", "instructions"): [len(run.trace) for run in self.runs],
+            ("timeline", "cycles"): [run.trace.makespan for run in self.runs],
+        }
+        return Table(("stage", "figure", *self.names), tuple((*key, *each) for key, each in counts.items()))
+
+    def changes(self) -> Table:
+        """One row a thing that they were made with and that is not the same in all."""
+        return changes_table(self.matching)
 
     def ratios(self) -> Table:
         """Cycles and time of each, and as a multiple of the first one's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simulator import Trace
@@ -23,6 +23,8 @@ class Run:
     lowered: KernelGraph
     scheduled: ScheduledProgram
     trace: Trace
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What it was asked for besides the machine."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -104,7 +104,7 @@ export class TimelineFrame {
     this.labels.replaceChildren(...this.rows.map((row) => this.label(row)));
     this.legend.replaceChildren(makeLegend(this.data, this.palette, this.acts()));
     this.paintWhole();
-    this.paintSoon();
+    this.paint(); // sizes come before a frame is drawn: this one has the picture already
   }
 
   label(row) {

@@ -1,0 +1,231 @@
+"""The knobs in a browser: turned by keys, pointer and typing, and from Python; what is said, and what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from axe_playwright_python.sync_playwright import Axe
+
+import workbench as wb
+from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
+from tests.jupyter.live import live
+from tests.jupyter.served import browser
+from workbench.jupyter.widgets.knobs import KnobsWidget
+from workbench.jupyter.widgets.stepper import Stepper
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def chromium_browser() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def j() -> wb.Journey:
+    torch.manual_seed(0)
+    return wb.trace(lambda x, w: F.gelu(x @ w), torch.randn(128, 256), torch.randn(256, 512))
+
+
+class Editor:
+    """The page with the knobs of a journey's first kernel."""
+
+    def __init__(self, page: Page, widget: KnobsWidget) -> None:
+        self.page, self.widget = page, widget
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        self.wrong = list[str]()
+        page.on("console", lambda message: self.wrong.append(message.text))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+
+    def knob(self, name: str, part: str = "input[type=text]") -> Locator:
+        return self.page.locator(f'[data-knob="{name}"] {part}')
+
+    def drawn(self, step: int) -> None:
+        """Until the picture of a step is there."""
+        self.page.wait_for_selector(f'.kn-pictures[data-step="{step}"]')
+
+    def told(self) -> list[str]:
+        """Above each timeline."""
+        return self.page.locator(".kn-times .tl-run").all_inner_texts()
+
+    def spans(self) -> list[str]:
+        """How many spans each timeline says that it shows."""
+        labels = self.page.locator(".kn-times canvas[role=img]")
+        return [(label.get_attribute("aria-label") or "").split(" ")[2] for label in labels.all()]
+
+
+@pytest.fixture
+def editor(j: wb.Journey, chromium_browser: Browser) -> Iterator[Editor]:
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
+    with live(widget) as address:
+        made = Editor(page, widget)
+        page.goto(address)
+        made.drawn(0)
+        yield made
+        assert made.wrong == []
+        page.close()
+    widget.close()
+
+
+def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.Journey, editor: Editor):
+    assert editor.told() == [f"start: {j.simulated.cycles:,} cycles"]
+    editor.knob("tile.m", "input[type=range]").press("ArrowLeft")
+    editor.drawn(1)
+    made = j.knobs("k0").turned("tile.m", 64)
+    assert editor.told() == [f"now: {made.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"]
+    assert editor.spans() == [str(len(made.simulated.record)), str(len(j.simulated.record))]
+    assert editor.knob("tile.m").input_value() == "64"
+    assert editor.page.locator(".kn-call code").inner_text() == editor.widget.step.call
+    assert f"{made.simulated.cycles:,}" in editor.page.locator(".kn-figure").first.inner_text()
+    editor.page.wait_for_selector(".kn-came, .kn-went")
+    # locked in time
+    both = editor.page.locator(".kn-times .tl-thumb")
+    editor.page.locator(".kn-times canvas[role=img]").first.press("w")
+    editor.page.wait_for_function("parseFloat(document.querySelector('.tl-thumb').style.width) < 60")
+    assert both.nth(0).get_attribute("style") == both.nth(1).get_attribute("style")
+
+
+def test_python_turns_it_and_a_step_is_gone_back_to(j: wb.Journey, editor: Editor):
+    editor.widget.experiment.turn("buffers", 1, kernel="k0")
+    editor.drawn(1)
+    assert editor.knob("buffers").input_value() == "1"
+    editor.page.locator(".kn-history button").last.click()
+    editor.drawn(2)
+    assert editor.knob("buffers").input_value() == "2" and editor.widget.journey is j
+    assert editor.told() == [f"now: {j.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"]
+
+
+def test_what_is_refused_is_said_at_the_knob_and_the_picture_stays(j: wb.Journey, editor: Editor):
+    field = editor.knob("tile.n")
+    field.fill("4096")
+    field.press("Enter")
+    said = editor.knob("tile.n", ".kn-why")
+    said.wait_for()
+    assert j.knobs("k0").why_not("tile.n", 4096) in said.inner_text()
+    assert "256 stays" in editor.knob("tile.n", ".kn-said").inner_text() and field.get_attribute("aria-invalid")
+    assert editor.told() == [f"start: {j.simulated.cycles:,} cycles"]
+    editor.widget.experiment.turn("buffers", 1, kernel="k0")
+    editor.drawn(2)
+    assert field.input_value() == "256" and not said.count()
+    field.fill("a lot")
+    field.press("Enter")
+    editor.page.get_by_text("expected a number").wait_for()
+    editor.page.locator(".kn-busy").wait_for(state="hidden")
+    editor.knob("buffers", ".kn-ask").click()
+    editor.knob("buffers", ".kn-good").first.wait_for()
+    assert editor.knob("buffers", ".kn-good").all_inner_texts() == ["1 ✓", "2 ✓"]
+
+
+def test_of_a_drag_the_last_value_counts(editor: Editor):
+    slider = editor.knob("tile.n", "input[type=range]").bounding_box()
+    assert slider
+    mouse, y = editor.page.mouse, slider["y"] + slider["height"] / 2
+    mouse.move(slider["x"] + slider["width"] * 0.75, y)
+    mouse.down()
+    for part in (0.6, 0.5, 0.4, 0.25, 0.1, 0.01):
+        mouse.move(slider["x"] + slider["width"] * part, y)
+    mouse.up()
+    assert editor.knob("tile.n").input_value() == "32"
+    editor.page.wait_for_function("document.querySelector('.kn-call code').textContent.includes(\"'n': 32\")")
+    editor.page.locator(".kn-busy").wait_for(state="hidden")
+    history = editor.widget.experiment.history
+    assert "'n': 32" in history[-1].call and len(history) < 7
+    assert editor.knob("tile.n", "input[type=range]").input_value() == "0"
+
+
+def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey, editor: Editor):
+    page = editor.page
+    page.get_by_text("Transform script").click()
+    text = page.get_by_label("transform script")
+    page.wait_for_function("document.querySelector('textarea').value.includes('transform.yield')")
+    own = text.input_value()
+    text.fill(own.replace("transform.apply_cse", "transform.nonsense"))
+    page.get_by_role("button", name="line 9:").wait_for()
+    assert page.locator(".kn-numbers .bad").inner_text().strip() == "9"
+    text.fill(j.knobs("k0").turned("tile.m", 64).scheduled.kernels[0].schedule)
+    editor.drawn(2)
+    assert not page.locator(".kn-problems button").count() and editor.knob("tile.m").is_disabled()
+    page.get_by_text("Use the knobs again").click()
+    editor.drawn(3)
+    assert editor.knob("tile.m").is_enabled()
+    page.wait_for_function("own => document.querySelector('textarea').value === own", arg=own)
+
+
+def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Editor):
+    page = editor.page
+    page.get_by_text("Map of mappings").click()
+    page.get_by_label("the knob across").select_option("buffers")
+    page.get_by_text("Fill the map").click()
+    page.locator(".kn-told", has_text="Press a cell").wait_for()
+    page.wait_for_function("!document.querySelector('.kn-cell.unknown')")
+    sweep = j.knobs("k0").sweep("tile.m", "buffers")
+    for row, size in enumerate(sweep.axes[0]):
+        for column, slots in enumerate(sweep.axes[1]):
+            point = next(each for each in sweep.points if each.values == (size, slots))
+            title = page.locator(f'td[data-row="{row}"][data-column="{column}"]').get_attribute("title") or ""
+            assert (f"{point.cycles:,} cycles" if point.cycles else point.refused) in title
+    now = page.locator("td.now")
+    now.focus()
+    now.press("ArrowUp")
+    assert "tile.m 64, buffers 2" in page.locator(".kn-told").inner_text()
+    page.keyboard.press("Enter")
+    editor.drawn(1)
+    assert editor.widget.step.cycles == j.knobs("k0").turned("tile.m", 64).simulated.cycles
+    page.locator('td.now[data-row="3"]').wait_for()
+
+
+def test_axe_finds_nothing_in_either_theme(editor: Editor):
+    page: Any = editor.page
+    page.get_by_text("Map of mappings").click()
+    page.get_by_text("Transform script").click()
+    page.get_by_text("Fusion rules").click()
+    editor.knob("tile.m", "input[type=range]").press("ArrowLeft")
+    editor.drawn(1)
+    for light in ("true", "false"):
+        page.evaluate("light => document.body.dataset.jpThemeLight = light", light)
+        found = Axe().run(page, context="main .wb", options={"resultTypes": ["violations"]}).response["violations"]
+        assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
+
+
+def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Browser):
+    torch.manual_seed(0)
+    j = wb.trace(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1)), torch.randn(16, 32))
+    lab = j.widget()
+    assert isinstance(lab, Stepper) and j.simulated.cycles
+    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    with live(lab) as address:
+        page.goto(address)
+        page.locator(".list.of-kernels .row.head").nth(1).click()
+        page.get_by_role("button", name="Knobs").click()
+        kernels = page.locator(".wb-knobs").get_by_label("kernel", exact=True)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        names = [kernel.name for kernel in j.scheduled.kernels]
+        assert kernels.input_value() == names[1]
+        lab.selection = names[0]
+        page.wait_for_function("name => document.querySelector('.wb-knobs select').value === name", arg=names[0])
+        page.locator('[data-knob="buffers"] input[type=text]').fill("1")
+        page.keyboard.press("Enter")
+        page.wait_for_selector('.kn-pictures[data-step="1"]')
+        page.close()
+    look: Any = lab.looks["knobs"]
+    assert look.experiment.current.call == j.knobs(names[0]).call("buffers", 1)
+    lab.close()
+
+
+def test_it_ends_without_anything_left_running(editor: Editor):
+    editor.page.evaluate("window.end()")
+    before = editor.page.evaluate("window.sent")
+    editor.widget.experiment.turn("buffers", 1, kernel="k0").wait(120)
+    editor.page.wait_for_timeout(500)
+    assert editor.page.evaluate("window.sent") == before and not editor.page.locator("canvas").count()

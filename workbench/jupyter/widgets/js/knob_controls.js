@@ -1,0 +1,123 @@
+// One knob: a slider over the values worth trying, a field for any other, and why a value is refused.
+import { element, oncePerFrame, uniqueId } from "./common.js";
+
+/** Draws a knob as rows of `host`. `turn(text)` is called with what somebody chose or typed, `allowed()` resolves to
+ *  `[[value, why not], ...]`. What it stands at is set with `show(text)`, which does not call back. */
+export function knobControl(host, knob, { turn, allowed, signal }) {
+  const id = uniqueId("wb-knob");
+  const said = element("div", { class: "kn-said", id, role: "status" });
+  const parts = { switch: knobSwitch, word: knobChoice, number: knobSlider, order: knobSlider }[knob.holds](knob, id);
+  let now = knob.start;
+  const choose = (text) => {
+    if (text === now) return;
+    now = text;
+    parts.show(text);
+    said.replaceChildren();
+    turn(text);
+  };
+  parts.listen(oncePerFrame(choose, signal), signal);
+  const ask = element("button", { type: "button", class: "kn-ask", "aria-label": `which values of ${knob.name} can be had`,
+    title: "try every value worth trying, and say which can be had" }, "?");
+  ask.addEventListener(
+    "click",
+    async () => {
+      ask.disabled = true;
+      said.replaceChildren(element("span", { class: "soft" }, "trying each value…"));
+      const found = await allowed();
+      ask.disabled = false;
+      said.replaceChildren(...(found ?? []).map(([value, why]) => knobVerdict(value, why)));
+    },
+    { signal },
+  );
+  const range = element("span", { class: "kn-range soft" }, knob.holds === "switch" ? "" : knob.range);
+  const name = element("span", { class: "kn-name mono" }, knob.kernel ? knob.name : knob.item);
+  const row = element("div", { class: "kn-knob", role: "group", "aria-label": knob.name, "data-knob": knob.name },
+    name, ...parts.shown, element("span", { class: "kn-about" }, range, ask), said);
+  host.append(row);
+  return {
+    show(text) {
+      now = text;
+      parts.show(text);
+      row.classList.toggle("turned", text !== knob.start);
+      row.classList.remove("refused");
+      said.replaceChildren();
+      parts.field?.removeAttribute("aria-invalid");
+    },
+    refuse(why, inForce) {
+      row.classList.add("refused");
+      parts.field?.setAttribute("aria-invalid", "true");
+      said.replaceChildren(element("span", { class: "kn-why" }, `${now} is refused: ${why}`),
+        element("span", { class: "soft" }, ` ${inForce} stays.`));
+    },
+    enable(able) {
+      for (const each of [...parts.inputs, ask]) each.disabled = !able;
+    },
+  };
+}
+
+function knobVerdict(value, why) {
+  if (!why) return element("span", { class: "kn-good" }, `${value} ✓`);
+  return element("span", { class: "kn-why" }, `${value} ✗ ${why}`);
+}
+
+function knobSwitch(knob, id) {
+  const box = element("input", { type: "checkbox", "aria-label": knob.name, "aria-describedby": id });
+  const show = (text) => (box.checked = text === "on");
+  show(knob.start);
+  return {
+    shown: [element("span", { class: "kn-wide" }, box)],
+    inputs: [box],
+    show,
+    listen: (choose, signal) => box.addEventListener("change", () => choose(box.checked ? "on" : "off"), { signal }),
+  };
+}
+
+/** A word: one of several, or anything where nothing else is known. */
+function knobChoice(knob, id) {
+  const several = knob.values.length > 1;
+  const field = several
+    ? element("select", { "aria-label": knob.name, "aria-describedby": id }, ...knob.values.map((each) => element("option", {}, each)))
+    : element("input", { type: "text", spellcheck: "false", "aria-label": knob.name, "aria-describedby": id });
+  const show = (text) => (field.value = text);
+  show(knob.start);
+  return {
+    shown: [element("span", { class: "kn-wide" }, field)],
+    inputs: [field],
+    field,
+    show,
+    listen: (choose, signal) => field.addEventListener("change", () => choose(field.value), { signal }),
+  };
+}
+
+/** A number or an order: a slider over what is worth trying, and a field. */
+function knobSlider(knob, id) {
+  const last = knob.values.length - 1;
+  const slider = element("input", { type: "range", min: "0", max: String(Math.max(last, 0)), step: "1",
+    "aria-label": `${knob.name}, values worth trying`, "aria-describedby": id, disabled: last < 1 });
+  const field = element("input", { type: "text", spellcheck: "false", "aria-label": `${knob.name}, any value`, "aria-describedby": id });
+  const marks = element("div", { class: "kn-marks", "aria-hidden": "true" }, ...knob.values.map((each) => {
+    const mark = element("span", {}, last <= 6 ? each : "");
+    mark.classList.toggle("start", each === knob.start);
+    return mark;
+  }));
+  const show = (text) => {
+    const place = knob.values.indexOf(text);
+    if (place >= 0) slider.value = String(place);
+    slider.classList.toggle("between", place < 0);
+    slider.setAttribute("aria-valuetext", text);
+    field.value = text;
+  };
+  show(knob.start);
+  return {
+    shown: [element("span", { class: "kn-slide" }, slider, marks), field],
+    inputs: last < 1 ? [field] : [slider, field],
+    field,
+    show,
+    listen(choose, signal) {
+      slider.addEventListener("input", () => choose(knob.values[Number(slider.value)]), { signal });
+      field.addEventListener("change", () => choose(field.value.trim()), { signal });
+      const typed = (event) => event.key === "Enter" && choose(field.value.trim());
+      field.addEventListener("keydown", typed, { signal });
+    },
+  };
+}

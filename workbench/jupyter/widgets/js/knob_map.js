@@ -1,0 +1,131 @@
+// The map of mappings: cycles over two knobs, filled in the background; a cell that is pressed is taken.
+import { element, onKeys } from "./common.js";
+
+const MAP_POLL_MILLISECONDS = 250;
+const NO_SECOND_KNOB = "";
+
+/** `ask(what, given)` resolves to what Python answers; `knobs()` are those that can be chosen. */
+export function knobMap(host, { ask, knobs, take, signal }) {
+  const down = element("select", { "aria-label": "the knob downwards" });
+  const across = element("select", { "aria-label": "the knob across" });
+  const fill = element("button", { type: "button" }, "Fill the map");
+  const stop = element("button", { type: "button", disabled: true }, "Stop");
+  const bar = element("progress", { max: "1", value: "0", "aria-label": "settings that are known", hidden: true });
+  const summary = element("p", { class: "kn-summary", role: "status" });
+  const told = element("p", { class: "kn-told soft", role: "status", "aria-live": "polite" });
+  const place = element("div", { class: "scroll", tabindex: "-1" });
+  const root = element("details", { class: "kn-part" }, element("summary", {}, "Map of mappings: cycles over two knobs"),
+    element("div", { class: "kn-tools" }, down, element("span", { class: "soft" }, "by"), across, fill, stop, bar),
+    place, told, summary);
+  host.append(root);
+  let at = [0, 0];
+  let cells = [];
+  let filling = 0; // the number of the filling that is under way
+
+  function offer() {
+    const found = knobs().filter(({ values }) => values.length > 1);
+    const options = (some) => some.map(({ name }) => element("option", {}, name));
+    down.replaceChildren(element("option", { value: NO_SECOND_KNOB }, "one knob only"), ...options(found));
+    across.replaceChildren(...options(found));
+    const tiles = found.filter(({ kind }) => kind === "tile");
+    down.value = tiles[0]?.name ?? NO_SECOND_KNOB;
+    across.value = (tiles[1] ?? found.find(({ name }) => name !== down.value))?.name ?? "";
+    if (down.value === across.value) down.value = NO_SECOND_KNOB;
+  }
+
+  async function begin() {
+    const mine = ++filling;
+    stop.disabled = false;
+    bar.hidden = false;
+    bar.value = 0;
+    const chosen = [down.value, across.value].filter(Boolean);
+    let found = await ask("map", { knobs: chosen });
+    while (found && mine === filling && !signal.aborted) {
+      draw(found.map);
+      if (found.map.done) break;
+      await new Promise((done) => setTimeout(done, MAP_POLL_MILLISECONDS));
+      if (mine !== filling || signal.aborted) return;
+      found = await ask("map_now");
+    }
+    if (mine !== filling) return;
+    stop.disabled = true;
+    bar.hidden = true;
+  }
+
+  function draw(map) {
+    bar.max = map.total;
+    bar.value = map.known;
+    summary.textContent = [map.summary, map.apart].filter(Boolean).join(". ");
+    const same = cells.length === map.rows.length && cells[0]?.length === map.columns.length;
+    if (!same || !place.firstChild || place.dataset.of !== `${map.down} ${map.across}`) build(map);
+    map.cells.forEach((row, r) => row.forEach((cell, c) => paint(cells[r][c], cell, map, r, c)));
+  }
+
+  function build(map) {
+    place.dataset.of = `${map.down} ${map.across}`;
+    const corner = element("th", { scope: "col", class: "soft" }, map.down ? `${map.down} ↓  ${map.across} →` : `${map.across} →`);
+    const head = element("tr", {}, corner, ...map.columns.map((each) => element("th", { scope: "col" }, each)));
+    cells = map.rows.map((_, r) => map.columns.map((_, c) => {
+      const made = element("td", { role: "gridcell", "data-row": r, "data-column": c, tabindex: "-1" });
+      return made;
+    }));
+    const rows = map.rows.map((each, r) => element("tr", {}, element("th", { scope: "row" }, each), ...cells[r]));
+    const table = element("table", { class: "kn-map", role: "grid",
+      "aria-label": `cycles by ${[map.down, map.across].filter(Boolean).join(" and ")}` },
+      element("thead", {}, head), element("tbody", {}, ...rows));
+    place.replaceChildren(table);
+    at = map.now ?? [0, 0];
+    cells[at[0]][at[1]].tabIndex = 0;
+    told.textContent = "Press a cell to take it; the arrow keys go from cell to cell.";
+  }
+
+  function paint(made, cell, map, r, c) {
+    const is = (mark) => mark !== null && mark[0] === r && mark[1] === c;
+    made.textContent = cell.text;
+    made.className = `kn-cell ${cell.state}${is(map.best) ? " best" : ""}${is(map.now) ? " now" : ""}`;
+    made.style.setProperty("--part", cell.colour === null ? "0%" : `${100 * cell.colour}%`);
+    made.title = is(map.now) ? `${cell.told}; it is the setting now` : cell.told;
+    made.setAttribute("aria-label", made.title);
+    made.setAttribute("aria-disabled", String(cell.state === "refused"));
+  }
+
+  function focus(r, c) {
+    cells[at[0]]?.[at[1]]?.setAttribute("tabindex", "-1");
+    at = [Math.min(Math.max(r, 0), cells.length - 1), Math.min(Math.max(c, 0), cells[0].length - 1)];
+    const cell = cells[at[0]][at[1]];
+    cell.tabIndex = 0;
+    cell.focus();
+  }
+
+  function choose(cell) {
+    if (!cell || cell.classList.contains("refused")) return;
+    take(Number(cell.dataset.row), Number(cell.dataset.column));
+  }
+
+  const cellOf = (event) => event.target.closest?.("td");
+  const say = (event) => cellOf(event) && (told.textContent = cellOf(event).title);
+  place.addEventListener("mouseover", say, { signal });
+  place.addEventListener("focusin", say, { signal });
+  place.addEventListener("click", (event) => {
+    const cell = cellOf(event);
+    if (!cell) return;
+    focus(Number(cell.dataset.row), Number(cell.dataset.column));
+    choose(cell);
+  }, { signal });
+  const move = (down_, across_) => () => cells.length && focus(at[0] + down_, at[1] + across_);
+  onKeys(place, {
+    ArrowDown: move(1, 0), ArrowUp: move(-1, 0), ArrowRight: move(0, 1), ArrowLeft: move(0, -1),
+    Enter: (event) => choose(cellOf(event)), " ": (event) => choose(cellOf(event)),
+  }, signal);
+  fill.addEventListener("click", begin, { signal });
+  stop.addEventListener("click", () => ask("stop"), { signal });
+
+  /** Marks where the knobs stand now. */
+  async function follow() {
+    if (!cells.length || !bar.hidden) return;
+    const found = await ask("map_now");
+    if (found && bar.hidden && !signal.aborted) draw(found.map);
+  }
+
+  return { offer, follow };
+}

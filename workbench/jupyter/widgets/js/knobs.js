@@ -1,0 +1,286 @@
+// Knobs to turn: each change is scheduled and simulated in the background, and the new timeline stands above the old.
+import { atEnd, element } from "./common.js";
+import { knobControl } from "./knob_controls.js";
+import { knobMap } from "./knob_map.js";
+import { knobScript } from "./knob_script.js";
+import { knobFigures, knobFindings, knobHistory } from "./knob_steps.js";
+import { askedBlock, askingCallbacks, createTimelines } from "./timeline_pair.js";
+
+const AT_START = 0; // the timelines by number
+const AT_NOW = 1;
+const KNOB_PROGRESS_MILLISECONDS = 300;
+const KNOBS_OF_SCRIPTS = ["tile", "order", "cores"];
+const KNOBS_OF_ALL = [["fusion", "Fusion rules"], ["machine", "Figures of the machine"]];
+
+/** The schedule editor in `host`. */
+export function createKnobs(host, { link, signal }) {
+  const editor = new KnobEditor(host, link, signal);
+  editor.open();
+  return { selected: () => editor.select("") };
+}
+
+class KnobEditor {
+  constructor(host, link, signal) {
+    Object.assign(this, { host, link, signal, steps: [], now: 0, kernel: "", unanswered: 0, controls: new Map() });
+    this.root = element("div", { class: "wb-knobs" });
+    this.kernels = element("select", { "aria-label": "kernel" });
+    this.own = element("div", { class: "kn-own" });
+    this.shared = element("div", {});
+    this.note = element("p", { class: "kn-why", role: "alert", hidden: true });
+    const reset = element("button", { type: "button" }, "Back to the start");
+    const left = element("div", { class: "kn-left" },
+      element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.own, this.shared);
+    const figures = element("div", { class: "kn-figures" });
+    const history = element("div", { class: "kn-past" });
+    const right = element("div", { class: "kn-right" }, figures, history);
+    const findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group", "aria-label": "findings that came and went" });
+    const pictures = element("div", { class: "kn-pictures" });
+    this.root.append(element("div", { class: "kn-top" }, left, right), findings, pictures);
+    host.append(this.root);
+    this.figures = knobFigures(figures, { signal });
+    this.tellFindings = knobFindings(findings);
+    this.tellHistory = knobHistory(history, { back: (step) => this.ask("back", { step }), signal });
+    this.pictures = knobPictures(pictures, link, signal);
+    this.script = knobScript(this.root, {
+      read: async () => (await link.ask("script", { kernel: this.kernel }))?.answer,
+      write: (text) => this.ask("write", { kernel: this.kernel, text }),
+      own: () => this.ask("own", { kernel: this.kernel }),
+      signal,
+    });
+    this.map = knobMap(this.root, {
+      ask: async (what, given = {}) =>
+        (await link.ask(what, what === "map" ? { kernel: this.kernel, ...given } : given))?.answer,
+      knobs: () => [...this.knobs, ...this.opened.shared],
+      take: (row, column) => this.ask("take", { row, column }),
+      signal,
+    });
+    reset.addEventListener("click", () => this.ask("back", { step: 0 }), { signal });
+    this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
+    link.on("step", (step) => this.take(step));
+  }
+
+  async open() {
+    const found = await this.link.ask("open");
+    if (this.signal.aborted) return;
+    if (!found) {
+      this.root.replaceChildren(element("p", { class: "soft" }, "Knobs are turned by Python, which does not answer here."));
+      return;
+    }
+    this.opened = found.answer;
+    const { kernels, shared, steps, now, kernel, knobs } = found.answer;
+    this.kernels.append(...kernels.map((each) => element("option", {}, each)));
+    this.kernels.hidden = !kernels.length;
+    for (const [kind, title] of KNOBS_OF_ALL) this.addShared(title, shared.filter((knob) => knob.kind === kind));
+    Object.assign(this, { steps, now });
+    this.fill(kernel, knobs);
+    this.showStep();
+  }
+
+  /** Shows the knobs of a kernel; of the selected one, if none is named. */
+  async select(kernel) {
+    if (!this.opened) return;
+    const found = await this.link.ask("kernel", { kernel });
+    if (!found || this.signal.aborted || found.answer.kernel === this.kernel) return;
+    this.fill(found.answer.kernel, found.answer.knobs);
+    this.settle();
+  }
+
+  fill(kernel, knobs) {
+    Object.assign(this, { kernel, knobs });
+    this.kernels.value = kernel;
+    for (const name of [...this.controls.keys()]) if (!name.startsWith(" ")) this.controls.delete(name);
+    this.own.replaceChildren();
+    this.shown?.abort(); // the knobs before let go of what they hear
+    this.shown = new AbortController();
+    const signal = AbortSignal.any([this.signal, this.shown.signal]);
+    for (const knob of knobs) this.add(this.own, knob, signal);
+    this.map.offer();
+    this.script.refresh();
+  }
+
+  add(host, knob, signal) {
+    const control = knobControl(host, knob, {
+      turn: (text) => this.turn(knob, text),
+      allowed: async () => (await this.link.ask("allowed", { kernel: knob.kernel, knob: knob.name }))?.answer.values,
+      signal,
+    });
+    this.controls.set(knobKey(knob), { knob, control });
+  }
+
+  /** Knobs of the whole journey: drawn when they are first opened. */
+  addShared(title, knobs) {
+    const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}` });
+    const list = element("div", { class: "kn-list" });
+    const part = element("details", { class: "kn-part" },
+      element("summary", {}, `${title} `, element("span", { class: "soft" }, String(knobs.length))), field, list);
+    this.shared.append(part);
+    part.addEventListener("toggle", () => {
+      if (!part.open || list.firstChild) return;
+      for (const knob of knobs) this.add(list, knob, this.signal);
+      this.settle();
+    }, { signal: this.signal });
+    field.addEventListener("input", () => {
+      for (const row of list.children) row.hidden = !row.dataset.knob.includes(field.value.trim().toLowerCase());
+    }, { signal: this.signal });
+  }
+
+  async turn(knob, text) {
+    const found = await this.ask("turn", { kernel: knob.kernel, knob: knob.name, text });
+    if (found?.refused) {
+      this.controls.get(knobKey(knob))?.control.refuse(found.refused, this.inForce(knob));
+      this.idle();
+    }
+  }
+
+  /** Asks for another setting. What is shown stays until it is there. */
+  async ask(what, given) {
+    this.unanswered++;
+    this.figures.busy("working…");
+    const found = await this.link.ask(what, given);
+    this.unanswered--;
+    if (!found) this.idle();
+    else this.watch();
+    return found?.answer;
+  }
+
+  /** Says how far it is until it is there. */
+  watch() {
+    if (this.timer) return;
+    this.timer = setTimeout(async () => {
+      const found = await this.link.ask("progress");
+      this.timer = 0;
+      if (!found || this.signal.aborted) this.idle();
+      else if (!found.answer.busy && !this.unanswered) this.idle();
+      else {
+        this.figures.busy(found.answer.line || "working…");
+        this.watch();
+      }
+    }, KNOB_PROGRESS_MILLISECONDS);
+  }
+
+  idle() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.figures.busy(null);
+  }
+
+  take(step) {
+    if (!this.opened) return;
+    this.steps.push(step);
+    this.now = step.now;
+    if (this.unanswered === 0) this.idle();
+    this.showStep();
+  }
+
+  get current() {
+    return this.steps.find(({ number }) => number === this.now);
+  }
+
+  inForce(knob) {
+    return this.current.values.find((each) => knobKey(each) === knobKey(knob))?.text ?? knob.start;
+  }
+
+  async showStep() {
+    const last = this.steps.at(-1);
+    this.tellHistory(this.steps, this.now);
+    this.settle();
+    if (last.refused) return;
+    this.figures.show(last);
+    this.figures.noFindings("");
+    const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);
+    if (!drawn || this.signal.aborted) return;
+    this.findFindings(last.number); // all that takes long comes after the picture
+    this.map.follow();
+    if (!this.current.scripts.includes(this.kernel)) this.script.refresh();
+  }
+
+  /** Puts the knobs where they stand; those that somebody is turning just now stay where they are. */
+  settle() {
+    if (this.unanswered) return;
+    const last = this.steps.at(-1);
+    const inForce = this.current.scripts.includes(this.kernel);
+    const guilty = last.refused ? last.turned.map(knobKey) : [];
+    for (const [key, { knob, control }] of this.controls) {
+      if (guilty.includes(key)) control.refuse(last.refused, this.inForce(knob));
+      else control.show(this.inForce(knob));
+      control.enable(!(knob.kernel && inForce && KNOBS_OF_SCRIPTS.includes(knob.kind)));
+    }
+    const elsewhere = last.refused && !guilty.some((key) => this.controls.has(key)) && !last.written.includes(this.kernel);
+    this.note.hidden = !elsewhere;
+    this.note.textContent = elsewhere ? `${last.what}: ${last.refused}` : "";
+    const written = last.written.includes(this.kernel);
+    this.script.show({ inForce, refused: written ? last.refused : "", problems: written ? last.problems : [] });
+  }
+
+  async findFindings(number) {
+    if (number === AT_START) {
+      this.figures.noFindings("turn a knob, and see what comes and goes");
+      this.tellFindings({ moved: [] });
+      return;
+    }
+    this.figures.noFindings("looking…");
+    const found = (await this.link.ask("findings", { step: number }))?.answer;
+    if (!found?.moved || this.now !== number || this.signal.aborted) return;
+    this.figures.findings(found);
+    this.tellFindings(found);
+  }
+}
+
+/** Knobs of the journey begin with a space: no kernel has such a name. */
+function knobKey({ kernel, name }) {
+  return `${kernel} ${name}`;
+}
+
+/** The timeline now above the one at the start; the picture before stays until the new one is drawn. */
+function knobPictures(host, link, signal) {
+  const blocks = new Map();
+  let shown = null;
+  let newest = -1;
+  const end = (picture) => {
+    picture?.timelines.forEach((timeline) => timeline.destroy());
+    picture?.part.remove();
+  };
+  atEnd(signal, () => {
+    end(shown);
+    blocks.clear();
+  });
+
+  function made(runs, titles) {
+    const part = element("div", { class: "kn-times tl-together" });
+    host.append(part);
+    const callbacks = runs.map((run) => askingCallbacks(link, run));
+    return { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
+  }
+
+  return {
+    /** Whether it is drawn and nothing newer is under way. */
+    async show(number, start, now) {
+      newest = number;
+      const runs = number === start.number ? [AT_START] : [AT_NOW, AT_START];
+      for (const run of runs) {
+        if (run === AT_START && blocks.has(AT_START)) continue;
+        const block = await askedBlock(link, run, "timeline");
+        if (!block || newest !== number || signal.aborted) return false;
+        blocks.set(run, block);
+      }
+      const before = shown;
+      const told = (step) => `${step.number ? "now" : "start"}: ${step.cycles.toLocaleString("en-US")} cycles`;
+      shown = made(runs, runs.map((run) => told(run === AT_START ? start : now)));
+      keepView(before, shown);
+      end(before); // in one step: the next frame has the new picture
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      host.dataset.step = number;
+      return newest === number;
+    },
+  };
+
+  /** The same stretch of time as before, unless that was the whole run, and the same unit. */
+  function keepView(before, { timelines }) {
+    const old = before?.timelines[0].timeline;
+    if (!old) return;
+    const [first] = timelines;
+    if (old.clock.unit !== first.timeline.clock.unit) timelines.forEach((each) => each.setUnit(old.clock.unit));
+    const { begin, end: until } = old.window;
+    if (begin > 0 || until < old.whole) first.showAll(begin, until);
+  }
+}

@@ -1,0 +1,140 @@
+"""Knobs, steps and maps as they are sent to the browser: plain values and the words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.knobs.knob import Knob, text_of
+from workbench.views.heat_map import HeatMap, short, summary
+
+if TYPE_CHECKING:
+    from workbench.knobs import Step, Sweep
+    from workbench.knobs.knob import Value
+    from workbench.knobs.turned import Turned
+
+
+def knob_told(knob: Knob) -> dict[str, object]:
+    """A knob with its value at the start and those worth trying."""
+    return {
+        "name": knob.name,
+        "kernel": knob.kernel,
+        "kind": knob.kind,
+        "item": knob.item,
+        "holds": _holds(knob.value),
+        "start": text_of(knob.value),
+        "values": [text_of(value) for value in knob.values],
+        "range": knob.range,
+    }
+
+
+def _holds(value: Value) -> str:
+    """What kind of thing is chosen: on or off, an order, a word, a number."""
+    if isinstance(value, bool):
+        return "switch"
+    if isinstance(value, tuple):
+        return "order"
+    return "word" if isinstance(value, str) else "number"
+
+
+def step_told(step: Step, history: Sequence[Step]) -> dict[str, object]:
+    """A step: what it costs against the start or why it is refused, and what was turned for it."""
+    first = history[0]
+    before = [each for each in history if each.number < step.number and not each.refused]
+    turned = _turned(before[-1].setting, step.setting) if before else []
+    written = _written(before[-1].setting, step.setting) if before else []
+    return {
+        "number": step.number,
+        "cycles": step.cycles,
+        "bytes": step.bytes,
+        "more_cycles": None if step.cycles is None else step.cycles - (first.cycles or 0),
+        "more_bytes": None if step.bytes is None else step.bytes - (first.bytes or 0),
+        "than_start": {
+            "cycles": _than(step.cycles, first.cycles),
+            "bytes": _than(step.bytes, first.bytes),
+        },
+        "refused": step.refused,
+        "problems": [{"line": problem.line, "message": problem.message} for problem in step.problems],
+        "call": step.call,
+        "turned": [{"kernel": knob.kernel, "name": knob.name} for knob, _ in turned],
+        "written": written,
+        "what": _what(step, turned, written),
+        "values": [
+            {"kernel": knob.kernel, "name": knob.name, "text": text_of(value)}
+            for knob, value in step.setting.values.items()
+        ],
+        "scripts": list(step.setting.scripts),
+    }
+
+
+def _than(now: int | None, first: int | None) -> str:
+    """How much that is beside the start."""
+    if now is None or first is None:
+        return ""
+    if now == first:
+        return f"as at the start, {first:,}"
+    if not first:
+        return f"{now - first:+,}"
+    if first / 2 < now < 2 * first:
+        return f"{now - first:+,}, {abs(now - first) / first:.1%} {'more' if now > first else 'less'} than at the start"
+    return f"{now - first:+,}, {now / first:.2f} times the start's"
+
+
+def _turned(before: Turned, now: Turned) -> list[tuple[Knob, Value]]:
+    """The knobs that stand elsewhere, and where."""
+    knobs = {**before.values, **now.values}
+    return [(knob, now.value_of(knob)) for knob in knobs if before.value_of(knob) != now.value_of(knob)]
+
+
+def _written(before: Turned, now: Turned) -> list[str]:
+    """The kernels whose script is another."""
+    return [name for name in {**before.scripts, **now.scripts} if before.scripts.get(name) != now.scripts.get(name)]
+
+
+def _what(step: Step, turned: Sequence[tuple[Knob, Value]], written: Sequence[str]) -> str:
+    if step.number == 0:
+        return "start"
+    if step.back_to is not None:
+        return f"back to {step.back_to or 'the start'}"
+    parts = [f"{knob.name} {text_of(value)}" for knob, value in turned]
+    parts += [
+        f"script of {kernel}" if kernel in step.setting.scripts else f"own script of {kernel}" for kernel in written
+    ]
+    return ", ".join(parts) or "the same again"
+
+
+def map_told(sweep: Sweep, now: Turned, *, done: bool) -> dict[str, object]:
+    """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `now` is the
+    setting in force, which may have moved on since the map was begun."""
+    view = sweep.record
+    values = [now.value_of(knob) for knob in sweep.knobs]
+    found = all(value in axis for value, axis in zip(values, sweep.axes, strict=True))
+    places = [axis.index(value) for value, axis in zip(values, sweep.axes, strict=True)] if found else []
+    apart = [knob.name for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
+    apart += [f"the script of {kernel}" for kernel in _written(sweep.start, now)]
+    return {
+        "kernel": view.kernel,
+        "down": view.down,
+        "across": view.across,
+        "rows": list(view.rows),
+        "columns": list(view.columns),
+        "cells": [[_cell(view, row, column) for column in range(len(view.columns))] for row in range(len(view.rows))],
+        "now": (places if len(places) > 1 else [0, *places]) if places else None,
+        "apart": f"It was filled before {', '.join(apart)} changed: fill it again." if apart else "",
+        "best": view.best,
+        "summary": summary(view),
+        "known": len(sweep.points),
+        "total": sweep.total,
+        "done": done,
+    }
+
+
+def _cell(view: HeatMap, row: int, column: int) -> dict[str, object]:
+    spot = view.spots[row][column]
+    ran = spot is not None and spot.cycles is not None
+    return {
+        "text": short(spot.cycles) if spot is not None and spot.cycles is not None else "",
+        "colour": round(view.colour(spot.cycles), 3) if spot is not None and spot.cycles is not None else None,
+        "state": "ran" if ran else "unknown" if spot is None else "refused",
+        "told": view.told(row, column),
+    }
