@@ -117,6 +117,7 @@ def subjects() -> list[Subject]:
     handles |= {"tiles": journey.scheduled.tiles(journey.scheduled.kernels[0].name)}
     handles |= {"knobs": journey.knobs(journey.scheduled.kernels[0].name)}
     handles |= {"scratchpad": journey.simulated.scratchpad}
+    handles |= {"pipeline": journey.simulated.pipeline(0)}
     handles |= {"selection": journey.select("relu")}
     handles |= {"overview": journey.overview}
     handles |= {"table": wb.Table(("a", "b"), ((1, "x"),)), "machine": journey.machine}

@@ -234,3 +234,11 @@ def test_readers_with_aids_find_no_fault_and_it_lets_go_of_all(name: str, reques
     seen.settle()
     assert seen.js("document.documentElement.scrollWidth") <= 760
     seen.page.evaluate("() => life.abort()")
+
+
+def test_a_run_without_a_matmul_says_so(chromium_browser: Browser):
+    look = ArrayLook(lambda: softmax().simulated)
+    ready = "document.querySelector('.wb-array p')?.textContent.includes('it has no matmul')"
+    with looked_at(chromium_browser, look, "createArray", EXPLAINING_SHEETS, ready) as seen:
+        seen.choose(0)
+        assert not seen.page.locator("canvas").first.is_visible()
