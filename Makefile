@@ -69,10 +69,11 @@ format: $(INSTALLED)  ## let ruff fix and format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-notebooks: $(INSTALLED)  ## run the notebooks, and draw and write what the docs show: picture, list of operators
+notebooks: $(INSTALLED)  ## run the notebooks; draw and write what the docs show; record the journeys in notebooks/recorded
 	$(BIN)/python scripts/run_notebooks.py
 	$(BIN)/python scripts/make_readme_pictures.py
 	$(BIN)/python scripts/make_operators.py
+	$(BIN)/python scripts/make_recorded.py
 
 clean:  ## remove what the other targets made here; compiled kernels lie elsewhere: make clean-cache
 	rm -rf $(VENV) $(VENV)-front typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

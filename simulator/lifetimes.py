@@ -39,16 +39,33 @@ class Lifetime:
 
 def lifetimes(trace: Trace) -> Iterator[tuple[Fillings, list[Lifetime]]]:
     """Of each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
+    _check_programs(trace)
     known = dict[int, Fillings]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    for launch, (first, launched) in enumerate(zip(starts, trace.launches, strict=True)):
+    for launch, launched in enumerate(trace.launches):
         program = launched.program
         if isinstance(launched, HostCall) or id(program) not in known:
             known[id(program)] = fillings(program)
-        filled, here = known[id(program)], slice(first, first + len(program))
-        yield filled, _of_launch(launch, program, filled, trace.start[here], trace.end[here], trace.done[here])
+        filled = known[id(program)]
+        yield filled, _of_launch(launch, program, filled, *_times(trace, launch))
+
+
+def lifetimes_of(trace: Trace, launch: int) -> tuple[Fillings, list[Lifetime]]:
+    """The same of one launch alone."""
+    _check_programs(trace)
+    program = trace.launches[launch].program
+    filled = fillings(program)
+    return filled, _of_launch(launch, program, filled, *_times(trace, launch))
+
+
+def _check_programs(trace: Trace) -> None:
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
+
+
+def _times(trace: Trace, launch: int) -> tuple[I64, I64, I64]:
+    """When each instruction of a launch starts, ends and is done."""
+    here = trace.rows_of(launch)
+    return trace.start[here], trace.end[here], trace.done[here]
 
 
 def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:

@@ -128,6 +128,11 @@ class Trace:
         """Cycles until everything is complete."""
         return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
 
+    def rows_of(self, launch: int) -> slice:
+        """The spans of a launch: instruction `i` is the one `i` places after the first."""
+        first, after = np.searchsorted(self.launch, [launch, launch + 1]).tolist()
+        return slice(first, after)
+
     @property
     def counters(self) -> dict[str, int]:
         """Sums over all launches: see `TOTALS`."""

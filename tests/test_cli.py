@@ -232,3 +232,40 @@ def test_a_machine_of_a_file_is_listed_and_traced_on(tmp_path: Path, capsys: pyt
     file = write(tmp_path, ADD + "inputs = (x, x)\n")
     assert cli.main(["trace", file, "--machine", str(machine)]) == cli.OK
     assert printed(capsys)["machine"] == "pocket"
+
+
+RECORDED = Path(__file__).resolve().parent.parent / "notebooks" / "recorded" / "softmax.journey"
+
+
+def test_open_writes_a_page_and_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    shown = list[str]()
+    monkeypatch.setattr(cli.webbrowser, "open", shown.append)
+    page = tmp_path / "page.html"
+    assert cli.main(["open", str(RECORDED), "--to", str(page)]) == cli.OK
+    assert capsys.readouterr().out == f"{page}\n" and shown == [page.as_uri()]
+    assert cli.main(["open", str(RECORDED)]) == cli.OK
+    elsewhere = Path(capsys.readouterr().out.strip())
+    assert elsewhere.name == "softmax.html" and shown[1:] == [elsewhere.as_uri()]
+    assert elsewhere.read_bytes() == page.read_bytes() and b'id="record"' in page.read_bytes()
+    elsewhere.unlink()
+    elsewhere.parent.rmdir()
+
+
+def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cli.webbrowser, "open", pytest.fail)
+    cut, foreign, page = tmp_path / "cut.journey", tmp_path / "foreign.journey", tmp_path / "page.html"
+    cut.write_bytes(RECORDED.read_bytes()[:9000])
+    foreign.write_text("hello")
+    for given, said in (
+        ([str(cut)], "is a journey that is cut off after 9,000 bytes"),
+        ([str(foreign)], "is not a journey: it is no zip file"),
+        ([str(tmp_path / "none.journey")], "there is no file"),
+        ([str(RECORDED), "--to", str(tmp_path / "no" / "page.html")], "there is no folder"),
+    ):
+        assert cli.main(["open", "--to", str(page), *given]) == cli.USER_ERROR
+        told = capsys.readouterr()
+        assert said in told.err and told.out == "" and not page.exists()

@@ -17,10 +17,8 @@ from workbench.views import own
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
-PAGES += [
-    ROOT / "docs" / f"{page}.md"
-    for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab", "timeline", "knobs", "magics")
-]
+PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
+PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 
@@ -49,12 +47,14 @@ def test_every_example_is_found():
         "adding-a-view": 2,
         "adding-a-finding": 3,
         "differences": 1,
-        "scratchpad-and-tiles": 3,
+        "scratchpad-and-tiles": 4,
         "comparing": 3,
         "the-lab": 2,
         "timeline": 1,
         "knobs": 5,
         "magics": 2,
+        "looking-closer": 3,
+        "sharing": 2,
     }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,9 @@ def test_commands_run_as_printed(line: str, tmp_path: Path, monkeypatch: pytest.
     if line.startswith("doctor"):
         pytest.skip("run by the doctor's own tests")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli.webbrowser, "open", lambda _: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    shutil.copy(ROOT / "notebooks" / "recorded" / "softmax.journey", "FILE.journey")
     Path("FILE.py").write_text("import torch\n\nmodel, inputs = torch.relu, (torch.randn(3),)\n", encoding="utf-8")
     assert cli.main(line.split()) == cli.OK
     assert capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench machines`, `workbench lab`.
+"""The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench open FILE`, `workbench lab`.
 
 Exit codes: 0 when all is well, 1 when a check or the installation fails, 2 when the user has something to put right.
 """
@@ -13,7 +13,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import traceback
+import webbrowser
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -90,6 +92,11 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
         "machines", nargs="*", metavar="NAME|FILE.toml",
         help="of a shipped machine all figures are shown, with their sources; one of your own joins the list",
     )  # fmt: skip
+
+    opened = _command(commands, "open", _open, "show a saved journey in the browser, as a page with the lab in it")
+    opened.add_argument("file", metavar="FILE.journey", help="what j.save(path) wrote")
+    opened.add_argument("--to", metavar="PAGE.html", help="where the page is written (default: a temporary folder)")
+    opened.add_argument("--no-browser", action="store_true", help="write the page and print where it is; open nothing")
 
     lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
     lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
@@ -184,6 +191,20 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
             raise
         told = f"{options.file} raised while it was captured: {type(error).__name__}: {error}, at {place}"
         raise ProgramFileError(told).instead_of(error) from None
+
+
+def _open(options: argparse.Namespace) -> int:
+    page = Path(options.to) if options.to else None
+    if page is not None:
+        check_folder(page)  # before the work, not after it
+    journey = wb.load(options.file)
+    page = page or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{Path(options.file).stem}.html"
+    with waiting("write the page"):
+        journey.to_html(page, interactive=True)
+    sys.stdout.write(f"{page}\n")
+    if not options.no_browser:
+        webbrowser.open(page.resolve().as_uri())
+    return OK
 
 
 def _machines(options: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from workbench.artefacts.pictures import lab_widgets
 from workbench.asking import knows_its_options
 from workbench.check import Check
 from workbench.computing import Computing
+from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
 from workbench.options import (
     checked_mapping,
@@ -93,10 +94,10 @@ class Journey(Shown):
         """Every kernel as loops over scratchpad tiles."""
         return self._stages.scheduled()
 
-    @property
+    @cached_property
     def simulated(self) -> Simulated:
         """The timeline on the machine."""
-        return self._stages.simulated()
+        return replace(self._stages.simulated(), _selection=lambda: self.selection)
 
     @property
     def machine(self) -> Machine:
@@ -306,13 +307,27 @@ class Journey(Shown):
         replace_file(path, made)
 
     @knows_its_options
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the whole journey as one page that opens from disk, without network, script or Python."""
+    def to_html(self, path: str | os.PathLike[str], *, interactive: bool = False) -> None:
+        """Writes the whole journey as one page that opens from disk, without network, script or Python.
+
+        `interactive=True` puts the lab above it, in which everything can be pressed as in a notebook: what is selected
+        with what is recorded in the page, and a script of the page's own looks it up. See docs/sharing.md.
+        """
+        lab = lab_widgets() if interactive else None
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)
+        if interactive and len(self.simulated.record) > MOST_SPANS:
+            raise BadOption(
+                f"interactive=True: this run has {len(self.simulated.record):,} spans, and a page can hold "
+                f"{MOST_SPANS:,}. Without it the page shows them as shares; j.widget() and wb.lab(path) have them all"
+            )
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
         whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
-        _write(path, views.journey_html.journey_page(title, whole, self._stages.sources(), bodies))
+        static = views.journey_html.journey_body(whole, self._stages.sources(), bodies)
+        if lab is None:
+            _write(path, views.journey_html.journey_page(title, static))
+        else:
+            _write(path, lab.lab_page(self, self._request, self._stages, self._checks, title=title, static=static))
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"

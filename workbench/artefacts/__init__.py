@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workbench.artefacts.captured import Captured as Captured
 from workbench.artefacts.lowered import Lowered as Lowered
+from workbench.artefacts.moment import Moment as Moment
 from workbench.artefacts.pictures import drawing as drawing
 from workbench.artefacts.pictures import drawing_of_comparisons as drawing_of_comparisons
 from workbench.artefacts.pictures import drawing_of_heat_maps as drawing_of_heat_maps

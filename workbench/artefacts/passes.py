@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench import views
+from workbench.artefacts.pictures import explaining_widgets
 from workbench.asking import knows_its_options
 from workbench.errors import BadOption
 from workbench.views.shown import Shown
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from workbench.ir import Snapshot
     from workbench.views.mlir_diff import Diff
+    from workbench.views.pass_lines import PassTrace
     from workbench.views.passes import Step
 
 
@@ -94,14 +95,38 @@ class Pass(Shown):
 class Passes(tuple[Pass, ...]):
     """All passes of a kernel in order: a tuple with views of its own."""
 
+    trace: PassTrace
+
     @staticmethod
-    def of(steps: Iterable[Step]) -> Passes:
-        return Passes(map(Pass, steps))
+    def of(trace: PassTrace) -> Passes:
+        made = Passes(map(Pass, trace.steps))
+        made.trace = trace
+        return made
 
     @property
     def table(self) -> pd.DataFrame:
         """One row a pass: lines that it changed, operations, time, pipeline, and where its code stands."""
         return views.frame.frame(views.passes.table([each.step for each in self]))
+
+    @knows_its_options
+    def between(self, before: int, after: int) -> Pass:
+        """All that happened from one text to another, as one pass: 0 is the rendered kernel, i the text after the i-th
+        pass, which is the place `i - 1` of this tuple."""
+        if not 0 <= before < after <= len(self):
+            raise BadOption(
+                f"between({before}, {after}): expected two texts in order, from 0, the rendered kernel, "
+                f"to {len(self)}, the scheduled one"
+            )
+        return Pass(views.pass_lines.together(self.trace.steps, before, after))
+
+    @knows_its_options
+    def lines(self, after: int) -> pd.DataFrame:
+        """One row a line of the text after so many passes, 0 is the rendered kernel: the nodes that it comes from, and
+        the line of the rendered and of the scheduled kernel that it is, up to names, or by the number of its op. What
+        passes made and changed again later is neither."""
+        if not 0 <= after <= len(self):
+            raise BadOption(f"lines({after}): expected a number of passes, 0 to {len(self)}")
+        return views.frame.frame(self.trace.lines_table(after))
 
     @property
     def pipelines(self) -> str:
@@ -117,6 +142,11 @@ class Passes(tuple[Pass, ...]):
     def html(self) -> str:
         """The same, each pass closed until it is opened."""
         return views.markup.fragment(views.passes.steps_html([each.step for each in self]))
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The passes to go through: what each changed, any two texts against each other. See docs/looking-closer.md."""
+        return explaining_widgets().passes(self)
 
     def __repr__(self) -> str:
         return f"Passes({len(self)} of {self[0].step.kernel!r})" if self else "Passes(none)"

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from workbench.artefacts.array import ArrayView
+    from workbench.artefacts.passes import Passes
+    from workbench.artefacts.pipeline import PipelineView
     from workbench.artefacts.simulated import Simulated
     from workbench.views.aligned import Aligned
     from workbench.views.gantt import Gantt
     from workbench.views.heat_map import HeatMap
+    from workbench.views.replay import Replays
     from workbench.views.roofline import Roofline
     from workbench.views.scratchpad import Occupancy
+    from workbench.views.selecting import SelectionModel
     from workbench.views.tiles import Tiling
 
 
@@ -59,6 +64,10 @@ class LabWidgets(Protocol):
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
     ) -> object: ...
 
+    def lab_page(
+        self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, title: str, static: str
+    ) -> str: ...
+
 
 def lab_widgets() -> LabWidgets:
     """How a journey is shown in the lab."""
@@ -74,6 +83,32 @@ class TimelineWidgets(Protocol):
 def timeline_widgets() -> TimelineWidgets:
     """How a run is shown in the lab."""
     return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
+
+
+class MemoryWidgets(Protocol):
+    """What `workbench.jupyter.widgets.memory` offers."""
+
+    def memory(self, replays: Replays, selection: SelectionModel | None, *, cycle: int) -> object: ...
+
+
+def memory_widgets() -> MemoryWidgets:
+    """How scratchpad and tiles are shown cycle by cycle."""
+    return cast(MemoryWidgets, _module("widgets.memory", "Without it there is j.simulated.at(cycle)."))
+
+
+class ExplainingWidgets(Protocol):
+    """What `workbench.jupyter.widgets.explaining` offers."""
+
+    def array(self, view: ArrayView) -> object: ...
+
+    def pipeline(self, view: PipelineView) -> object: ...
+
+    def passes(self, view: Passes) -> object: ...
+
+
+def explaining_widgets() -> ExplainingWidgets:
+    """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
+    return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
 
 
 class KnobWidgets(Protocol):

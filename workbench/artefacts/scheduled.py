@@ -84,7 +84,8 @@ class ScheduledKernelHandle(Shown):
     @cached_property
     def passes(self) -> Passes:
         """The module after every step, what the step changed, and the pipeline that reproduces it."""
-        return Passes.of(views.passes.steps_of(self.record, self.rendered))
+        (trace,) = views.pass_lines.traces_of([self.record], self.rendered)
+        return Passes.of(trace)
 
     @property
     def program(self) -> TileProgram:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simulator.errors import DoesNotFit
@@ -12,6 +12,7 @@ from workbench import views
 from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_scratchpads
 from workbench.asking import knows_its_options
+from workbench.errors import BadOption
 from workbench.ir import KernelGraph
 from workbench.views.scratchpad import Occupancy
 from workbench.views.shown import Shown
@@ -26,6 +27,8 @@ class Scratchpad(Shown):
     """Which tensor lay in which slot of which buffer, from when to when, and at what address."""
 
     record: Occupancy
+    _open: Callable[[int], object] | None = field(default=None, compare=False)
+    """Opens the widget at a cycle; None of what nobody ran."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -41,7 +44,7 @@ class Scratchpad(Shown):
     @knows_its_options
     def of(self, kernel: str | int) -> Scratchpad:
         """One launch alone: that of a kernel by its name, or by its number (`launch` in the table)."""
-        return Scratchpad(self.record.of(kernel))
+        return replace(self, record=self.record.of(kernel))
 
     @knows_its_options
     def text(self) -> str:
@@ -58,6 +61,14 @@ class Scratchpad(Shown):
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
         """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
         return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. `.cycle` of the widget is the
+        cycle that it shows, and `j.simulated.at(cycle)` the same as tables. See docs/scratchpad-and-tiles.md."""
+        if self._open is None:
+            raise BadOption("widget(): nobody ran this mapping, so there are no cycles to go through; .plot() shows it")
+        return self._open(self.record.begin)
 
     def __repr__(self) -> str:
         launches = count_of(len(self.record.bands), "launch")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from simulator import Trace
 from workbench import views
+from workbench.artefacts.array import ArrayView
 from workbench.artefacts.handle import Handle
-from workbench.artefacts.pictures import drawing, timeline_widgets
+from workbench.artefacts.moment import Moment
+from workbench.artefacts.pictures import drawing, memory_widgets, timeline_widgets
+from workbench.artefacts.pipeline import PipelineView
 from workbench.artefacts.roofline import RooflineView
 from workbench.artefacts.scratchpad import Scratchpad
 from workbench.asking import knows_its_options
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
     from simulator import Machine
     from workbench.views.gantt import Gantt
+    from workbench.views.replay import Replays
+    from workbench.views.selecting import SelectionModel
     from workbench.views.selection import Selection
     from workbench.views.spent import Spent
 
@@ -33,6 +38,8 @@ class Simulated(Handle[Trace]):
 
     scheduled: ScheduledProgram
     lowered: KernelGraph
+    _selection: Callable[[], SelectionModel] | None = field(default=None, compare=False)
+    """The journey's; None of a run that belongs to no journey."""
 
     @property
     def trace(self) -> Trace:
@@ -150,7 +157,22 @@ class Simulated(Handle[Trace]):
     @cached_property
     def scratchpad(self) -> Scratchpad:
         """What lay in the scratchpad from when to when: a table and a picture, of all launches or `.of(kernel)`."""
-        return Scratchpad(views.scratchpad.occupancy(self.record, self.scheduled, self.lowered))
+        return Scratchpad(views.scratchpad.occupancy(self.record, self.scheduled, self.lowered), self._memory_widget)
+
+    @knows_its_options
+    def at(self, cycle: int) -> Moment:
+        """One cycle: what lies in each slot of the scratchpad and who reads or writes it, which boxes of which tensors
+        are touched, and how often each tile has been moved by then: `.slots`, `.boxes`, `.tiles`."""
+        replays = self.replays
+        return Moment(views.moments.Moment(replays.check(cycle), replays.of(replays.launch_at(cycle))))
+
+    @cached_property
+    def replays(self) -> Replays:
+        """The launches as `at` and the widget look at them."""
+        return views.replay.Replays(self.record, self.scheduled, self.lowered)
+
+    def _memory_widget(self, cycle: int) -> object:
+        return memory_widgets().memory(self.replays, self._selection() if self._selection else None, cycle=cycle)
 
     @property
     def critical_path(self) -> pd.DataFrame:
@@ -182,6 +204,19 @@ class Simulated(Handle[Trace]):
         of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
         rows = views.searching.found(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
+
+    @knows_its_options
+    def array(self, span: int | None = None) -> ArrayView:
+        """One matmul instruction, a row of `.events`, on its systolic array step by step; without one the longest."""
+        return ArrayView(views.arrays.walk_of(self.record, span), self)
+
+    @knows_its_options
+    def pipeline(self, kernel: str | int, *, loop: str | None = None) -> PipelineView:
+        """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and what each
+        waited for. `kernel` is one by its name, or a launch by its number; `loop` is the innermost unless it is named.
+        """
+        made = views.pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
+        return PipelineView(made, self, loop)
 
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""

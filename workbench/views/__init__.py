@@ -9,6 +9,7 @@ from workbench.lazy import submodules
 if TYPE_CHECKING:
     from workbench.views import aligned as aligned
     from workbench.views import areas as areas
+    from workbench.views import arrays as arrays
     from workbench.views import cards as cards
     from workbench.views import columns as columns
     from workbench.views import compare as compare
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
     from workbench.views import markup as markup
     from workbench.views import module_html as module_html
     from workbench.views import modules as modules
+    from workbench.views import moments as moments
     from workbench.views import objects as objects
     from workbench.views import origins as origins
     from workbench.views import overview as overview
     from workbench.views import own as own
+    from workbench.views import pass_lines as pass_lines
     from workbench.views import passes as passes
     from workbench.views import perfetto as perfetto
+    from workbench.views import pipelines as pipelines
     from workbench.views import placement as placement
+    from workbench.views import replay as replay
     from workbench.views import residence as residence
     from workbench.views import roofline as roofline
     from workbench.views import scratchpad as scratchpad
@@ -42,8 +47,10 @@ if TYPE_CHECKING:
     from workbench.views import spent as spent
     from workbench.views import stage_html as stage_html
     from workbench.views import style as style
+    from workbench.views import svg_arrays as svg_arrays
     from workbench.views import svg_gantt as svg_gantt
     from workbench.views import svg_heat_map as svg_heat_map
+    from workbench.views import svg_pipelines as svg_pipelines
     from workbench.views import svg_roofline as svg_roofline
     from workbench.views import svg_scratchpad as svg_scratchpad
     from workbench.views import svg_tiles as svg_tiles
@@ -57,6 +64,7 @@ __getattr__ = submodules(
     __name__,
     "aligned",
     "areas",
+    "arrays",
     "cards",
     "columns",
     "compare",
@@ -73,13 +81,17 @@ __getattr__ = submodules(
     "markup",
     "module_html",
     "modules",
+    "moments",
     "objects",
     "origins",
     "overview",
     "own",
+    "pass_lines",
     "passes",
     "perfetto",
+    "pipelines",
     "placement",
+    "replay",
     "residence",
     "roofline",
     "scratchpad",
@@ -90,8 +102,10 @@ __getattr__ = submodules(
     "spent",
     "stage_html",
     "style",
+    "svg_arrays",
     "svg_gantt",
     "svg_heat_map",
+    "svg_pipelines",
     "svg_roofline",
     "svg_scratchpad",
     "svg_tiles",

@@ -73,10 +73,14 @@ class Gap:
 
 def gap(trace: Trace, unit: str, cycle: int) -> Gap:
     """The idle time of a unit around a cycle; an error where the unit is at work."""
+    return gap_in(gantt_of(trace), trace, unit, cycle)
+
+
+def gap_in(view: Gantt, trace: Trace, unit: str, cycle: int) -> Gap:
+    """The same, for who asks often and keeps the trace's picture."""
     unit_number(trace, unit)
     if not 0 <= cycle < trace.makespan:
         raise BadOption(f"gap({unit!r}, {cycle:,}): expected a cycle of this run, 0 to {trace.makespan - 1:,}")
-    view = gantt_of(trace)
     lane = next((number for number, each in enumerate(view.lanes) if each.name == unit), -1)
     if lane < 0:
         return _outside(trace, view, unit, lane, cycle)

@@ -189,14 +189,19 @@ def fragment(body: str) -> str:
 
 def page(title: str, body: str) -> str:
     """A whole document around pieces without a style sheet of their own."""
+    return document(title, f'<div class="wb page">{body}</div>', sheet=SHEET.whole())
+
+
+def document(title: str, body: str, *, sheet: str) -> str:
+    """A whole document; what stands in `wb page` keeps a readable width."""
     frame = ":root{color-scheme:light dark}body{margin:0;background:#fff}"
     frame += "@media(prefers-color-scheme:dark){body{background:#14171c}}"
     width = ".wb.page{max-width:1180px;margin:0 auto;padding:14px 18px 40px}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{frame}{SHEET.whole()}{width}</style></head>"
-        f'<body><div class="wb page">{body}</div></body></html>'
+        f"<title>{escape(title)}</title><style>{frame}{sheet}{width}</style></head>"
+        f"<body>{body}</body></html>"
     )
 
 

@@ -249,12 +249,18 @@ class OriginIndex:
         return {module.kernel: rendered_line_origins(module) for module in self.rendered}
 
     def rendered_lines_of(self, lowered: frozenset[str]) -> tuple[RenderedLine, ...]:
-        return tuple(
-            RenderedLine(kernel, line)
-            for kernel, lines in self.rendered_lines.items()
-            for line, nodes in lines.items()
-            if lowered.intersection(nodes)
-        )
+        found = [place for name in lowered for place in self._rendered_places.get(name, ())]
+        return tuple(line for _, line in sorted(set(found)))
+
+    @cached_property
+    def _rendered_places(self) -> dict[str, list[tuple[int, RenderedLine]]]:
+        """Lowered node -> its lines of rendered MLIR, each with its place among all lines."""
+        found: dict[str, list[tuple[int, RenderedLine]]] = {}
+        lines = ((kernel, line, nodes) for kernel, of in self.rendered_lines.items() for line, nodes in of.items())
+        for place, (kernel, line, nodes) in enumerate(lines):
+            for name in nodes:
+                found.setdefault(name, []).append((place, RenderedLine(kernel, line)))
+        return found
 
     # What left no instruction, and why
 

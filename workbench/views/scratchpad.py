@@ -11,7 +11,7 @@ import numpy as np
 from simulator import Trace
 from simulator.fillings import Fillings, owners
 from simulator.indexed import INDEXED
-from simulator.lifetimes import Lifetime, in_program_order, lifetimes
+from simulator.lifetimes import Lifetime, in_program_order, lifetimes, lifetimes_of
 from simulator.names import did_you_mean, sentences
 from simulator.program import Access, Space, TileProgram
 from workbench.errors import BadOption
@@ -136,12 +136,28 @@ def occupancy(trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -
             tensors[launch.kernel] = _Tensors(program, filled)
         named = [names.get(value, value) for value in launch.arguments], launch.origins
         held += [_held(life, launch.kernel, program, tensors[launch.kernel], named) for life in lives]
-    bands = tuple(
+    return Occupancy(tuple(held), bands(trace, scheduled), trace.machine.scratchpad_bytes)
+
+
+def bands(trace: Trace, scheduled: ScheduledProgram) -> tuple[Band, ...]:
+    """The launches of a run, without the steps on the host."""
+    launches, hosts = scheduled.launches.launches, {step.kernel for step in scheduled.hosts}
+    return tuple(
         Band(kernel, launches[number].name, number, begin, end)
         for number, (kernel, begin, end) in enumerate(trace.kernel_spans)
-        if launches[number].kernel not in {step.kernel for step in scheduled.hosts}
+        if launches[number].kernel not in hosts
     )
-    return Occupancy(tuple(held), bands, trace.machine.scratchpad_bytes)
+
+
+def held_by_launch(
+    trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph, number: int
+) -> tuple[Fillings, list[Lifetime], list[Held]]:
+    """What one launch held: the fillings of its program, their lifetimes, and each of these with its tensor."""
+    names, launch, program = user_names(lowered), scheduled.launches.launches[number], trace.launches[number].program
+    filled, lives = lifetimes_of(trace, number)
+    named = [names.get(value, value) for value in launch.arguments], launch.origins
+    tensors = _Tensors(program, filled)
+    return filled, lives, [_held(life, launch.kernel, program, tensors, named) for life in lives]
 
 
 def of_program(program: TileProgram, capacity: int, kernel: Kernel, lowered: KernelGraph) -> Occupancy:
@@ -210,7 +226,13 @@ def moved_with(program: TileProgram, row: int) -> list[int]:
     if program.opcode[row] in INDEXED:
         indexed = program.ops[int(program.op[row])].indexed
         first += len(indexed.index_dims) if indexed else 0  # indices say where, and are not what is moved
-    return [each for each in range(first, last) if program.space[each] == Space.SCRATCHPAD]
+    return operands_in(program, Space.SCRATCHPAD, first, last)
+
+
+def operands_in(program: TileProgram, space: Space, first: int, last: int) -> list[int]:
+    """Those from `first` up to `last` that lie in a space."""
+    wanted = int(space)
+    return [first + place for place, each in enumerate(program.space[first:last].tolist()) if each == wanted]
 
 
 def scratchpad_table(view: Occupancy) -> Table:

@@ -111,6 +111,15 @@ def _panel(core: int, held: Sequence[Held], view: Occupancy, per_pixel: float, c
     )
 
 
+def heights_of(slots: Sequence[tuple[int, int]], cores: int) -> tuple[list[tuple[float, float]], float]:
+    """From which height to which each slot of a core lies, (first address, address after the last), as in the picture
+    of one launch; and how high that is."""
+    ends, top = sorted(set(slots)), max((high for _, high in slots), default=0)
+    named = len(ends) <= _NAMED
+    scale = _Scale.named(ends, top, top) if named else _Scale.even(top, TALL / min(cores, 3))
+    return [(scale(low), scale(high)) for low, high in slots], scale.height
+
+
 @dataclass(frozen=True)
 class _Scale:
     """From addresses to heights."""

@@ -109,13 +109,15 @@ class Selection(Shown):
 
     def html(self) -> str:
         """The same as a table that needs nothing else."""
-        rows = [
-            f"<tr>{_head_cell(head)}<td>{markup.escape(line)}</td></tr>"
-            for part, lines in self.parts()
-            for head, line in _headed(part, lines)
-        ]
         caption = f"<p><b>{markup.escape(self.what)}</b></p>"
-        return markup.fragment(f'{caption}<table class="thread">{"".join(rows)}</table>')
+        return markup.fragment(f'{caption}<table class="thread">{"".join(self.html_parts())}</table>')
+
+    def html_parts(self) -> list[str]:
+        """The rows of that table, a text a stage."""
+        return [
+            "".join(f"<tr>{_head_cell(head)}<td>{markup.escape(line)}</td></tr>" for head, line in _headed(part, lines))
+            for part, lines in self.parts()
+        ]
 
 
 def select(index: OriginIndex, what: object) -> Selection:

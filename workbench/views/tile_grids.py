@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from simulator.tensor_boxes import TensorBox
 from workbench.views.tiles import TensorMoves, Tiling, Touch
 
 
@@ -88,11 +89,10 @@ def _grid(moved: TensorMoves, visits: Sequence[Touch]) -> Grid:
     down, right = sorted(order[:2]) if len(order) > 1 else (-1, order[0] if order else -1)
     seen = dict[tuple[int, int, int, int], tuple[int, int, dict[object, None]]]()
     for number, box in enumerate(boxes, start=1):
-        top, bottom = (box.start[down], box.end[down]) if down >= 0 else (0, 1)
-        left, end = (box.start[right], box.end[right]) if right >= 0 else (0, 1)
-        first, count, different = seen.get((top, left, bottom, end), (number, 0, dict[object, None]()))
+        place = place_of(box, (down, right))
+        first, count, different = seen.get(place, (number, 0, dict[object, None]()))
         different[box] = None
-        seen[top, left, bottom, end] = first, count + 1, different
+        seen[place] = first, count + 1, different
     ranks = {first: rank for rank, first in enumerate(sorted(first for first, _, _ in seen.values()))}
     tiles = tuple(
         Tile(*place, first, count, len(different), ranks[first] / max(len(ranks) - 1, 1))
@@ -111,6 +111,14 @@ def _grid(moved: TensorMoves, visits: Sequence[Touch]) -> Grid:
         any(touch.by_index for touch in visits),
         all(box.exact for box in boxes),
     )
+
+
+def place_of(box: TensorBox, axes: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Where a box lies in a picture of these axes: top, left, bottom, right."""
+    down, right = axes
+    top, bottom = (box.start[down], box.end[down]) if down >= 0 else (0, 1)
+    left, end = (box.start[right], box.end[right]) if right >= 0 else (0, 1)
+    return top, left, bottom, end
 
 
 def coarse(grid: Grid, rows: int, columns: int) -> tuple[Tile, ...]:

@@ -17,7 +17,7 @@ from simulator.tensor_boxes import Coordinates, TensorBox
 from simulator.tensor_moves import moves
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Launch, ScheduledProgram
-from workbench.views.scratchpad import moved_with
+from workbench.views.scratchpad import moved_with, operands_in
 from workbench.views.table import Cell, Table
 from workbench.views.tensors import user_names
 
@@ -124,8 +124,8 @@ class _Reader:
     def _of_row(self, row: int) -> list[Touch]:
         program = self.program
         first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
-        outside = [each for each in range(first, last) if program.space[each] == Space.DRAM]
-        inside = [each for each in range(first, last) if program.space[each] == Space.SCRATCHPAD]
+        outside = operands_in(program, Space.DRAM, first, last)
+        inside = operands_in(program, Space.SCRATCHPAD, first, last)
         partners = moved_with(program, row)
         found = list[Touch]()
         for each in outside:
@@ -139,7 +139,7 @@ class _Reader:
         box, inside = self.coordinates[told.target].box(told), self.program.operand(place) if place >= 0 else None
         return Touch(
             row, opcode.name, int(self.program.core[row]), self.arguments[told.target], box, box.extent,
-            _ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
+            ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
             inside.slot if inside else -1, told.target, opcode in INDEXED and operand == self._memory(row),
         )  # fmt: skip
 
@@ -159,7 +159,7 @@ class _Reader:
         buffer = self.program.buffers[told.target].name
         extent = box.extent if box else told.shape
         core = int(self.program.core[row])
-        access = PADDING if is_padding else _ACCESS[told.access]
+        access = PADDING if is_padding else ACCESS[told.access]
         return Touch(row, kind, core, name, box, extent, access, buffer, told.slot, -1, False)
 
     def _reads(self, row: int) -> bool:
@@ -204,7 +204,7 @@ class _Reader:
             counted = (found.moved, found.touched, found.most)
         shape = program.arguments[argument].shape
         return TensorMoves(
-            self.arguments[argument], _ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
+            self.arguments[argument], ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
             self.coordinates[argument].shape,
         )  # fmt: skip
 
@@ -225,7 +225,7 @@ class _Reader:
         return total
 
 
-_ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
+ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
 """The same thing computed twice. Nodes with the same op on the same operands make the same numbers; the kernels of all
-but the first are spared where the function keeps the first result. What draws random numbers is never the same."""
+but the first are spared where the function keeps the first result. What draws random numbers is never the same; which
+ops do, PyTorch knows, and where it is not installed nothing is found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from workbench import ops
 from workbench.findings.facts import Facts
 from workbench.findings.record import Finding
 from workbench.findings.registry import finding
 from workbench.findings.words import times
 from workbench.ir import Node, Ref
-from workbench.ops.reference import draws_lots
 
 
 @finding("computed twice")
@@ -42,14 +43,23 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
     for node in nodes:
         key = _key(node, made)
         before = known.setdefault(key, node) if key else node
+        if before is not node and _may_draw_lots(node.op):
+            before = node
         found[node.name] = before.name
         made |= dict(zip(node.results, before.results, strict=True))
     return found
 
 
+def _may_draw_lots(op: str) -> bool:
+    try:
+        return ops.reference.draws_lots([op])
+    except ModuleNotFoundError:  # a journey from a file is read without PyTorch, too
+        return True
+
+
 def _key(node: Node, made: dict[str, str]) -> str:
-    """What a node's numbers follow from; nothing where they are drawn, or where it is given graphs to run."""
-    if node.bodies or not node.operands or draws_lots([node.op]) or node.op.startswith("aten.empty"):
+    """What a node's numbers follow from; nothing where there are no operands, or where it is given graphs to run."""
+    if node.bodies or not node.operands or node.op.startswith("aten.empty"):
         return ""
     args = [replace(arg, value=made.get(arg.value, arg.value)) if isinstance(arg, Ref) else arg for arg in node.args]
     return repr((node.op, args, sorted(node.kwargs.items(), key=lambda item: item[0])))

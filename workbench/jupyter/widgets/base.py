@@ -62,6 +62,11 @@ class LabWidget(anywidget.AnyWidget):
             cls._css = markup.SHEET.whole() + styles(("common.css", *sheets))
         super().__init_subclass__(**rest)
 
+    @classmethod
+    def sheet(cls) -> str:
+        """The style sheet that its module needs."""
+        return cls._css
+
     def __init__(self, *looks: Look, **traits: Any) -> None:
         self._ends: list[Callable[[], None]] = []
         self.looks = {look.name: look for look in looks}

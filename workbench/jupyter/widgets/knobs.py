@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.knobs import Experiment, Step, Sweep
     from workbench.views.selecting import SelectionModel
 
+KNOB_SHEETS: Final = ("knobs.css",)
 START: Final = 0
 """The timelines by number: that of the start, and that of the current step."""
 
@@ -227,7 +228,7 @@ class KnobsLook(Look):
         return self._sweep
 
 
-class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, "knobs.css")):
+class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
     """What `j.knobs("k0").widget()` returns: knobs are turned in it and with `w.experiment.turn(...)`, and
     `w.journey` is what came of it."""
 

@@ -14,6 +14,9 @@ from workbench.errors import BadOption
 if TYPE_CHECKING:
     from workbench.jupyter.widgets.base import Answer, Buffer, Later
 
+Question = tuple[str, Mapping[str, object]]
+"""What a module asks: `("grid", {"kernel": "k0"})` is `link.ask("grid", {kernel: "k0"})`."""
+
 Tell = Callable[[str, Mapping[str, object], Sequence["Buffer"]], None]
 
 
@@ -39,6 +42,14 @@ class Look:
         if method is None:
             raise BadOption(f"the view {self.name} has no answer to {ask!r}")
         return method(**given)
+
+    def recorded(self) -> Sequence[Question] | None:
+        """All that its module may ask, for a page without Python (`j.to_html(path, interactive=True)`).
+
+        Each question is answered when the page is written, and then from there, so no answer may depend on what is
+        selected. A view that has no such list says None, and the page leaves it out.
+        """
+        return None
 
     def close(self) -> None:
         """Ends what it started and lets go of what it holds."""

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter.recording import recorded
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
-from workbench.jupyter.widgets.knobs import KnobsLook
+from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
+from workbench.jupyter.widgets.knobs import KNOB_SHEETS, KnobsLook
 from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.memory import MEMORY_SHEETS, MemoryLook
+from workbench.jupyter.widgets.modules import joined
+from workbench.jupyter.widgets.plain import (
+    CHECKED,
+    LISTS,
+    PAGE,
+    STAGES,
+    about_list,
+    about_selection,
+    cells,
+    packed,
+    stage_cards,
+)
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
-from workbench.views import markup
-from workbench.views.listings import (
-    CallList,
-    InstructionList,
-    KernelList,
-    Listing,
-    ListRow,
-    Marked,
-    RenderedList,
-    ScheduledList,
-    SourceList,
-    SpanList,
-)
-from workbench.views.overview import Stage
+from workbench.views import journey_html, markup
+from workbench.views.listings import Listing
+from workbench.views.pass_lines import PassTrace, traces_of
 from workbench.views.selecting import SelectionModel
 from workbench.views.selection import Selection
 
@@ -34,26 +40,14 @@ if TYPE_CHECKING:
     from workbench.check import Check
     from workbench.journey import Journey
 
-STAGES: Final = ("capture", "lower", "render", "schedule", "program", "timeline")
-CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "scheduled"}
-"""Stages whose numbers are compared with PyTorch's, and what `j.check` calls them."""
-
-_LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
-    "python": lambda stages: SourceList(stages.captured().record, stages.sources()),
-    "calls": lambda stages: CallList(stages.captured().record),
-    "kernels": lambda stages: KernelList(stages.lowered().record),
-    "rendered": lambda stages: RenderedList(stages.rendered().record),
-    "scheduled": lambda stages: ScheduledList(stages.scheduled().record),
-    "instructions": lambda stages: InstructionList(stages.scheduled().record),
-    "spans": lambda stages: SpanList(stages.simulated().record, stages.scheduled().record.launches.launches),
-}
-_PAGE: Final = 50
-"""Rows that the browser asks for at once, and is given with the list."""
 _MOST_ROWS: Final = 1000
 """Rows that are sent at once; a screen has fewer than a hundred."""
 
 
-class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "knobs.css")):
+_SHEETS: Final = ("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS, *KNOB_SHEETS)
+
+
+class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
     """What `j.widget()` returns. `selection` is what is selected, in it and in all widgets of the journey."""
 
     def __init__(
@@ -98,19 +92,12 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
 
     def answer_list(self, name: str) -> Answer:
         """A list's length, titles and marks. It makes the stage that the list shows, if it is not there yet."""
-        if name not in _LISTS:
-            raise BadOption(f"there is no list {name!r}; the lists are {', '.join(_LISTS)}")
-        listing = self._lists[name] = _LISTS[name](self._stages)
-        about = {
-            "title": listing.title,
-            "columns": list(listing.columns),
-            "count": len(listing),
-            "widest": listing.widest(),
-            "outline": [list(part) for part in listing.outline()],
-            "first": _cells(listing.page(0, _PAGE)),
-        }
+        if name not in LISTS:
+            raise BadOption(f"there is no list {name!r}; the lists are {', '.join(LISTS)}")
+        listing = self._lists[name] = LISTS[name](self._stages)
+        about = {**about_list(listing), "first": cells(listing.page(0, PAGE))}
         chosen = self.selection
-        marked = [] if chosen is None else [_packed(listing.rows_of(chosen))]
+        marked = [] if chosen is None else [packed(listing.rows_of(chosen))]
         return {"list": about, "stages": self._cards(), "selection": self._about(chosen)}, marked
 
     def answer_columns(self, run: int, what: str) -> Later:
@@ -126,7 +113,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
         return TimelineSource(self._stages.simulated())
 
     def answer_rows(self, name: str, first: int, count: int) -> Answer:
-        return {"rows": _cells(self._list(name).page(first, min(count, _MOST_ROWS)))}
+        return {"rows": cells(self._list(name).page(first, min(count, _MOST_ROWS)))}
 
     def answer_pick(self, name: str, row: int) -> Answer:
         """Selects what is in a row. All widgets of the journey are told, this one too."""
@@ -166,26 +153,14 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
         chosen = self.selection
         marked = {} if chosen is None else {name: each.rows_of(chosen) for name, each in self._lists.items()}
         told = {"selection": self._about(chosen), "lists": list(marked)}
-        self.tell("selection", told, [_packed(rows) for rows in marked.values()])
+        self.tell("selection", told, [packed(rows) for rows in marked.values()])
 
     def _about(self, chosen: Selection | None) -> dict[str, object]:
         model = self._model
         steps = {"back": model.steps_back, "forward": model.steps_forward}
         if chosen is None:
             return {"what": "", "counts": [], "cycles": 0, **steps}
-        counts = [
-            (len(chosen.source_lines), "line of Python", "lines of Python"),
-            (len(chosen.nodes), "call", "calls"),
-            (len(chosen.kernels), "kernel", "kernels"),
-            (len(chosen.rendered_lines), "line on tensors", "lines on tensors"),
-            (len(chosen.mlir_lines), "line on tiles", "lines on tiles"),
-            (len(chosen.instructions), "instruction", "instructions"),
-            (len(chosen.buffers), "buffer", "buffers"),
-            (len(chosen.spans), "span", "spans"),
-        ]
-        said = [f"{count:,} {one if count == 1 else more}" for count, one, more in counts]
-        reasons = [f"{gone.node}: {gone.reason}" for gone in chosen.absorbed]
-        return {"what": chosen.what, "counts": said, "cycles": chosen.cycles, "absorbed": reasons, **steps}
+        return {**about_selection(chosen), **steps}
 
     def _list(self, name: str) -> Listing:
         if name not in self._lists:
@@ -195,22 +170,7 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
     # The strip
 
     def _cards(self) -> list[dict[str, object]]:
-        """Each stage's figure and what `j.check` said of it."""
-        told = {stage.name: stage for stage in overview(self._request, self._stages, None, ()).stages}
-        scheduled = told["scheduled"].figures
-        figures = {
-            "capture": _figures(told["captured"]),
-            "lower": _figures(told["lowered"]),
-            "render": _figures(told["rendered"]),
-            "schedule": list(scheduled[:1]),
-            "program": [figure.removesuffix(" on tiles") for figure in scheduled[1:]],
-            "timeline": _figures(told["simulated"]),
-        }
-        return [{"name": name, "figures": figures[name], "check": self._checked(name)} for name in STAGES]
-
-    def _checked(self, stage: str) -> dict[str, object] | None:
-        check = self._checks.get(CHECKED.get(stage, ""))
-        return None if check is None else {"ok": check.ok, "said": check.text().splitlines()[0]}
+        return stage_cards(self._request, self._stages, self._checks)
 
     # For readers without a kernel
 
@@ -230,22 +190,28 @@ class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css", *SHEETS, "k
         return f"Stepper({overview(self._request, self._stages, None, ()).name!r}, {told})"
 
 
-def _cells(page: Sequence[ListRow]) -> list[tuple[tuple[str, ...], bool, int, bool]]:
-    """Rows as they are sent: cells, whether it is a title, how deep it stands, whether it can be selected."""
-    return [(row.cells, row.head, row.depth, row.thing is not None) for row in page]
-
-
-def _figures(stage: Stage) -> list[str]:
-    return list(stage.figures)
-
-
-def _packed(rows: Marked) -> bytes:
-    return rows.astype("<u4", copy=False).tobytes()
-
-
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
     """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
-    return [KnobsLook(journey.experiment, selection=journey.selection)]
+    return [
+        MemoryLook(lambda: journey.simulated.replays, journey.selection),
+        ArrayLook(lambda: journey.simulated),
+        PipelineLook(lambda: journey.simulated),
+        PassesLook(lambda: _passes(stages), lambda: _runs(stages)),
+        KnobsLook(journey.experiment, selection=journey.selection),
+    ]
+
+
+def _passes(stages: Stages) -> list[PassTrace]:
+    return traces_of(stages.scheduled().record.kernels, stages.rendered().record)
+
+
+def _runs(stages: Stages) -> dict[str, list[range]]:
+    """The rows of the events that each scheduled kernel runs as."""
+    launches, found = stages.scheduled().record.launches.launches, dict[str, list[range]]()
+    edges = np.searchsorted(stages.simulated().record.launch, np.arange(len(launches) + 1)).tolist()
+    for launch, rows in zip(launches, map(range, edges, edges[1:]), strict=False):
+        found.setdefault(launch.kernel, []).append(rows)
+    return found
 
 
 def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str) -> Stepper:
@@ -253,3 +219,14 @@ def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[
     if stage not in STAGES:
         raise BadOption(f"stage={stage!r}; expected one of {', '.join(STAGES)}")
     return Stepper(journey, request, stages, checks, stage=stage)
+
+
+def lab_page(
+    journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, title: str, static: str
+) -> str:
+    """The lab as a page of its own, recorded; `static` is what it shows without a script."""
+    looks = _looks(journey, stages)
+    record = recorded(request, stages, checks, looks, journey.selection.selection)
+    for look in looks:
+        look.close()
+    return journey_html.lab_page(title, static, sheet=Stepper.sheet(), script=joined("page.js"), record=record)

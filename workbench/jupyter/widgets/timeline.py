@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import traitlets
@@ -15,12 +16,14 @@ from workbench.jupyter.widgets.base import Answer, LabWidget
 from workbench.summary import MOST_SPANS
 from workbench.views import markup
 from workbench.views.columns import Columns, critical_columns, dependence_columns, timeline_columns
-from workbench.views.gaps import gap
+from workbench.views.gaps import gap_in
 from workbench.views.svg_gantt import gantt_svg
+from workbench.views.timeline import gantt_of
 
 if TYPE_CHECKING:
     from workbench.artefacts.simulated import Simulated
     from workbench.findings.record import Finding
+    from workbench.views.gantt import Gantt
 
 SHEETS: Final = ("timeline.css",)
 
@@ -32,6 +35,10 @@ class TimelineSource:
     def __init__(self, simulated: Simulated) -> None:
         self.simulated = simulated
         self._found: tuple[Finding, ...] | None = None
+
+    @cached_property
+    def view(self) -> Gantt:
+        return gantt_of(self.simulated.record)
 
     def columns(self, what: str) -> Answer:
         """`timeline`, `dependences` or `critical`."""
@@ -52,7 +59,7 @@ class TimelineSource:
         trace = self.simulated.record
         if len(trace) > MOST_SPANS:
             return {"note": "j.findings says more; of a run of this many spans it takes a while"}
-        place = gap(trace, unit, cycle)
+        place = gap_in(self.view, trace, unit, cycle)
         if self._found is None:
             self._found = found(Facts(self.simulated.lowered, self.simulated.scheduled, trace))
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]

@@ -1,10 +1,20 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
+import { createArray } from "./array.js";
 import { element } from "./common.js";
 import { createKnobs } from "./knobs.js";
+import { createMemory } from "./memory.js";
+import { createPasses } from "./passes.js";
+import { createPipeline } from "./pipeline.js";
 
-/** A view is `{ name, title, make }`. `make(host, { link, signal })` may return `{ cursor(cycle), selected(), shown() }`:
- *  what is called when the timeline's cursor moves, when something else is selected, and when it is shown again. */
+/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, moveCursor })` may return
+ *  `{ cursor(cycle), selected(), shown() }`: what is called when the timeline's cursor moves, when something else is
+ *  selected, and when it is shown again. `spans()` are the selected rows of the events, `marked(list)` those of a list of
+ *  the lab, `pick(row, list)` selects what is in a row of one, and `moveCursor(cycle)` moves the timeline's cursor. */
 const LOOKS = [
+  { name: "memory", title: "Scratchpad and tiles", make: createMemory },
+  { name: "array", title: "Array", make: createArray },
+  { name: "pipeline", title: "Pipeline", make: createPipeline },
+  { name: "passes", title: "Passes", make: createPasses },
   { name: "knobs", title: "Knobs", make: createKnobs },
 ];
 
@@ -18,7 +28,7 @@ export function lookLink(link, name) {
 }
 
 /** The views that Python has, as tabs; none is open at first. */
-export function makeLooks(root, { link, signal }) {
+export function makeLooks(root, { link, signal, ...lab }) {
   const tabs = element("div", { class: "looks", role: "group", "aria-label": "views" });
   const place = element("div", { class: "look-of" });
   root.append(tabs, place);
@@ -37,7 +47,7 @@ export function makeLooks(root, { link, signal }) {
     }
     const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title });
     place.append(host);
-    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal }) });
+    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, ...lab }) });
   }
 
   return {

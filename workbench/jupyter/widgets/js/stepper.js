@@ -1,5 +1,5 @@
 // The stages of a journey side by side, and one selection through all of them.
-import { atEnd, element, onKeys, wholeNumbers, widget } from "./common.js";
+import { atEnd, element, onKeys, wholeNumbers } from "./common.js";
 import { makeList } from "./list.js";
 import { makeLooks } from "./looks.js";
 import { createTimeline } from "./timeline.js";
@@ -14,7 +14,8 @@ const PANELS = [
   { stage: "timeline", title: "Timeline", lists: ["spans"] },
 ];
 
-export default widget(({ root, link, signal }) => {
+/** Builds the lab in `root`. `link` is the way to who answers: Python, or a record in the page. */
+export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
   const strip = makeStrip({ root, check, go });
@@ -22,7 +23,14 @@ export default widget(({ root, link, signal }) => {
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
   root.append(grid);
-  const looks = makeLooks(root, { link, signal });
+  const looks = makeLooks(root, {
+    link,
+    signal,
+    spans: () => lists.get("spans")?.rows ?? [],
+    moveCursor: (cycle) => picture.cursor(cycle),
+    marked: (name) => lists.get(name)?.rows ?? [],
+    pick: (row, name = "spans") => link.ask("pick", { name, row }),
+  });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));
   const picture = makePicture(grid, { link, signal, lists, cursor: (cycle) => looks.cursor(cycle) });
@@ -103,7 +111,7 @@ export default widget(({ root, link, signal }) => {
     picture.open();
   }
   open();
-});
+}
 
 /** The way from capture to the timeline: a tab a stage, its figures, and a badge that checks it. */
 function makeStrip({ root, check, go }) {
@@ -216,7 +224,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
   };
   zoomed(false);
   const parts = names.map((name, place) => {
-    const heading = element("h4", {}, title);
+    const heading = element("b", { class: "name" }, title);
     const count = element("span", { class: "count soft" });
     const up = element("button", { class: "go", type: "button", title: "the one before" }, "▲");
     const down = element("button", { class: "go", type: "button", title: "the next one" }, "▼");
@@ -309,10 +317,14 @@ function makePicture(grid, { link, signal, lists, cursor }) {
   return {
     root,
     mark,
+    cursor: (cycle) => timeline?.cursor(cycle),
     async open() {
       const block = await askedBlock(link, 0, "timeline");
       if (!block || signal.aborted) return;
-      const pick = ([row]) => link.ask("pick", { name: "spans", row });
+      const pick = ([row]) => {
+        if (row === undefined) link.ask("choose", { text: "" });
+        else link.ask("pick", { name: "spans", row });
+      };
       timeline = createTimeline(root, block, { ...askingCallbacks(link, 0), select: pick, cursor });
       mark(lists.get("spans")?.rows ?? []);
     },

@@ -4,7 +4,7 @@ import { colourOf } from "./common.js";
 import { crowdedColumns, eachDrawn, runsOf } from "./timeline_shares.js";
 import { tileOf } from "./timeline_strip.js";
 
-const TEXTURES = {
+export const TEXTURES = {
   // What tells kinds apart beside their colour: lines and dots in the ground's colour, on a tile of 6 x 6
   LOAD: [[0, 6, 6, 0]],
   STORE: [[0, 0, 6, 6]],
@@ -39,7 +39,7 @@ export function paletteOf(root, header, context, clock) {
 }
 
 /** A tile of a colour with lines in the ground's. */
-function textured(colour, ground, lines) {
+export function textured(colour, ground, lines) {
   const canvas = new OffscreenCanvas(TILE, TILE);
   const drawn = canvas.getContext("2d", { willReadFrequently: true });
   drawn.fillStyle = colour;

@@ -1,0 +1,115 @@
+"""The views that explain, in JupyterLab: below the lab's timeline, following its selection and changing it.
+
+Pictures of them are left in `screenshots/`, which is not committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser import lab, looks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Locator, Page
+
+SHOTS = lab.ROOT / "screenshots"
+
+pytestmark = lab.needs_chromium
+
+CODES = (
+    "import torch, workbench as wb\n"
+    "j = wb.trace(lambda a, b: torch.relu(a @ b), torch.randn(512, 512), torch.randn(512, 1024))",
+    "w = j.widget()\nw",
+    "j.simulated.array().widget()",
+    "j.simulated.pipeline(0).widget()",
+    "j.scheduled.kernels[0].passes.widget()",
+)
+
+
+@pytest.fixture(scope="module")
+def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+    """A lab, and each view as a widget of its own."""
+    with lab.opened(browser, server, folder / "explaining.ipynb", CODES) as made:
+        made.page.locator(".list.of-spans .row").first.wait_for()
+        made.page.locator(".wb-passes .ex-diff .l").first.wait_for()
+        yield made
+
+
+@pytest.fixture
+def opened(notebook: lab.Opened) -> Iterator[Page]:
+    yield notebook.page
+    assert notebook.errors == []
+
+
+def view(page: Page, title: str) -> Locator:
+    """A view of the lab, opened."""
+    button = page.locator(".wb-lab .looks button", has_text=title)
+    if button.get_attribute("aria-pressed") == "false":
+        button.click()
+    return page.locator(f".look.of-{title.lower()}")
+
+
+def wait_until_python_says(page: Page, code: str, text: str) -> None:
+    until = time.monotonic() + lab.PATIENCE_SECONDS
+    while (said := lab.ask_python(page, code)) != text:
+        assert time.monotonic() < until, said
+
+
+def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
+    rows = "j.simulated.events.index[j.simulated.events.kind == 'MATMUL']"
+    last = lab.ask_python(opened, f"w.selection = int({rows}[-1])\nprint({rows}[-1])")
+    view(opened, "Array").locator(f".ex-top b:has-text('span {last}:')").wait_for()
+    looks_at = view(opened, "Pipeline")
+    looks_at.locator(f".ex-told b:has-text('span {last} ')").wait_for()
+    looks_at.locator("canvas").focus()
+    opened.keyboard.press("Home")
+    opened.keyboard.press("ArrowUp")
+    told = looks_at.locator(".ex-told b").inner_text()
+    wait_until_python_says(opened, "print(w.selection.what)", told.partition(" (")[0])
+    passes = view(opened, "Passes")
+    passes.locator("button:has-text('whole text after')").click()
+    passes.locator(".ex-row[data-pass] .ex-name").last.click()
+    passes.locator(".ex-diff .l.k[data-scheduled]").last.click()
+    wait_until_python_says(opened, "print(w.selection.what.split()[0])", "line")
+    passes.locator(".ex-diff .l.s").first.wait_for()
+
+
+def test_views_are_legible_in_both_themes_and_no_reader_is_left_out(opened: Page):
+    SHOTS.mkdir(exist_ok=True)
+    wrong = list[str]()
+    wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.className)"
+    for dark in (False, True):
+        for width in (800, 1280):
+            lab.show(opened, dark=dark, width=width)
+            for title in ("Array", "Pipeline", "Passes"):
+                view(opened, title)
+                opened.wait_for_timeout(200)
+                where = f"explaining-{title.lower()}-{'dark' if dark else 'light'}-{width}"
+                opened.locator(".wb-lab").first.screenshot(path=SHOTS / f"{where}.png")
+                found = opened.locator(".wb-array, .wb-pipeline, .wb-passes").evaluate_all(wide)
+                wrong += [f"{where}: {each} is wider than its place" for each in found]
+            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
+            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
+    assert wrong == []
+
+
+def test_an_array_plays_in_a_notebook_and_keys_stay_in_it(opened: Page):
+    cells = len(opened.evaluate(lab.CELLS))
+    array = opened.locator(".wb-lab .wb-array").last
+    slider = array.locator("input[type=range]")
+    slider.focus()
+    before = int(slider.input_value())
+    opened.keyboard.press("ArrowRight")
+    assert int(slider.input_value()) == before + 1
+    for key in ("x", "a", "d", "d"):
+        opened.keyboard.press(key)
+    assert len(opened.evaluate(lab.CELLS)) == cells
+    array.locator("select").select_option("10000")
+    array.locator("button:has-text('play')").click()
+    array.locator("button[aria-pressed=true]:has-text('stop')").wait_for(state="detached")
+    assert slider.input_value() == slider.get_attribute("max")

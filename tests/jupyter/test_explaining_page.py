@@ -1,0 +1,236 @@
+"""The array, the pipeline and the passes in a browser: what they draw and say is what Python says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+
+import workbench as wb
+from simulator.array_walk import array_walk
+from tests.browser.lab import chromium
+from tests.jupyter.looked_at import Seen, looked_at
+from tests.jupyter.served import browser
+from tests.jupyter.test_explaining import product, softmax
+from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
+from workbench.views.arrays import doing_at, incoming_at, matmuls, tile_at
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def chromium_browser() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture
+def array(chromium_browser: Browser) -> Iterator[Seen]:
+    look = ArrayLook(lambda: product().simulated)
+    with looked_at(chromium_browser, look, "createArray", EXPLAINING_SHEETS, "window.look?.walk") as seen:
+        yield seen
+
+
+@pytest.fixture
+def pipeline(chromium_browser: Browser) -> Iterator[Seen]:
+    look = PipelineLook(lambda: product().simulated)
+    with looked_at(chromium_browser, look, "createPipeline", EXPLAINING_SHEETS, "window.look?.state.view") as seen:
+        yield seen
+
+
+@pytest.fixture
+def passes(chromium_browser: Browser) -> Iterator[Seen]:
+    kernel = softmax().scheduled.kernels[0]
+    rows = range(len(softmax().simulated.events))
+    look = PassesLook(lambda: [kernel.passes.trace], lambda: {kernel.name: [rows]})
+    ready = "document.querySelector('.ex-diff .l')"
+    with looked_at(chromium_browser, look, "createPasses", EXPLAINING_SHEETS, ready) as seen:
+        yield seen
+
+
+def told(seen: Seen) -> str:
+    return seen.page.locator(".ex-told").inner_text()
+
+
+def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
+    trace = product().simulated.trace
+    walk = array_walk(trace, array.js("look.walk.header.span"))
+    assert walk is not None
+    draw, length = random.Random(1), walk.last - walk.first
+    for cycle in [0, length, *draw.sample(range(length), 25)]:
+        own, count = cycle + walk.first, walk.at_work(cycle + walk.first)
+        assert array.js("look.walk.atWork(g[0])", cycle) == count
+        assert array.js("look.walk.doing(g[0])", cycle) == doing_at(walk, own)
+        assert array.js("look.walk.ofRun(g[0])", cycle) == walk.cycle(own)
+        states = array.js("[...elementStates(look.walk, g[0])]", cycle)
+        assert sum(state >= 2 for state in states) == count
+        assert array.js("look.walk.lastBegun(look.walk.enters, g[0])", cycle) == tile_at(walk, own)
+        assert array.js("look.walk.lastBegun(look.walk.moves_in, g[0])", cycle) == incoming_at(walk, own)
+    array.js("look.go(g[0])", length // 2)
+    array.settle()
+    assert f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply" in told(array)
+
+
+def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_browser: Browser):
+    """Element by element, on an array that makes tiles of sums one after another."""
+    machine = wb.machine("edge-8x8", dataflow="output_stationary", accumulator_residence="scratchpad")
+    run = wb.trace(lambda a, b: a @ b, torch.randn(20, 30), torch.randn(30, 12), machine=machine).simulated
+    look = ArrayLook(lambda: run)
+    with looked_at(chromium_browser, look, "createArray", EXPLAINING_SHEETS, "window.look?.walk") as seen:
+        walk = array_walk(run.trace, seen.js("look.walk.header.span"))
+        assert walk is not None and not walk.holds and len(walk.tiles) > 1
+        tiles, i, j = walk.tiles, *np.indices((8, 8))
+        for own in range(walk.first, walk.last, 7):
+            expected = np.zeros((8, 8), int)
+            for tile in np.flatnonzero(tiles.enters <= own):
+                inside = (i < tiles.rows[tile]) & (j < tiles.columns[tile])
+                entry = own - tiles.enters[tile] - i - j
+                if own < tiles.out[tile]:
+                    expected[inside & (entry >= tiles.streams[tile])] = 1
+            for tile in np.flatnonzero(tiles.enters <= own):
+                inside = (i < tiles.rows[tile]) & (j < tiles.columns[tile])
+                entry = own - tiles.enters[tile] - i - j
+                expected[inside & (entry >= 0) & (entry < tiles.streams[tile])] = 2
+            found = np.array(seen.js("[...elementStates(look.walk, g[0])]", own - walk.first)).reshape(8, 8)
+            assert (np.minimum(found, 2) == expected).all(), own
+
+
+def test_an_array_is_scrubbed_stepped_and_played(array: Seen):
+    array.page.locator("input[type=range]").focus()
+    array.js("look.go(10)")
+    array.page.keyboard.press("ArrowRight")
+    assert array.js("look.at") == 11
+    array.page.get_by_role("button", name="the next tile").click()
+    assert array.js("look.at") == array.js("look.walk.enters[1]")
+    array.page.get_by_role("button", name="drain").click()
+    assert array.js("look.at") == array.js("look.walk.enters.at(-1) + look.walk.streams.at(-1)")
+    array.settle()
+    assert array.page.locator("tr.now").all_inner_texts()[-1].startswith("drain")
+    array.page.get_by_role("button", name="play and stop").click()
+    array.page.wait_for_function("look.at === look.walk.header.length")  # it stops by itself at the end
+    assert array.page.get_by_role("button", name="play and stop").get_attribute("aria-pressed") == "false"
+
+
+def test_an_array_follows_the_selection_and_its_neighbours_are_a_press_away(array: Seen):
+    trace = product().simulated.trace
+    rows = matmuls(trace)
+    array.choose(rows[3])
+    array.page.wait_for_function(f"look.walk.header.span === {rows[3]}")
+    after = next(row for row in rows[4:] if trace.unit[row] == trace.unit[rows[3]])
+    array.page.get_by_role("button", name="the next matmul on this array").click()
+    array.page.wait_for_function(f"look.walk.header.span === {after}")
+    store = int(np.flatnonzero(trace.start > trace.start[rows[5]])[0])
+    array.choose(store)
+    expected = store if store in rows else [row for row in rows if trace.start[row] <= trace.start[store]][-1]
+    array.page.wait_for_function(f"look.walk.header.span === {expected}")
+
+
+def test_a_bar_of_a_pipeline_says_what_the_spans_say(pipeline: Seen):
+    view = product().simulated.pipeline(0)
+    spans = view.spans
+    pipeline.page.locator("canvas").focus()
+    for press in range(len(spans)):
+        pipeline.page.keyboard.press("ArrowRight")
+        pipeline.settle()
+        row, text = spans.iloc[press], told(pipeline)
+        assert f"span {row.span} ({row.kind} on {row.unit})" in text and row.reason in text
+        assert f"{row.begin:,} to {row.end:,}" in text and f"{row.waited:,} cycles after" in text
+        if row.stage in ("load", "store"):
+            assert f"{row.hidden:,} of {row.cycles:,} cycles" in text
+        if press > 30:
+            break
+    assert pipeline.js("picked") == list(spans.span[: press + 1])
+
+
+def test_a_press_on_a_bar_selects_it_and_a_selection_frames_its_bar(pipeline: Seen):
+    for index in (0, 2):
+        box = pipeline.js("look.state.boxes[g[0]]", index)
+        at = {"x": box["left"] + box["wide"] / 2, "y": box["top"] + box["high"] / 2}
+        pipeline.page.locator("canvas").click(position=at)
+        over = "b.left <= g[0] && g[0] <= b.left + b.wide && b.top <= g[1] && g[1] <= b.top + b.high"
+        spans = "map(b => look.state.view.span[b.place])"
+        covered = pipeline.js(f"look.state.boxes.filter(b => {over}).{spans}", at["x"], at["y"])
+        assert pipeline.js("picked.at(-1)") in covered
+    last = int(product().simulated.pipeline(0).spans.span.iloc[-1])
+    pipeline.choose(last)
+    assert pipeline.js("look.state.view.span[look.state.active]") == last
+    assert pipeline.js("picked").count(last) == 0  # who follows tells nobody
+    pipeline.page.get_by_role("button", name="by slots").click()
+    pipeline.settle()
+    tops = pipeline.js("look.state.boxes.map(b => Math.floor(b.top / 27))")
+    assert set(tops) <= set(range(len(pipeline.js("look.state.view.header.slots"))))
+    pipeline.page.get_by_label("rows: iterations of").select_option("i0")
+    pipeline.page.wait_for_function("look.state.view.header.loops.length === 1")
+
+
+def test_passes_are_listed_folded_found_and_pinned(passes: Seen):
+    kernel, page = softmax().scheduled.kernels[0], passes.page
+    changing = [each.name for each in kernel.passes if each.changes]
+    names = page.locator(".ex-row[data-pass] .ex-name")
+    assert names.all_inner_texts() == changing
+    quiet = [each.name for each in kernel.passes if not each.changes]
+    assert all(any(name in text for text in page.locator(".ex-quiet").all_inner_texts()) for name in quiet)
+    page.locator(".ex-quiet button").first.click()
+    assert names.all_inner_texts() == [each.name for each in kernel.passes]
+    page.get_by_label("search passes").fill("bufferize")
+    found = [each for each in kernel.passes if "bufferize" in f"{each.name} {each.pipeline} {each.source}".lower()]
+    assert names.all_inner_texts() == [each.name for each in found]
+    page.get_by_label("search passes").fill("")
+    page.get_by_label("pin the text of the rendered kernel").click()
+    page.get_by_label(f"pin the text of {kernel.passes[-1].name}").click()
+    page.wait_for_function("document.querySelector('.ex-pass b').textContent.includes(' and ')")
+    diff = kernel.passes.between(0, len(kernel.passes)).diff
+    assert diff is not None
+    assert page.locator(".ex-diff .l.plus").count() == diff.added
+    assert page.locator(".ex-diff .l.minus").count() == diff.removed
+    page.get_by_role("button", name="side by side").click()
+    page.wait_for_function("document.querySelector('.ex-diff.both')")
+    left, right = (page.locator(".ex-diff .code").nth(side).locator(".l").count() for side in (0, 1))
+    assert left == right
+
+
+def test_lines_between_passes_are_lines_of_the_lab(passes: Seen):
+    kernel, page = softmax().scheduled.kernels[0], passes.page
+    for number, each in enumerate(kernel.passes):
+        if not each.changes:
+            continue
+        page.locator(f".ex-row[data-pass='{number}']").click()
+        page.get_by_role("button", name="whole text after").click()
+        page.wait_for_function(f"document.querySelector('.ex-pass b').textContent.startsWith('{number + 1} of')")
+        page.wait_for_function(
+            f"document.querySelectorAll('.ex-diff .l').length === {len(kernel.passes.lines(number + 1))}"
+        )
+        for name in ("rendered", "scheduled"):
+            lines = kernel.passes.lines(number + 1)
+            wanted = {int(row.line): int(line) for _, row in lines.iterrows() if (line := row[f"{name}_line"])}
+            found = passes.js(
+                "[...document.querySelectorAll('.ex-diff .l')].map((l, n) => [n + 1, l.dataset[g[0]]])", name
+            )
+            assert {line: int(row) for line, row in found if row} == wanted  # one kernel: its title is row 0
+    page.locator(".ex-diff .l.k").last.click()
+    row, name = passes.page.evaluate("() => pickedFrom.at(-1)")
+    assert name == "scheduled" and row in wanted.values()
+    passes.page.evaluate("row => { rows = { scheduled: [row] }; look.selected(); }", row)
+    assert passes.page.locator(".ex-diff .l.s").count() >= 1
+
+
+@pytest.mark.parametrize("name", ["array", "pipeline", "passes"])
+def test_readers_with_aids_find_no_fault_and_it_lets_go_of_all(name: str, request: pytest.FixtureRequest):
+    seen: Seen = request.getfixturevalue(name)
+    for theme in ("true", "false"):
+        seen.page.evaluate("theme => { document.body.dataset.jpThemeLight = theme; }", theme)
+        seen.settle()
+        found = Axe().run(seen.page, context="#host").response["violations"]
+        assert [each["id"] for each in found] == []
+    seen.page.set_viewport_size({"width": 760, "height": 900})
+    seen.settle()
+    assert seen.js("document.documentElement.scrollWidth") <= 760
+    seen.page.evaluate("() => life.abort()")

@@ -1,0 +1,377 @@
+"""The lab as a page from disk, without Python: what is picked in it is what `j.select` gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+import workbench as wb
+from tests.browser.lab import chromium
+from tests.jupyter.served import browser
+from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
+from workbench import journey as journeys
+from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter import recording
+from workbench.jupyter.widgets import stepper
+from workbench.jupyter.widgets.base import Answer, Later
+from workbench.jupyter.widgets.look import Look, Question
+from workbench.jupyter.widgets.plain import LISTS as MADE
+from workbench.jupyter.widgets.plain import about_selection, cells
+from workbench.jupyter.widgets.timeline import TimelineSource
+from workbench.views.columns import critical_columns, dependence_columns, timeline_columns
+from workbench.views.listings import Listing
+from workbench.views.naming import names_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+needs_browser = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+
+_ASK = """questions => {
+    const model = document.getElementById("lab").model;
+    return questions.map(([ask, given]) => {
+        const heard = [];
+        const hear = (message, buffers) => heard.push([message, buffers.map(each => [...new Uint8Array(
+            each.buffer, each.byteOffset, each.byteLength)])]);
+        model.on("msg:custom", hear);
+        model.send({ id: "test", ask, given });
+        model.off("msg:custom", hear);
+        return heard.filter(([message]) => message.id === "test" || message.tell);
+    });
+}"""
+Messages = list[tuple[dict[str, Any], list[bytes]]]
+
+
+class Opened:
+    """A page that was written for a journey, open in a browser."""
+
+    def __init__(self, page: Page, journey: wb.Journey, path: Path) -> None:
+        self.page, self.journey, self.path = page, journey, path
+        self.lists: dict[str, Listing] = {name: make(journey._stages) for name, make in MADE.items()}
+        self.wrong, self.asked = list[str](), list[str]()
+        page.on("console", lambda message: self.wrong.append(message.text))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector(".wb-timeline canvas")
+
+    def ask(self, what: str, /, **given: object) -> Messages:
+        """What this brings: what the page tells by itself, then the answer."""
+        return self.ask_all([(what, given)])[0]
+
+    def ask_all(self, questions: Sequence[tuple[str, dict[str, object]]]) -> list[Messages]:
+        heard = self.page.evaluate(_ASK, questions)
+        return [[(message, list(map(bytes, buffers))) for message, buffers in each] for each in heard]
+
+    def answer(self, what: str, /, **given: object) -> dict[str, Any]:
+        message, _ = self.ask(what, **given)[-1]
+        assert "error" not in message, message["error"]
+        return message["answer"]
+
+    def error(self, what: str, /, **given: object) -> str:
+        return self.ask(what, **given)[-1][0]["error"]
+
+    def holds(self, what: object, heard: Messages, thread: str) -> None:
+        """The page tells that what `j.select(what)` gives is selected, and which rows that are."""
+        found, (told, buffers) = self.journey.select(what), heard[0]
+        given = told["given"]
+        assert given["lists"] == list(LISTS)
+        for name, marked in zip(LISTS, buffers, strict=True):
+            assert np.frombuffer(marked, "<u4").tolist() == self.lists[name].rows_of(found).tolist(), (what, name)
+        expected = about_selection(found).items()
+        assert {key: given["selection"][key] for key, _ in expected} == {
+            key: list(value) if isinstance(value, tuple) else value for key, value in expected
+        }
+        assert found.html().endswith(f"</style>{thread}</div>")
+
+    def selects(self, asked: Sequence[tuple[str, dict[str, object], object]]) -> None:
+        """Each question, asked while nothing is selected, selects what `j.select` makes of the thing beside it."""
+        every = [each for ask, given, _ in asked for each in (("choose", {"text": ""}), (ask, given), ("thread", {}))]
+        heard = self.ask_all(every)
+        for (ask, given, thing), told, thread in zip(asked, heard[1::3], heard[2::3], strict=True):
+            assert told[-1][0] == {"id": "test", "answer": {}}, (ask, given)
+            if thing is None:
+                assert len(told) == 1
+            else:
+                self.holds(thing, told, thread[0][0]["answer"]["html"])
+
+    def picks(self, name: str, rows: Iterable[int]) -> None:
+        self.selects([("pick", {"name": name, "row": row}, self.lists[name].row(row).thing) for row in rows])
+
+    def marked(self, name: str) -> list[int]:
+        """The rows that are drawn as selected, two frames from now."""
+        frame = "await new Promise(done => requestAnimationFrame(done));"
+        self.page.evaluate(f"async () => {{ {frame} {frame} }}")
+        rows = self.page.locator(f".list.of-{name} .row.s").all()
+        return sorted(int(row.get_attribute("data-row") or -1) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def chromium_browser() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def softmax() -> wb.Journey:
+    made = program("softmax_last")
+    made.check()
+    made.check(stage="captured")
+    return made
+
+
+Opens = Callable[..., Opened]
+
+
+@pytest.fixture
+def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
+    made = list[Opened]()
+
+    def opened(journey: wb.Journey, **how: Any) -> Opened:
+        path = tmp_path / "lab.html"
+        journey.to_html(path, interactive=True)
+        made.append(Opened(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}, **how), journey, path))
+        return made[-1]
+
+    yield opened
+    for each in made:
+        assert each.wrong == [] and each.asked == [each.path.as_uri()]
+        each.page.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens):
+    """Every row of the short journeys, some of each list of the long one; and the rows themselves."""
+    opened, lot = open_page(JOURNEYS[name]()), random.Random(0)
+    for each, listing in opened.lists.items():
+        count = len(listing)
+        shown = opened.answer("rows", name=each, first=0, count=count)["rows"]
+        assert [(tuple(texts), *rest) for texts, *rest in shown] == cells(listing.page(0, count))
+        opened.picks(each, range(count) if name != "ResNet-18" else lot.sample(range(count), min(25, count)))
+
+
+@needs_browser
+def test_what_is_typed_is_what_select_gives(open_page: Opens):
+    opened = open_page(program("ffn_residual"))
+    journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
+    kernel = journey.lowered.record.kernels[1].name
+    lines = [text for text in journey._stages.sources().values() if text.strip()]
+    typed = (*names, *lines, *journey._stages.sources(), f"{kernel}:3", f"{kernel}#2", f"  {kernel} ")
+    opened.selects([("choose", {"text": name}, name.strip()) for name in typed])
+    count = len(opened.lists["instructions"]) - opened.lists["instructions"].outline()[1][0] - 1
+    for name, said in (
+        ("aten.nothing", "this page has no Python, and finds calls"),
+        (f"{kernel}#{count}", f"{kernel} has 0 to {count - 1}"),
+        (f"{kernel}:0", f"{kernel} has 1 to "),
+        ("constructor", "this page has no Python"),
+    ):
+        assert said in opened.error("choose", text=name)
+        with pytest.raises(WorkbenchError):
+            journey.select(name)
+
+
+@needs_browser
+def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
+    twice = wb.trace(lambda x: (x.exp() + 1,
+                                x.exp() + 1), program("softmax_last")._request.inputs[0][:8])  # fmt: skip
+    opened = open_page(twice)
+    texts = list(twice._stages.sources().values())
+    said = 0
+    for text in texts:
+        try:
+            twice.select(text.strip())
+        except WorkbenchError as error:
+            assert opened.error("choose", text=text) == str(error)
+            said += 1
+    assert said == sum(texts.count(text) > 1 for text in texts)
+
+
+@needs_browser
+def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Opens):
+    opened, lot = open_page(program("ffn_residual")), random.Random(1)
+    run, launches = opened.journey.simulated, opened.journey.scheduled.record.launches
+    blocks = {
+        "timeline": timeline_columns(run.record, launches),
+        "dependences": dependence_columns(run.record),
+        "critical": critical_columns(run.record),
+    }
+    for what, block in blocks.items():
+        message, (data,) = opened.ask("columns", run=0, what=what)[-1]
+        assert message["answer"]["header"] == dict(block.header) and data == block.data
+    source, told = TimelineSource(run), list[bool]()
+    for _ in range(200):
+        unit, cycle = lot.choice(run.gantt().lanes).name, lot.randrange(run.cycles)
+        try:
+            answer = source.findings(unit, cycle)
+        except BadOption:
+            continue  # it is at work
+        assert opened.answer("gap", run=0, unit=unit, cycle=cycle) == answer
+        told.append(bool(answer["findings"]))
+    assert any(told) and not all(told)
+
+
+@needs_browser
+def test_it_is_driven_as_in_a_notebook(softmax: wb.Journey, open_page: Opens):
+    opened = open_page(softmax)
+    page, keys = opened.page, opened.page.keyboard
+    page.locator(".list.of-instructions .row", has_text="#3").first.click()
+    assert "instruction 3 of k0_softmax" in page.locator(".what").inner_text()
+    assert opened.marked("spans") == [3]
+    page.locator(".list.of-spans .row[data-row='4']").click()
+    page.locator(".list.of-spans").focus()
+    for key in ("ArrowDown", "Enter"):
+        keys.press(key)
+    assert opened.marked("spans") == [5] and opened.marked("instructions") == [6]
+    keys.press("Alt+ArrowLeft")
+    keys.press("Alt+ArrowLeft")
+    assert opened.marked("spans") == [3]
+    keys.press("Alt+ArrowRight")
+    assert opened.marked("spans") == [4]
+    light = page.evaluate("document.querySelector('.tl-plot canvas').toDataURL()")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("light => document.querySelector('.tl-plot canvas').toDataURL() !== light", arg=light)
+    page.locator("details.as-table summary").click()
+    shown = page.locator(".thread-of table.thread td:last-child").all_inner_texts()
+    assert shown == [line for _, lines in softmax.select(4).parts() for line in lines]
+    page.locator(".bar input").fill("aten.softmax.int")
+    keys.press("Enter")
+    assert "op aten.softmax.int" in page.locator(".what").inner_text()
+    page.locator(".bar input").fill("aten.softmx.int")
+    keys.press("Enter")
+    assert "this page has no Python" in page.locator(".notice").inner_text()
+    page.locator(".tl-plot canvas").last.focus()
+    keys.press("ArrowRight")
+    assert "span" in page.locator(".what b").inner_text()
+    keys.press("Escape")
+    assert "Press anything" in page.locator(".what").inner_text() and opened.marked("calls") == []
+
+
+@needs_browser
+def test_badges_say_what_check_said_and_stages_that_were_not_checked_have_none(softmax: wb.Journey, open_page: Opens):
+    opened = open_page(softmax)
+    badges = opened.page.locator(".badge")
+    assert badges.all_inner_texts() == ["✓ right", "✓ right"]
+    badges.last.click()
+    assert opened.page.locator(".said").inner_text() == softmax.check().text()
+
+
+@needs_browser
+def test_the_page_opens_with_what_is_selected(open_page: Opens):
+    journey = program("softmax_ragged")
+    journey.selection.select(2)
+    opened = open_page(journey)
+    assert "span 2" in opened.page.locator(".what").inner_text() and opened.marked("spans") == [2]
+    opened.page.locator(".bar button").nth(2).click()
+    assert opened.marked("spans") == [] and journey.selection.selection == journey.select(2)
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, open_page: Opens):
+    opened = open_page(softmax, color_scheme=scheme)
+    opened.page.locator(".list.of-spans .row").nth(2).click()
+    ground = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[scheme]
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = Axe().run(opened.page, options={"resultTypes": ["violations"]}).response["violations"]
+    assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+
+
+@needs_browser
+def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
+    softmax.to_html(tmp_path / "lab.html", interactive=True)
+    for script in (True, False):
+        page = chromium_browser.new_page(java_script_enabled=script)
+        page.goto((tmp_path / "lab.html").as_uri())
+        if script:
+            page.wait_for_selector(".wb-timeline canvas")
+        read = page.get_by_role("heading", name="Simulated when each instruction")
+        assert read.is_visible() != script and page.locator(".stepper").count() == int(script)
+        page.close()
+
+
+@needs_browser
+def test_a_record_that_cannot_be_read_leaves_what_can(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
+    softmax.to_html(tmp_path / "lab.html", interactive=True)
+    whole = (tmp_path / "lab.html").read_text(encoding="utf-8")
+    begin = whole.index('id="record">') + 2000
+    (tmp_path / "lab.html").write_text(whole[:begin] + whole[begin + 400 :], encoding="utf-8")
+    page = chromium_browser.new_page()
+    page.goto((tmp_path / "lab.html").as_uri())
+    page.wait_for_selector("#lab p")
+    assert "The lab cannot be opened in this browser" in page.locator("#lab").inner_text()
+    assert page.get_by_role("heading", name="Simulated when each instruction").is_visible()
+    page.close()
+
+
+class Halves(Look):
+    name = "halves"
+
+    def recorded(self) -> Sequence[Question]:
+        return [("half", {"of": 3, "in": "all"}), ("later", {})]
+
+    def answer_half(self, of: int, **_: object) -> Answer:
+        return {"half": of / 2}, [memoryview(b"abcd"), b"ef"]
+
+    def answer_later(self) -> Later:
+        return Later(lambda: {"done": True})
+
+
+class NotKept(Halves):
+    name = "not_kept"
+
+    def recorded(self) -> None:
+        return None
+
+
+@needs_browser
+def test_views_answer_what_was_recorded_and_others_are_left_out(
+    softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stepper, "_looks", lambda *_: [Halves(), NotKept()])
+    opened = open_page(softmax)
+    assert opened.answer("open")["looks"] == ["halves"]
+    assert opened.ask("halves.half", **{"in": "all", "of": 3}) == [
+        ({"id": "test", "answer": {"half": 1.5}}, [b"abcd", b"ef"])
+    ]
+    assert opened.answer("halves.later") == {"done": True}
+    for ask, given in (("halves.half", {"of": 4}), ("not_kept.half", {"of": 3, "in": "all"}), ("toString", {})):
+        assert "no recorded answer" in opened.error(ask, **given)
+
+
+@needs_browser
+def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
+    softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recording, "MOST_ROWS", 200)
+    opened = open_page(softmax)
+    left = [name for name in LISTS if ", to read" in opened.answer("list", name=name)["list"]["title"]]
+    assert left == ["instructions", "spans"]
+    for name in LISTS:
+        if name not in left:
+            opened.picks(name, [len(opened.lists[name]) - 1])
+    assert "Spans cannot be selected in this page" in opened.error("pick", name="spans", row=2)
+    opened.page.locator(".list.of-spans .row").nth(2).click()
+    assert "Spans cannot be selected in this page" in opened.page.locator(".notice").inner_text()
+
+
+def test_a_run_that_is_too_long_for_a_page_is_refused(
+    softmax: wb.Journey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(journeys, "MOST_SPANS", 100)
+    with pytest.raises(BadOption, match="this run has 128 spans, and a page can hold 100"):
+        softmax.to_html(tmp_path / "lab.html", interactive=True)
+    assert not (tmp_path / "lab.html").exists()
+
+
+def test_the_same_journey_gives_the_same_page(softmax: wb.Journey, tmp_path: Path):
+    for name in ("one", "other"):
+        softmax.to_html(tmp_path / name, interactive=True)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()

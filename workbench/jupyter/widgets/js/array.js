@@ -1,0 +1,220 @@
+// One matmul on its systolic array, cycle by cycle. Times are cycles of the array's clock since the first of them.
+import { ArrayWalk } from "./array_data.js";
+import { TILE_LEFT, paintArray, paintArrayTiles } from "./array_paint.js";
+import { atEnd, element, grouped, oncePerFrame, onKeys, watchSize, watchTheme } from "./common.js";
+import { columnsOf } from "./timeline_data.js";
+
+const ARRAY_SPEEDS = [1, 10, 100, 1000, 10000]; // cycles a second
+const PLAY_SECONDS = 20; // the slowest speed that takes no longer is chosen at first
+
+/** One matmul: in the lab that of the selected span, else the nearest that starts before it. */
+export function createArray(host, { link, signal, spans = () => [] }) {
+  const root = element("div", { class: "wb-array" });
+  host.append(root);
+  const parts = makeArrayParts(root);
+  let matmuls = null; // their rows of the events, by when they start
+  let walk = null;
+  let at = 0;
+  let playing = 0;
+  let speed = ARRAY_SPEEDS[0];
+
+  const paint = oncePerFrame(() => {
+    if (!walk || !parts.body.clientWidth) return;
+    paintArray(parts.grid, root, walk, at);
+    paintArrayTiles(parts.tiles, parts.body, walk, at);
+    tellCycle(parts, walk, at);
+  }, signal);
+
+  function go(cycle) {
+    at = Math.min(Math.max(Math.round(cycle), 0), walk?.header.length ?? 0);
+    parts.slider.value = at;
+    paint();
+  }
+
+  function toTile(by) {
+    const now = walk.lastBegun(walk.enters, at);
+    const next = by < 0 && at > walk.enters[now] ? now : now + by;
+    go(next < 0 ? 0 : next >= walk.count ? walk.header.length : walk.enters[next]);
+  }
+
+  function play() {
+    if (playing) {
+      cancelAnimationFrame(playing);
+      playing = 0;
+      tellPlaying();
+      return;
+    }
+    if (at >= walk.header.length) at = 0;
+    let exact = at;
+    let before = performance.now();
+    const frame = (now) => {
+      exact += ((now - before) * speed) / 1000;
+      before = now;
+      go(exact);
+      playing = at < walk.header.length ? requestAnimationFrame(frame) : 0;
+      if (!playing) tellPlaying();
+    };
+    playing = requestAnimationFrame(frame);
+    tellPlaying();
+  }
+
+  function tellPlaying() {
+    parts.play.textContent = playing ? "❚❚ stop" : "▶ play";
+    parts.play.setAttribute("aria-pressed", String(Boolean(playing)));
+  }
+
+  async function open() {
+    const found = await link.ask("open");
+    if (!found || signal.aborted) return;
+    matmuls = columnsOf({ header: found.answer.header, data: found.buffers[0] });
+    parts.why.textContent = matmuls.row.length ? "" : "No array works in this run: it has no matmul.";
+    parts.body.hidden = !matmuls.row.length;
+    if (matmuls.row.length) await load(wanted() ?? found.answer.first);
+  }
+
+  /** The matmul of the selection; null where nothing is selected. */
+  function wanted() {
+    const rows = spans();
+    if (!rows.length) return null;
+    const places = [...rows].map((row) => matmuls.row.indexOf(row)).filter((place) => place >= 0);
+    if (places.length) return matmuls.row[Math.min(...places)];
+    return matmuls.before[rows[0]];
+  }
+
+  async function load(span) {
+    if (span === walk?.header.span) return;
+    const found = await link.ask("walk", { span });
+    if (!found || signal.aborted) return;
+    if (playing) play();
+    walk = new ArrayWalk({ header: found.answer.header, data: found.buffers[0] });
+    fillArray(parts, walk, go);
+    parts.speed.value = speed =
+      ARRAY_SPEEDS.find((each) => walk.header.length / each <= PLAY_SECONDS) ?? ARRAY_SPEEDS.at(-1);
+    go(walk.enters[0] + Math.floor((walk.rows[0] + walk.columns[0]) / 2)); // the front is half across
+  }
+
+  function selected() {
+    const span = matmuls?.row.length ? wanted() : null;
+    if (span !== null) load(span);
+  }
+
+  parts.before.addEventListener("click", () => load(walk.header.before), { signal });
+  parts.after.addEventListener("click", () => load(walk.header.after), { signal });
+  parts.play.addEventListener("click", play, { signal });
+  parts.slider.addEventListener("input", () => go(Number(parts.slider.value)), { signal });
+  parts.speed.addEventListener("change", () => (speed = Number(parts.speed.value)), { signal });
+  for (const [button, act] of [
+    [parts.tileBefore, () => toTile(-1)],
+    [parts.cycleBefore, () => go(at - 1)],
+    [parts.cycleAfter, () => go(at + 1)],
+    [parts.tileAfter, () => toTile(1)],
+  ]) {
+    button.addEventListener("click", act, { signal });
+  }
+  parts.tiles.addEventListener("pointerdown", (event) => {
+    const wide = parts.tiles.clientWidth - TILE_LEFT;
+    go(((event.offsetX - TILE_LEFT) / wide) * walk.header.length);
+  }, { signal });
+  onKeys(
+    root,
+    {
+      ArrowLeft: () => go(at - 1),
+      ArrowRight: () => go(at + 1),
+      PageUp: () => toTile(-1),
+      PageDown: () => toTile(1),
+      Home: () => go(0),
+      End: () => go(walk.header.length),
+      p: play,
+    },
+    signal,
+  );
+  watchSize(parts.body, paint, signal);
+  watchTheme(paint, signal);
+  atEnd(signal, () => cancelAnimationFrame(playing));
+  open();
+  return { selected, shown: selected, go, get walk() { return walk; }, get at() { return at; } };
+}
+
+function makeArrayParts(root) {
+  const button = (text, told) => element("button", { type: "button", title: told, "aria-label": told }, text);
+  const parts = {
+    why: element("p", { class: "soft" }, "Opening the array…"),
+    body: element("div", { hidden: true }),
+    title: element("b"),
+    before: button("◀", "the matmul before on this array"),
+    after: button("▶", "the next matmul on this array"),
+    grid: element("canvas", { role: "img", tabindex: "0" }),
+    facts: element("dl", { class: "ex-facts" }),
+    formulas: element("tbody"),
+    sum: element("p"),
+    symbols: element("p", { class: "soft" }),
+    slider: element("input", { type: "range", min: 0, step: 1, "aria-label": "cycle of the array" }),
+    tileBefore: button("|‹", "the tile before (PageUp)"),
+    cycleBefore: button("‹", "a cycle back (←)"),
+    play: button("▶ play", "play and stop (p)"),
+    cycleAfter: button("›", "a cycle on (→)"),
+    tileAfter: button("›|", "the next tile (PageDown)"),
+    speed: element("select", { "aria-label": "cycles a second" }),
+    tiles: element("canvas", { role: "img", "aria-label": "tiles over time; press to go there" }),
+    told: element("p", { class: "ex-told" }),
+  };
+  parts.speed.append(...ARRAY_SPEEDS.map((each) => element("option", { value: each }, `${grouped(each)} cycles/s`)));
+  const heads = ["part", "formula", "numbers", "cycles"].map((name) => element("th", { scope: "col" }, name));
+  const table = element("table", { class: "t" }, element("thead", {}, element("tr", {}, ...heads)), parts.formulas);
+  const legend = element("div", { class: "legend" }, ...[
+    ["k-MATMUL", "multiplies"],
+    ["k-VECTOR", "multiplies for the next tile"],
+    ["k-LOAD", "moves in, or waits in the array"],
+    ["k-STORE", "results on their way out"],
+  ].map(([colour, told]) => element("span", {}, element("i", { style: `background:var(--${colour})` }), told)));
+  const controls = element("div", { class: "ex-controls" }, parts.tileBefore, parts.cycleBefore, parts.play,
+    parts.cycleAfter, parts.tileAfter, parts.slider, parts.speed);
+  const front = element("div", { class: "ex-front" }, parts.grid);
+  const scroll = element("div", { class: "scroll", tabindex: "0" }, table);
+  const words = element("div", { class: "ex-words" }, scroll, parts.sum, parts.symbols);
+  parts.body.append(
+    element("div", { class: "ex-top" }, parts.before, parts.after, parts.title),
+    element("div", { class: "ex-beside" }, front, parts.facts, words),
+    controls, parts.told, parts.tiles, legend,
+  );
+  root.append(parts.why, parts.body);
+  return parts;
+}
+
+function fillArray(parts, walk, go) {
+  const { header } = walk;
+  parts.title.textContent = header.title;
+  parts.before.disabled = header.before === null;
+  parts.after.disabled = header.after === null;
+  parts.slider.max = header.length;
+  parts.facts.replaceChildren(...header.facts.flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]));
+  const starts = { preload: walk.moves_in[0], stream: walk.enters[0], drain: walk.enters.at(-1) + walk.streams.at(-1) };
+  parts.formulas.replaceChildren(...header.parts.map(([name, formula, numbers, cycles]) => {
+    const jump = element("button", { type: "button", title: `go to where it begins` }, name);
+    jump.addEventListener("click", () => go(starts[name]));
+    return element("tr", { "data-part": name }, element("td", {}, jump), element("td", {}, formula),
+      element("td", {}, numbers), element("td", { class: "r" }, grouped(cycles)));
+  }));
+  parts.sum.textContent = header.sum;
+  parts.symbols.textContent = header.symbols;
+}
+
+function tellCycle(parts, walk, cycle) {
+  const { header } = walk;
+  const tile = walk.lastBegun(walk.enters, cycle);
+  const incoming = walk.lastBegun(walk.moves_in, cycle);
+  const doing = walk.doing(cycle);
+  const [all, busy] = [header.rows * header.wide, walk.atWork(cycle)];
+  const what = header.sums_stay ? "sums" : "weights";
+  const words = [
+    `cycle ${grouped(cycle)} of ${grouped(header.length)}, ${grouped(walk.ofRun(cycle))} of the run`,
+    doing.join(", "),
+    walk.moved_in[incoming] && `${what} of tile ${incoming}: ${walk.movedIn(incoming, cycle)} of ${walk.moved_in[incoming]} rows in`,
+    `tile ${tile} of ${walk.count}: ${grouped(walk.streamed(tile, cycle))} of ${grouped(walk.streams[tile])} streamed`,
+    `${grouped(busy)} of ${grouped(all)} elements multiply (${Math.round((100 * busy) / all)}%)`,
+  ];
+  parts.told.textContent = words.filter(Boolean).join(" · ");
+  parts.grid.setAttribute("aria-label", `the array at ${parts.told.textContent}`);
+  for (const row of parts.formulas.children) row.classList.toggle("now", doing.includes(row.dataset.part));
+}
+

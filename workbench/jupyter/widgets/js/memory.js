@@ -1,0 +1,281 @@
+// The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
+
+import { atEnd, element, grouped, oncePerFrame, watchTheme } from "./common.js";
+import { makeMemoryControls } from "./memory_controls.js";
+import { ReplayData } from "./memory_data.js";
+import { ScratchpadMap } from "./memory_scratchpad.js";
+import { fillMemoryTable } from "./memory_table.js";
+import { TileGrids } from "./memory_tiles.js";
+import { memoryPalette } from "./memory_words.js";
+
+const MEMORY_LAUNCHES = 8;
+const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
+
+/** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
+ *  called when somebody scrubs, steps or plays, and `spans()` says which spans of the run are selected.
+ *  It returns what a view of the lab is: `cursor(cycle)` moves it, `selected()` marks anew. */
+export function createMemory(host, { link, signal, moveCursor = () => {}, spans = () => [], begin = 0 }) {
+  const made = new Memory(host, { link, signal, moveCursor, spans, begin });
+  return {
+    cursor: (cycle) => cycle !== null && made.follow(cycle),
+    selected: () => made.mark(),
+    shown: () => made.mark(),
+    memory: made,
+  };
+}
+
+class Memory {
+  constructor(host, { link, signal, moveCursor, spans, begin }) {
+    Object.assign(this, { host, link, signal, moveCursor, spans, cycle: begin, data: null, run: null, playing: 0, wanted: -1 });
+    this.launches = new Map();
+    this.asking = -1;
+    this.build();
+    this.paintSoon = oncePerFrame(() => this.paint(), signal);
+    watchTheme(() => this.setTheme(), signal);
+    atEnd(signal, () => this.end());
+    this.open();
+  }
+
+  build() {
+    const acts = {
+      play: () => (this.playing ? this.pause() : this.play()),
+      step: (by) => this.step(by),
+      scrub: (cycle, done) => this.goTo(cycle, done),
+      launch: (launch) => this.goTo(this.run.launches[launch][0], true),
+      near: (near) => {
+        this.map.near = near;
+        this.paintSoon();
+      },
+    };
+    this.controls = makeMemoryControls(acts, this.signal);
+    this.said = element("p", { class: "mem-said" });
+    const left = element("section", { class: "mem-half", "aria-label": "scratchpad" });
+    const right = element("section", { class: "mem-half", "aria-label": "tiles" });
+    this.map = new ScratchpadMap(left, {
+      scrub: (cycle, done) => this.goTo(cycle + this.data.header.begin, done),
+      pick: (slot) => this.link.ask("buffer", { launch: this.launch, number: this.data.header.slots[slot].number }),
+      signal: this.signal,
+    });
+    this.grids = new TileGrids(right, {
+      pick: (place) => this.link.ask("tile", { launch: this.launch, touch: this.data.touchOf(place, this.data.now.cycle) }),
+      signal: this.signal,
+    });
+    this.map.changed = this.grids.changed = () => this.paintSoon();
+    this.legend = element("div", { class: "legend mem-legend" });
+    this.tableBody = element("div", {});
+    this.table = element("details", { class: "mem-table" }, element("summary", {}, "This cycle as a table"), this.tableBody);
+    this.table.addEventListener("toggle", () => this.paintSoon(), { signal: this.signal });
+    this.root = element(
+      "div",
+      { class: "mem" },
+      this.controls.root,
+      this.said,
+      element("div", { class: "mem-halves" }, left, right),
+      this.legend,
+      this.table,
+    );
+    this.host.append(this.root);
+    this.listen();
+  }
+
+  listen() {
+    const keys = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
+    const times = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": () => this.controls.pressPlay() };
+    const listen = (event) => {
+      if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+      const onMap = event.target === this.map.canvas;
+      const action = (onMap && keys[event.key]) || (event.target.tagName === "CANVAS" && times[event.key]);
+      if (!action) return;
+      event.preventDefault();
+      action();
+    };
+    this.root.addEventListener("keydown", listen, { signal: this.signal });
+  }
+
+  async open() {
+    const found = await this.link.ask("open");
+    if (!found || this.signal.aborted) return;
+    this.run = found.answer;
+    if (!this.run.launches.length) {
+      this.said.textContent = "No kernel ran, so nothing lay in the scratchpad.";
+      return;
+    }
+    this.controls.open(this.run);
+    this.show(this.cycle);
+  }
+
+  /** The launch that began last: between two of them the one before, as in replay.py. */
+  launchAt(cycle) {
+    const after = this.run.launches.findIndex(([begin]) => begin > cycle);
+    return Math.max(0, (after < 0 ? this.run.launches.length : after) - 1);
+  }
+
+  // Where it stands
+
+  /** Goes where somebody here wants to go. */
+  goTo(cycle, done) {
+    if (!this.run) return;
+    this.pause();
+    this.show(cycle);
+    this.moveCursor(this.cycle, done);
+  }
+
+  /** Goes where the cursor went elsewhere. */
+  follow(cycle) {
+    this.stop();
+    if (this.run) this.show(cycle);
+    else this.cycle = cycle;
+  }
+
+  show(cycle) {
+    this.cycle = Math.min(Math.max(Math.round(cycle), 0), this.run.cycles);
+    this.need(this.launchAt(this.cycle));
+    this.paintSoon();
+  }
+
+  /** Shows a launch, which Python is asked for once; while it answers, only the launch wanted last is asked for next. */
+  async need(launch) {
+    this.wanted = launch;
+    const known = this.launches.get(launch);
+    if (known) {
+      this.take(launch, known);
+      return;
+    }
+    if (this.asking >= 0) return;
+    this.asking = launch;
+    this.said.textContent = `${this.run.kernels[launch]} is being read…`;
+    const found = await this.link.ask("launch", { launch });
+    this.asking = -1;
+    if (this.signal.aborted) return;
+    if (found) {
+      this.launches.set(launch, new ReplayData({ header: found.answer.header, data: found.buffers[0] }));
+      while (this.launches.size > MEMORY_LAUNCHES) this.launches.delete(this.launches.keys().next().value);
+    }
+    if (this.wanted !== launch) this.need(this.wanted);
+    else if (found) this.take(launch, this.launches.get(launch));
+    else this.said.textContent = "";
+  }
+
+  take(launch, data) {
+    if (this.data === data) return;
+    this.launches.delete(launch);
+    this.launches.set(launch, data); // the latest looked at is last
+    this.launch = launch;
+    this.data = data;
+    data.mark(this.spans());
+    this.map.show(data);
+    this.grids.show(data);
+    this.controls.show(launch, data);
+    this.fillLegend();
+    this.paintSoon();
+  }
+
+  mark() {
+    this.data?.mark(this.spans());
+    this.paintSoon();
+  }
+
+  // Playing
+
+  step(by) {
+    if (!this.data) return;
+    this.goTo(this.data.header.begin + this.data.change(this.here, by), true);
+  }
+
+  /** The cycle as the launch counts: below zero before it begins. */
+  get here() {
+    return this.cycle - this.data.header.begin;
+  }
+
+  play() {
+    if (!this.data) return;
+    if (this.cycle >= this.data.header.end) this.show(this.data.header.begin);
+    let before = performance.now();
+    let exact = this.cycle;
+    const frame = (time) => {
+      const { begin, end } = this.data.header;
+      const seconds = this.controls.seconds;
+      const passed = (time - before) / 1e3;
+      if (seconds || passed >= PLAY_CHANGE_SECONDS) {
+        exact = seconds ? exact + (passed / seconds) * (end - begin) : begin + this.data.change(this.here, 1);
+        before = time;
+        this.show(Math.min(exact, end));
+        this.moveCursor(this.cycle, false);
+      }
+      const hidden = this.root.offsetParent === null; // another view is shown, or the cell is out of sight
+      if (this.cycle >= end || hidden) this.pause();
+      else this.playing = requestAnimationFrame(frame);
+    };
+    this.playing = requestAnimationFrame(frame);
+    this.controls.playing(true);
+  }
+
+  pause() {
+    if (this.stop()) this.moveCursor(this.cycle, true);
+  }
+
+  /** Whether it played until now. */
+  stop() {
+    if (!this.playing) return false;
+    cancelAnimationFrame(this.playing);
+    this.playing = 0;
+    this.controls.playing(false);
+    return true;
+  }
+
+  // What is seen
+
+  setTheme() {
+    this.palette = null;
+    this.fillLegend();
+    this.paintSoon();
+  }
+
+  paint() {
+    if (!this.data || !this.map.width) return;
+    this.palette ??= memoryPalette(this.root);
+    const now = this.data.at(this.here);
+    this.controls.at(this.cycle);
+    this.map.paint(this.here, this.palette);
+    this.grids.paint(this.here, this.palette);
+    this.said.textContent = this.summary(now);
+    if (this.table.open) fillMemoryTable(this.tableBody, this.data, { picks: this.run.selects, pick: this.map.pick });
+  }
+
+  /** The same line as Python's Moment has. */
+  summary(now) {
+    const { data, cycle } = this;
+    const { begin, end, kernel, capacity } = data.header;
+    const busy = now.working.map((row) => data.named(row)).join(", ") || "no instruction";
+    let work = `${kernel}: ${busy} at work`;
+    if (cycle < begin) work = `${kernel} begins in cycle ${grouped(begin)}`;
+    else if (cycle >= end) work = `${kernel} ended in cycle ${grouped(end)}`;
+    const share = Math.floor((100 * now.bytes) / Math.max(capacity, 1));
+    const told = now.bytes && !share ? "<1%" : `${share}%`;
+    return `cycle ${grouped(cycle)}, ${work}; ${grouped(now.bytes)} of ${grouped(capacity)} bytes hold something (${told})`;
+  }
+
+  fillLegend() {
+    if (!this.data) return;
+    this.palette ??= memoryPalette(this.root);
+    const { roles, words } = this.data.header;
+    const used = [...new Set(this.data.life_role)].sort();
+    const entry = (style, text) => element("span", {}, element("i", { style }), text);
+    this.legend.replaceChildren(
+      ...used.map((role) => entry(`background:${this.palette.roles[role].colour}`, words[roles[role]])),
+      entry(`background:${this.palette.roles[used[0] ?? 0].colour};opacity:${this.palette.pale}`, "not read yet"),
+      entry("border:3px solid var(--ink)", "moved now"),
+      entry("border:1.5px dashed var(--ink)", "read or written by work now"),
+      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, (1/3x): one of its three moves so far"),
+    );
+  }
+
+  end() {
+    cancelAnimationFrame(this.playing);
+    this.map.destroy();
+    this.grids.destroy();
+    this.launches.clear();
+    this.root.remove();
+    this.data = this.run = this.palette = null;
+  }
+}

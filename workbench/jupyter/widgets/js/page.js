@@ -1,0 +1,19 @@
+// The lab as a page of its own: no Python, no network. What it shows without this script stands below it, folded.
+import { element, widget } from "./common.js";
+import { RecordedModel, unpackedRecord } from "./record.js";
+import { createStepper } from "./stepper.js";
+
+async function openPage() {
+  const host = document.getElementById("lab");
+  try {
+    const record = await unpackedRecord(document.getElementById("record").textContent);
+    document.getElementById("record").remove();
+    host.model = new RecordedModel(record); // for who asks it from the browser's console
+    widget(createStepper).render({ model: host.model, el: host });
+    document.getElementById("static").open = false;
+  } catch (error) {
+    host.append(element("p", {}, `The lab cannot be opened in this browser: ${error.message}. All of it stands below.`));
+  }
+}
+
+export default openPage();

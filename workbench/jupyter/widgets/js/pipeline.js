@@ -1,0 +1,367 @@
+// A kernel's loop over tiles as it ran: iterations or slots below each other, time to the right.
+import { colourOf, element, grouped, oncePerFrame, onKeys, watchSize, watchTheme } from "./common.js";
+import { sizedContext } from "./array_paint.js";
+import { columnsOf } from "./timeline_data.js";
+
+const SHOWN_ROWS = 14;
+const ROW_HIGH = 27;
+const LANE_HIGH = 7;
+const LABEL_WIDE = 92;
+const AXIS_HIGH = 18;
+const NOBODY = 0xffffffff;
+const LANES = { load: 0, copy: 0, compute: 1, barrier: 1, store: 2 };
+
+/** The spans of a launch by iteration, as `workbench.views.pipelines` packed them. */
+export class Pipeline {
+  constructor(block) {
+    this.header = block.header;
+    Object.assign(this, columnsOf(block));
+    this.count = this.core.length;
+    this.rowOf = new Uint32Array(this.span.length);
+    for (let row = 0; row < this.count; row++) this.rowOf.fill(row, this.first[row], this.first[row + 1]);
+  }
+
+  label(row) {
+    const at = this.at.subarray(this.at_first[row], this.at_first[row + 1]);
+    return [...at].join("·") || "outside";
+  }
+
+  slotsOf(place) {
+    const slots = this.slot.subarray(this.slot_first[place], this.slot_first[place + 1]);
+    return [...slots].map((slot) => this.header.slots[slot]);
+  }
+
+  duringOf(place) {
+    return [...this.during.subarray(this.during_first[place], this.during_first[place + 1])];
+  }
+
+  named(span, kind, unit) {
+    return `span ${span} (${this.header.kinds[kind]} on ${this.header.units[unit]})`;
+  }
+
+  reason(place) {
+    const blocker =
+      this.waited_for[place] === NOBODY
+        ? this.header.another
+        : this.named(this.waited_for[place], this.waited_kind[place], this.waited_unit[place]);
+    const next = this.named(this.span[place], this.kind[place], this.unit[place]);
+    const told = this.header.reasons[this.header.causes[this.cause[place]]];
+    return told.replace("{next}", next).replace("{blocker}", blocker);
+  }
+
+  /** The time of some rows: from the first issue to the last end. */
+  window(first, last) {
+    let [begin, end] = [Infinity, 0];
+    for (let place = this.first[first]; place < this.first[last]; place++) {
+      begin = Math.min(begin, this.issue[place]);
+      end = Math.max(end, this.end[place]);
+    }
+    return begin < end ? [begin, end] : [0, Math.max(this.header.length, 1)];
+  }
+}
+
+/** One kernel: in the lab the selected one; `pick(row)` selects a span there. */
+export function createPipeline(host, { link, signal, spans = () => [], pick = () => {} }) {
+  const root = element("div", { class: "wb-pipeline" });
+  host.append(root);
+  const parts = makePipelineParts(root);
+  let launches = [];
+  const state = { view: null, first: 0, active: -1, bySlots: false, marked: new Set(), cursor: null, boxes: [] };
+
+  const paint = oncePerFrame(() => {
+    if (!state.view || !parts.body.clientWidth) return;
+    paintPipeline(parts.canvas, parts.body, state);
+    tellPipelineBar(parts, state);
+  }, signal);
+
+  async function open() {
+    const found = await link.ask("open");
+    if (!found || signal.aborted) return;
+    launches = found.answer.launches;
+    parts.why.textContent = launches.length ? "" : "Nothing of this run is made of tiles.";
+    parts.body.hidden = !launches.length;
+    if (launches.length) await load(wanted() ?? found.answer.first, found.answer.loop);
+  }
+
+  /** The launch of the first selected span; null where no span of a launch with tiles is selected. */
+  function wanted() {
+    const rows = spans();
+    const shown = launches.find(({ launch }) => launch === state.view?.header.launch);
+    const has = ({ first, end }) => rows.some((row) => row >= first && row < end);
+    return (shown && has(shown) ? shown : launches.find(has))?.launch ?? null;
+  }
+
+  async function load(launch, loop = null) {
+    const found = await link.ask("launch", { launch, loop });
+    if (!found || signal.aborted) return;
+    state.view = new Pipeline({ header: found.answer.header, data: found.buffers[0] });
+    const { header, count } = state.view;
+    parts.title.textContent = header.title;
+    parts.sum.textContent = header.sum;
+    fillChoices(parts.kernels, launches.map((each) => [each.launch, each.name]), launch);
+    fillChoices(parts.loops, [["", "by all loops"], ...header.known_loops.map((each) => [each, `by ${each}`])], loop ?? "");
+    parts.slider.max = Math.max(count - SHOWN_ROWS, 0);
+    parts.slider.hidden = count <= SHOWN_ROWS;
+    state.active = -1;
+    scroll(0);
+    mark();
+  }
+
+  /** Frames the bars of the selected spans, and has the first in sight. */
+  function mark() {
+    state.marked = new Set(spans());
+    const place = state.view.span.findIndex((span) => state.marked.has(span));
+    const few = state.marked.size < state.view.span.length;
+    if (place >= 0 && few && state.marked.has(state.view.span[state.active]) === false) show(place, { tell: false });
+    paint();
+  }
+
+  /** Makes a bar the active one, and has its row in sight. */
+  function show(place, { tell = true } = {}) {
+    const { view } = state;
+    state.active = Math.min(Math.max(place, 0), view.span.length - 1);
+    const row = view.rowOf[state.active];
+    if (row < state.first || row >= state.first + SHOWN_ROWS) scroll(row - Math.floor(SHOWN_ROWS / 2));
+    if (tell) pick(view.span[state.active]);
+    paint();
+  }
+
+  function scroll(first) {
+    state.first = Math.min(Math.max(first, 0), Math.max(state.view.count - SHOWN_ROWS, 0));
+    parts.slider.value = state.first;
+    paint();
+  }
+
+  function moveRow(by) {
+    const { view, active } = state;
+    const row = Math.min(Math.max((active < 0 ? -by : view.rowOf[active]) + by, 0), view.count - 1);
+    show(view.first[row]);
+  }
+
+  function selected() {
+    if (!state.view) return;
+    const launch = wanted();
+    if (launch !== null && launch !== state.view.header.launch) load(launch);
+    else mark();
+  }
+
+  parts.kernels.addEventListener("change", () => load(Number(parts.kernels.value)), { signal });
+  parts.loops.addEventListener(
+    "change",
+    () => load(state.view.header.launch, parts.loops.value || null),
+    { signal },
+  );
+  parts.slots.addEventListener(
+    "click",
+    () => {
+      state.bySlots = !state.bySlots;
+      parts.slots.setAttribute("aria-pressed", String(state.bySlots));
+      paint();
+    },
+    { signal },
+  );
+  parts.slider.addEventListener("input", () => scroll(Number(parts.slider.value)), { signal });
+  parts.canvas.addEventListener(
+    "click",
+    (event) => {
+      const found = pipelineBarAt(state.boxes, event.offsetX, event.offsetY);
+      if (found !== null) show(found);
+    },
+    { signal },
+  );
+  onKeys(
+    parts.canvas,
+    {
+      ArrowDown: () => moveRow(1),
+      ArrowUp: () => moveRow(-1),
+      ArrowRight: () => show(state.active + 1),
+      ArrowLeft: () => show(state.active - 1),
+      PageDown: () => scroll(state.first + SHOWN_ROWS),
+      PageUp: () => scroll(state.first - SHOWN_ROWS),
+      Home: () => scroll(0),
+      End: () => scroll(state.view.count),
+    },
+    signal,
+  );
+  watchSize(parts.body, paint, signal);
+  watchTheme(paint, signal);
+  open();
+  return {
+    selected,
+    shown: selected,
+    cursor(cycle) {
+      state.cursor = cycle;
+      paint();
+    },
+    state,
+  };
+}
+
+function fillChoices(select, entries, chosen) {
+  select.replaceChildren(...entries.map(([value, told]) => element("option", { value }, told)));
+  select.value = chosen;
+  select.hidden = entries.length < 2;
+}
+
+function makePipelineParts(root) {
+  const parts = {
+    why: element("p", { class: "soft" }, "Opening the pipeline…"),
+    body: element("div", { hidden: true }),
+    title: element("b"),
+    sum: element("p"),
+    kernels: element("select", { "aria-label": "kernel" }),
+    loops: element("select", { "aria-label": "rows: iterations of" }),
+    slots: element("button", { type: "button", "aria-pressed": "false" }, "by slots"),
+    slider: element("input", { type: "range", min: 0, value: 0, "aria-label": "first iteration that is shown" }),
+    canvas: element("canvas", { role: "img", tabindex: "0" }),
+    told: element("div", { class: "ex-told", role: "status" }),
+  };
+  const names = [
+    ["k-LOAD", "load"], ["k-STORE", "store"], ["k-MATMUL", "matmul"], ["k-VECTOR", "vector"],
+    ["mark", "the core computes: what moves here is hidden"], ["soft", "line before a bar: it waits"],
+  ];
+  const legend = element("div", { class: "legend" }, ...names.map(([colour, told]) =>
+    element("span", {}, element("i", { style: `background:var(--${colour})` }), told)));
+  parts.body.append(
+    element("div", { class: "ex-top" }, parts.title, parts.kernels, parts.loops, parts.slots, parts.slider),
+    parts.sum, parts.canvas, legend, parts.told,
+  );
+  root.append(parts.why, parts.body);
+  return parts;
+}
+
+/** Draws rows and keeps the boxes of their bars. */
+function paintPipeline(canvas, root, state) {
+  const { view, first } = state;
+  const last = Math.min(first + SHOWN_ROWS, view.count);
+  const labels = state.bySlots
+    ? view.header.slots
+    : Array.from({ length: last - first }, (_, place) => view.label(first + place));
+  const width = root.clientWidth;
+  const height = labels.length * ROW_HIGH + AXIS_HIGH;
+  const context = sizedContext(canvas, width, height);
+  const [begin, end] = view.window(first, last);
+  const scale = (width - LABEL_WIDE - 4) / (end - begin);
+  const x = (cycle) => LABEL_WIDE + (cycle - begin) * scale;
+  const named = (name) => colourOf(root, name);
+  const palette = { ...Object.fromEntries(["ink", "soft", "line", "mark", "accent"].map((name) => [name, named(name)])) };
+  palette.kinds = view.header.kinds.map((name) => named(`k-${name}`));
+  palette.causes = view.header.causes.map((name) => named(`c-${name === "bandwidth" ? "memory_peak" : name}`));
+  context.font = "11.5px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  labels.forEach((label, place) => {
+    const core = state.bySlots ? 0 : view.core[first + place];
+    paintBusy(context, view, core, place * ROW_HIGH, x, begin, end, palette);
+    context.fillStyle = palette.line;
+    context.fillRect(0, place * ROW_HIGH, width, 1);
+    context.fillStyle = palette.ink;
+    context.textAlign = "right";
+    const moving = state.bySlots ? 0 : view.moving[first + place];
+    context.fillText(label, LABEL_WIDE - 8, place * ROW_HIGH + (moving ? 9 : ROW_HIGH / 2), LABEL_WIDE - 10);
+    if (!moving) return;
+    context.fillStyle = palette.soft;
+    const share = Math.round((100 * view.row_hidden[first + place]) / moving);
+    context.fillText(`${share}% hidden`, LABEL_WIDE - 8, place * ROW_HIGH + 20);
+  });
+  state.boxes = barsOf(state, first, last, x);
+  for (const box of state.boxes) paintPipelineWait(context, view, box, x, palette);
+  for (const box of state.boxes) paintPipelineBar(context, view, box, state, palette);
+  paintPipelineAxis(context, state, [begin, end], x, width, height, palette);
+  const of = state.bySlots ? "slots" : "iterations";
+  const told = `${of} ${first} to ${last - 1} of ${view.count}, cycles ${grouped(view.header.begin + begin)} to ${grouped(view.header.begin + end)}`;
+  canvas.setAttribute("aria-label", `${told}; arrow keys go from bar to bar`);
+}
+
+/** Where each bar is: in the row of its iteration, or in those of its slots. */
+function barsOf(state, first, last, x) {
+  const { view } = state;
+  const boxes = [];
+  for (let place = view.first[first]; place < view.first[last]; place++) {
+    const [left, right] = [x(view.start[place]), x(view.end[place])];
+    const wide = Math.max(right - left, 0.8);
+    if (!state.bySlots) {
+      const lane = LANES[view.header.stages[view.stage[place]]];
+      const top = (view.rowOf[place] - first) * ROW_HIGH + 4 + lane * LANE_HIGH;
+      boxes.push({ place, left, wide, top, high: LANE_HIGH - 1 });
+      continue;
+    }
+    for (let each = view.slot_first[place]; each < view.slot_first[place + 1]; each++) {
+      const lane = LANES[view.header.stages[view.stage[place]]];
+      boxes.push({ place, left, wide, top: view.slot[each] * ROW_HIGH + 4 + lane * LANE_HIGH, high: LANE_HIGH - 1 });
+    }
+  }
+  return boxes;
+}
+
+function paintBusy(context, view, core, top, x, begin, end, palette) {
+  context.fillStyle = palette.mark;
+  for (let place = view.busy_first[core]; place < view.busy_first[core + 1]; place++) {
+    const [left, right] = [Math.max(view.busy_begin[place], begin), Math.min(view.busy_end[place], end)];
+    if (left < right) context.fillRect(x(left), top, x(right) - x(left), ROW_HIGH);
+  }
+}
+
+function paintPipelineWait(context, view, { place, left, top, high }, x, palette) {
+  const from = x(view.issue[place]);
+  if (left - from < 0.5) return;
+  context.fillStyle = palette.causes[view.cause[place]];
+  context.globalAlpha = 0.75;
+  context.fillRect(from, top + high / 2 - 0.75, left - from, 1.5);
+  context.globalAlpha = 1;
+}
+
+function paintPipelineBar(context, view, { place, left, wide, top, high }, state, palette) {
+  context.fillStyle = palette.kinds[view.kind[place]];
+  context.fillRect(left, top, wide, high);
+  const active = place === state.active;
+  if (!active && !state.marked.has(view.span[place])) return;
+  context.strokeStyle = active ? palette.ink : palette.accent;
+  context.lineWidth = active ? 2 : 1.5;
+  context.strokeRect(left - 1, top - 1, wide + 2, high + 2);
+}
+
+function paintPipelineAxis(context, state, [begin, end], x, width, height, palette) {
+  const from = state.view.header.begin;
+  context.fillStyle = palette.soft;
+  context.textAlign = "left";
+  context.fillText(`cycle ${grouped(from + begin)}`, LABEL_WIDE, height - 8);
+  context.textAlign = "right";
+  context.fillText(grouped(from + end), width - 4, height - 8);
+  const cursor = state.cursor === null ? -1 : state.cursor - from;
+  if (cursor < begin || cursor > end) return;
+  context.fillStyle = palette.accent;
+  context.fillRect(x(cursor) - 0.5, 0, 1, height - AXIS_HIGH);
+}
+
+/** The bar at a point, or the nearest within a few pixels; the latest drawn lies on top. */
+function pipelineBarAt(boxes, x, y) {
+  const near = 4;
+  const hit = (by) => boxes.findLast(({ left, wide, top, high }) =>
+    x >= left - by && x <= left + wide + by && y >= top - by / 2 && y <= top + high + by / 2);
+  return (hit(0) ?? hit(near))?.place ?? null;
+}
+
+function tellPipelineBar(parts, state) {
+  const { view, active } = state;
+  if (active < 0) {
+    parts.told.replaceChildren(element("span", { class: "soft" }, "Press a bar: what it waited for, and behind what it is hidden."));
+    return;
+  }
+  const stage = view.header.stages[view.stage[active]];
+  const from = view.header.begin;
+  const cycles = view.end[active] - view.start[active];
+  const waited = view.start[active] - view.issue[active];
+  const during = view.duringOf(active);
+  const moves = stage === "load" || stage === "store";
+  const behind = during.length ? `, behind the work of ${during.map((row) => view.label(row)).join(", ")}` : "";
+  const facts = [
+    ["iteration", `${view.label(view.rowOf[active])} of ${view.header.loops.join("·") || "no loop"}`],
+    ["slots", view.slotsOf(active).join(", ") || "none"],
+    ["runs", `cycles ${grouped(from + view.start[active])} to ${grouped(from + view.end[active])}: ${grouped(cycles)}`],
+    ["waited", `${grouped(waited)} cycles after it was issued; ${view.reason(active)}`],
+    ...(moves ? [["hidden", `${grouped(view.hidden[active])} of ${grouped(cycles)} cycles${behind}`]] : []),
+  ];
+  const list = element("dl", { class: "ex-facts" });
+  list.append(...facts.flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]));
+  parts.told.replaceChildren(element("b", {}, view.named(view.span[active], view.kind[active], view.unit[active])), list);
+}

@@ -1,0 +1,196 @@
+// A journey that was recorded into the page: what the lab asks is answered here as Python would, from what Python
+// answered when the page was written (workbench/jupyter/recording.py). Nothing is computed but what was looked up.
+
+import { element } from "./common.js";
+import { columnsOf } from "./timeline_data.js";
+
+const BUFFERS_ALIGNED = 8;
+const RECORD_VERSION = 1;
+
+/** The record in a text: base64 of a gzip of the length of its JSON, the JSON, and the buffers that it speaks of. */
+export async function unpackedRecord(text) {
+  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = await new Response(stream).arrayBuffer();
+  const length = new DataView(bytes).getUint32(0, true);
+  const plain = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
+  if (plain.version !== RECORD_VERSION) throw new Error(`its record has version ${plain.version}, and this page reads ${RECORD_VERSION}`);
+  const begin = Math.ceil((4 + length) / BUFFERS_ALIGNED) * BUFFERS_ALIGNED;
+  return new Record(plain, plain.buffers.map(([offset, size]) => new DataView(bytes, begin + offset, size)));
+}
+
+/** What was recorded, and how it is looked up. A selection is its number; `null` selects nothing. */
+class Record {
+  constructor(plain, buffers) {
+    this.plain = plain;
+    this.buffers = buffers;
+    this.columns = columnsOf({ header: plain.selections.header, data: buffers[plain.selections.buffer] });
+    this.looks = new Map(plain.looks.map(([ask, given, ...answer]) => [keyOf(ask, given), answer]));
+  }
+
+  /** The selection of a row of a list, null where nothing can be selected. */
+  ofRow(name, row) {
+    const number = this.columns[`row_${name}`][row];
+    return number ? number - 1 : null;
+  }
+
+  /** The rows of a list that a selection has. */
+  rowsOf(name, selection) {
+    const { set_first: first, set_steps: steps, [`marks_${name}`]: marks } = this.columns;
+    const begin = first[marks[selection]];
+    const rows = new Uint32Array(first[marks[selection] + 1] - begin);
+    let row = 0;
+    for (let place = 0; place < rows.length; place++) rows[place] = row += steps[begin + place];
+    return rows;
+  }
+
+  about(selection) {
+    const { what, counts, absorbed } = this.plain.selections;
+    const { cycles, counts: count, absorbed: gone } = this.columns;
+    return {
+      what: what[selection],
+      counts: counts[count[selection]],
+      cycles: cycles[selection],
+      absorbed: absorbed[gone[selection]],
+    };
+  }
+
+  thread(selection) {
+    const { what, parts } = this.plain.selections;
+    const { thread_first: first, thread_parts: numbers } = this.columns;
+    const rows = [...numbers.slice(first[selection], first[selection + 1])].map((part) => parts[part]);
+    return `<p>${element("b", {}, what[selection]).outerHTML}</p><table class="thread">${rows.join("")}</table>`;
+  }
+
+  /** The selection of what somebody typed; what this page cannot know is an error. */
+  named(text) {
+    const { names, unknown } = this.plain;
+    const found = Object.hasOwn(names, text) ? names[text] : this.placed(text);
+    if (typeof found === "number") return found;
+    throw new Error(found ?? `${text}: ${unknown}`);
+  }
+
+  /** `kernel:12` is a line of MLIR on tiles, `kernel#3` an instruction. */
+  placed(text) {
+    const [, kernel, sign, number] = /^(.+)([:#])(\d+)$/.exec(text) ?? [];
+    const [name, least] = sign === "#" ? ["instructions", 0] : ["scheduled", 1];
+    const { outline, count } = this.plain.lists[name];
+    const part = outline.findIndex(([, title]) => title === kernel);
+    if (part < 0) return undefined;
+    const [begin, end] = [outline[part][0] + 1, outline[part + 1]?.[0] ?? count];
+    const row = begin + Number(number) - least;
+    if (row >= begin && row < end) return this.ofRow(name, row) ?? undefined;
+    return `${text}: ${kernel} has ${least} to ${end - begin - 1 + least}`;
+  }
+}
+
+/** Stands where the model of a widget stands: questions are answered from a record. */
+export class RecordedModel {
+  constructor(record) {
+    this.record = record;
+    this.heard = new Set();
+    this.past = [record.plain.selected];
+    this.place = 0;
+  }
+
+  on(what, callback) {
+    if (what === "msg:custom") this.heard.add(callback);
+  }
+
+  off(what, callback) {
+    this.heard.delete(callback);
+  }
+
+  get() {
+    return "";
+  }
+
+  send({ id, ask, given }) {
+    try {
+      const [answer, buffers = []] = this.answer(ask, given) ?? [{}];
+      this.emit({ id, answer }, buffers);
+    } catch (error) {
+      this.emit({ id, error: error.message }, []);
+    }
+  }
+
+  emit(message, buffers) {
+    for (const each of this.heard) each(message, buffers);
+  }
+
+  answer(ask, given) {
+    return Object.hasOwn(ANSWERS, ask) ? ANSWERS[ask](this, this.record, given) : this.ofLook(ask, given);
+  }
+
+  ofLook(ask, given) {
+    const found = this.record.looks.get(keyOf(ask, given));
+    if (!found) throw new Error(this.record.plain.missing);
+    const [answer, buffers] = found;
+    return [answer, buffers.map((number) => this.record.buffers[number])];
+  }
+
+  get selection() {
+    return this.past[this.place];
+  }
+
+  select(selection) {
+    if (selection === this.selection) return;
+    this.past = [...this.past.slice(0, this.place + 1), selection];
+    this.place = this.past.length - 1;
+    this.tell();
+  }
+
+  step(by) {
+    const place = Math.min(Math.max(this.place + by, 0), this.past.length - 1);
+    if (place === this.place) return;
+    this.place = place;
+    this.tell();
+  }
+
+  tell() {
+    const names = this.selection === null ? [] : Object.keys(this.record.plain.lists);
+    const marks = names.map((name) => this.record.rowsOf(name, this.selection));
+    this.emit({ tell: "selection", given: { selection: this.about(), lists: names } }, marks);
+  }
+
+  about() {
+    const steps = { back: this.place, forward: this.past.length - 1 - this.place };
+    if (this.selection === null) return { what: "", counts: [], cycles: 0, ...steps };
+    return { ...this.record.about(this.selection), ...steps };
+  }
+}
+
+/** What each question is answered with: the plain answer, and buffers beside it. */
+const ANSWERS = {
+  open: (model, { plain }) => [plain.open],
+  list: (model, record, { name }) => {
+    const { rows, ...about } = record.plain.lists[name];
+    const list = { ...about, first: rows.slice(0, record.plain.page) };
+    const marks = model.selection === null ? [] : [record.rowsOf(name, model.selection)];
+    return [{ list, stages: record.plain.open.stages, selection: model.about() }, marks];
+  },
+  rows: (model, { plain }, { name, first, count }) => [{ rows: plain.lists[name].rows.slice(first, first + count) }],
+  pick: (model, record, { name, row }) => {
+    const { left_out: leftOut } = record.plain.lists[name];
+    if (leftOut) throw new Error(leftOut);
+    const found = record.ofRow(name, row);
+    if (found !== null) model.select(found);
+  },
+  choose: (model, record, { text }) => model.select(text.trim() ? record.named(text.trim()) : null),
+  step: (model, record, { by }) => model.step(by),
+  check: (model, { plain }, { stage }) => [{ stages: plain.open.stages, said: plain.checks[stage] }],
+  thread: (model, record) => [{ html: model.selection === null ? "" : record.thread(model.selection) }],
+  columns: (model, { plain, buffers }, { what }) => {
+    const { header, buffer } = plain.blocks[what];
+    return [{ header }, [buffers[buffer]]];
+  },
+  gap: (model, { plain }, { unit, cycle }) => {
+    const piece = plain.gaps.places[unit]?.find(([begin, end]) => begin <= cycle && cycle < end);
+    return [plain.gaps.answers[piece?.[2] ?? 0]];
+  },
+};
+
+/** A question as one text, whatever the order of what was given. */
+function keyOf(ask, given) {
+  return JSON.stringify([ask, Object.entries(given).sort(([one], [other]) => (one < other ? -1 : 1))]);
+}
