@@ -42,7 +42,7 @@ class KnobsLook(Look):
     ) -> None:
         super().__init__()
         self._begin, self._kernel, self._selection, self._ends_session = begin, kernel, selection, ends_session
-        self._opened = self._closed = False
+        self._opened = False
         self._sources: dict[int, TimelineSource] = {}
         self._sweep: Sweep | None = None
         self._end: Callable[[], None] = lambda: None
@@ -73,7 +73,6 @@ class KnobsLook(Look):
         own = self._own_knobs(chosen)
         shared = [knob_told(knob) for knob in experiment.knobs().knobs]
         steps = [step_told(step, experiment.history) for step in experiment.history]
-        machine = experiment.start.machine.label
         return {
             "kernels": kernels,
             "kernel": chosen,
@@ -81,7 +80,6 @@ class KnobsLook(Look):
             "shared": shared,
             "steps": steps,
             "now": experiment.current.number,
-            "machine": machine,
         }
 
     def answer_kernel(self, kernel: str) -> Answer:
