@@ -57,7 +57,7 @@ def assert_looks_right(page: Page, name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["00_start_here", "01_add_an_op_foobar"])
+@pytest.mark.parametrize("name", ["00_start_here", "01_add_an_op_foobar", "02_the_lab"])
 def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
     kept = [cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"]
     went_well, cells = run(server, page, folder, name, of_the_course(name))
