@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OUT = ROOT / "docs" / "images" / "walk.gif"
 SIZE = (1100, 760)
 MOST_BYTES = 2_000_000
-COLOURS = 96
+COLOURS = 160
 
 CODES = (
     "import torch, torch.nn.functional as F, workbench as wb\n"
@@ -74,7 +74,10 @@ class Film:
         self.take(shown)
 
     def save(self, path: Path) -> None:
-        palette = self.pictures[len(self.pictures) // 2].quantize(COLOURS)
+        every = Image.new("RGB", (SIZE[0], SIZE[1] * len(self.pictures)))
+        for place, picture in enumerate(self.pictures):
+            every.paste(picture, (0, SIZE[1] * place))
+        palette = every.quantize(COLOURS)  # one for all, or colours would change from picture to picture
         frames = [each.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE) for each in self.pictures]
         frames[0].save(path, save_all=True, append_images=frames[1:], duration=self.milliseconds, loop=0, optimize=True)
 
@@ -82,10 +85,55 @@ class Film:
 def walk(film: Film) -> None:
     page = film.page
     lab_of = page.locator(".wb-lab").first
-    lab_of.evaluate("each => each.scrollIntoView({block: 'start'})")
+    scroll_to(lab_of, page)
+    film.take(1500)
+    film.press(lab_of.locator(".list.of-calls .row:not(.plain)").nth(1))
+    film.press(lab_of.locator(".list.of-spans .row:not(.plain)").nth(6))
+    bars = lab_of.locator(".tl-plot canvas[role='img']").first
+    scroll_to(bars, page, above=250)
+    film.take(700)
+    box = bars.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.8)
+    page.keyboard.down("Control")
+    for _ in range(4):
+        page.mouse.wheel(0, -120)
+        page.wait_for_timeout(120)
+        film.take(220)
+    page.keyboard.up("Control")
+    page.mouse.click(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.8)
     page.wait_for_timeout(600)
-    film.take(1200)
-    film.press(lab_of.locator(".list.of-spans .row:not(.plain)").nth(4))
+    film.take(1800)
+    look(film, lab_of, "Scratchpad and tiles")
+    play = lab_of.locator(".of-memory .mem-steps button").nth(1)
+    play.click()
+    for _ in range(5):
+        page.wait_for_timeout(500)
+        film.take(450)
+    look(film, lab_of, "Array")
+    film.take(900)
+    look(film, lab_of, "Knobs")
+    slider = lab_of.locator(".of-knobs input[type='range']").first
+    slider.focus()
+    film.take(600)
+    for key in ("ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(1500)
+        film.take(1500)
+
+
+def scroll_to(target: Locator, page: Page, above: int = 10) -> None:
+    target.evaluate("each => each.scrollIntoView({block: 'start'})")
+    page.evaluate(
+        "above => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer').scrollBy(0, -above)", above
+    )
+    page.wait_for_timeout(500)
+
+
+def look(film: Film, lab_of: Locator, title: str) -> None:
+    button = lab_of.locator(f".looks button:text-is('{title}')")
+    scroll_to(button, film.page, above=60)
+    film.press(button, wait=1500)
 
 
 def main() -> None:
