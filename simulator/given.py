@@ -6,7 +6,9 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 from simulator.errors import BadArgument
 
@@ -55,10 +57,20 @@ def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(verb)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
-        check(args, kwargs)
-        return verb(*args, **kwargs)
+        given, named = plain(args, kwargs)
+        check(given, named)
+        return verb(*given, **named)
 
     return asked
+
+
+def plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same with numbers of numpy, which tables hand out, as Python's."""
+    return tuple(map(plain_value, args)), {name: plain_value(value) for name, value in kwargs.items()}
+
+
+def plain_value(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mapping[str, object]], None]:

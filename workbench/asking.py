@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from simulator.given import checker
+from simulator.given import checker, plain
 from simulator.machine import figure_names
 from simulator.names import did_you_mean, sentences
 from workbench.errors import UnknownOption, WorkbenchError
@@ -39,9 +39,10 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
             if option not in known:
                 called = f"{_called(owner, args)}.{name}"
                 raise UnknownOption(_told(called, kwargs, option, known, args[1:] if owner else args))
-        check(args, kwargs)
+        given, named = plain(args, kwargs)
+        check(given, named)
         try:
-            return verb(*args, **kwargs)
+            return verb(*given, **named)
         except WorkbenchError as error:
             if error.original is None:
                 raise

@@ -6,11 +6,11 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from simulator import Machine, load_machine
 from simulator.chiplets import POLICIES
+from simulator.given import plain_value
 from simulator.names import did_you_mean, sentences
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 
@@ -70,7 +70,17 @@ def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, Use
             raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {_FORM}")
         for key, value in cast("Mapping[object, object]", wanted).items():
             _check_of_a_kernel(kernel, key, value)
-    return deepcopy(given)  # what the caller makes of it later is another question
+    return _plain_copy(given)  # what the caller makes of it later is another question
+
+
+def _plain_copy(given: Any) -> Any:
+    """A copy down to the numbers, those of numpy as Python's."""
+    if isinstance(given, Mapping):
+        return {name: _plain_copy(value) for name, value in cast("Mapping[object, object]", given).items()}
+    if isinstance(given, list | tuple):
+        copied = [_plain_copy(value) for value in cast("list[object]", given)]
+        return tuple(copied) if isinstance(given, tuple) else copied
+    return plain_value(given)
 
 
 def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
@@ -98,7 +108,7 @@ def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(plain_value(value), int) and not isinstance(value, bool) and cast("int", value) >= 1
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:

@@ -10,11 +10,12 @@ import pandas as pd
 
 from simulator.errors import WorkbenchError
 from workbench.asking import knows_its_options
+from workbench.errors import BadOption
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.trials import Trials
 from workbench.progress import counted, waiting
 from workbench.views import markup
-from workbench.views.cards import cards_html
+from workbench.views.cards import Card, cards_html
 
 if TYPE_CHECKING:
     from workbench.journey import Journey
@@ -65,8 +66,7 @@ class Findings(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
-        trials, found = self._own()
-        return markup.fragment(cards_html(map(trials.card, found), _MOST))
+        return markup.fragment(cards_html(self.cards, _MOST))
 
     @knows_its_options
     def tried(self) -> pd.DataFrame:
@@ -86,6 +86,30 @@ class Findings(pd.DataFrame):
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
         made["untried"] = [untried for _, untried in results]
         return made
+
+    @property
+    def records(self) -> tuple[Finding, ...]:
+        """The finding behind each row."""
+        return self._own()[1]
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """The rows as a person reads them, with what was measured of their remedies by now."""
+        trials, found = self._own()
+        return tuple(map(trials.card, found))
+
+    @knows_its_options
+    def measured(self, row: int) -> Card:
+        """The card of one row, after its remedy was tried: everything is done anew with it."""
+        trials, found = self._own()
+        if not 0 <= row < len(found):
+            raise BadOption(f"measured({row}): expected a row of the findings, 0 to {len(found) - 1}")
+        remedy = found[row].remedy
+        if remedy is None:
+            raise BadOption(f"measured({row}): {found[row].rule!r} has no remedy to try")
+        with waiting("try the remedy"):
+            trials.measure(remedy)
+        return trials.card(found[row])
 
     @knows_its_options
     def followed(self, steps: int = 3, *, same_machine: bool = False) -> pd.DataFrame:

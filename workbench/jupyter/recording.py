@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Hashable)
 
 VERSION: Final = 1
-MOST_ROWS: Final = 60_000
+MOST_ROWS: Final = 20_000
 """Rows whose selections are recorded: about half a minute. Lists that go beyond it are for reading."""
 _ALIGNED: Final = 8
 _BLOCKS: Final = ("timeline", "dependences", "critical")
@@ -153,7 +153,8 @@ def _left_out(listing: Listing) -> str:
 def _names(index: OriginIndex, selections: _Numbered[Selection]) -> dict[str, int | str]:
     """What can be typed: the number of what is selected, or why nothing is."""
     found = dict[str, int | str]()
-    for name in (*names_of(index), *index.sources, *(text.strip() for text in index.sources.values())):
+    numbered = (name.partition("_")[0] for name in index.kernel_nodes)
+    for name in (*names_of(index), *numbered, *index.sources, *(text.strip() for text in index.sources.values())):
         try:
             found[name] = selections.number(select(index, name))
         except WorkbenchError as error:

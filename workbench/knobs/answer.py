@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.errors import WorkbenchError
+from simulator.given import plain_value
 from simulator.names import did_you_mean, sentences
 from workbench import views
 from workbench.artefacts.pictures import knob_widgets
@@ -178,7 +179,10 @@ def _told(knobs: Sequence[Knob]) -> Table:
 
 def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     """The values that a knob is swept over, each once; an order may be given as a list."""
-    made = tuple(dict.fromkeys(tuple(each) if isinstance(each, list) else each for each in values))
+    if isinstance(values, str) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+        raise BadOption(f"sweep: values of {knob.name} are {values!r}; expected a list of them")
+    plain: list[Value | list[str]] = [plain_value(each) for each in values]
+    made = tuple(dict.fromkeys(tuple(each) if isinstance(each, list) else each for each in plain))
     if not made:
         raise BadOption(f"sweep: {knob.name} is given no values")
     return made

@@ -97,6 +97,7 @@ class Experiment(Shown):
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         self._closed = self._working = False
         self._progress: Progress | None = None
         self._failed: BaseException | None = None
@@ -185,13 +186,18 @@ class Experiment(Shown):
             self._news.notify_all()
             if not self._working:
                 self._working = True
-                threading.Thread(target=self._work, name="experiment", daemon=True).start()
+                self._thread = threading.Thread(target=self._work, name="experiment", daemon=True)
+                self._thread.start()
         return self
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> Step:
         """The last step once nothing is left to be worked out, or what it is after so many seconds. What went wrong
         besides refusals, in a callback for one, is raised here."""
+        if threading.current_thread() is self._thread:
+            raise BadOption(
+                "wait() in a callback would wait for itself: the session goes on when the callback has ended"
+            )
         with self._news:
             self._news.wait_for(lambda: not self.busy or self._closed, seconds)
             if self._failed is not None:
@@ -236,7 +242,9 @@ class Experiment(Shown):
                 continue
             except BaseException as error:  # told to whoever waits: a thread has nobody to tell
                 with self._news:
-                    self._failed, self._wanted, self._answered = error, self._current.setting, self._asked
+                    self._failed, self._answered = error, asked
+                    if asked == self._asked:  # else something newer is wanted
+                        self._wanted = self._current.setting
                     self._news.notify_all()
                 continue
             self._take(made, journey, asked, back_to)

@@ -182,7 +182,7 @@ def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
         value = getattr(machine, name)
         values: tuple[Value, ...] = choices_of(name, kinds[name]) or (value,)
         if kinds[name] == "int":
-            values = tuple(sorted({value // 2, value, 2 * value}))
+            values = tuple(sorted({value // 2 or value, value, 2 * value}))
         elif kinds[name] == "float":
             values = tuple(sorted({value / 2, value, 2 * value}))
         knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, kinds[name])))

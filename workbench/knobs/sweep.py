@@ -54,6 +54,7 @@ class Sweep(Shown):
     on_point: Callable[[Point], object] | None = None
     _points: list[Point] = field(default_factory=list[Point])
     _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
     _over: threading.Event = field(default_factory=threading.Event)
     _failed: list[BaseException] = field(default_factory=list[BaseException])
 
@@ -76,7 +77,8 @@ class Sweep(Shown):
             raise BadOption(f"sweep of {count:,} points: expected {_MOST_POINTS:,} at most; values={{...}} gives fewer")
         made = cls(start, knobs, axes, on_point)
         if background:
-            threading.Thread(target=made._behind, name="sweep", daemon=True).start()
+            made._thread = threading.Thread(target=made._behind, name="sweep", daemon=True)
+            made._thread.start()
         else:
             made._in_front()
         return made
@@ -105,13 +107,15 @@ class Sweep(Shown):
     def stop(self, *, wait: bool = True) -> None:
         """Ends it, also amid a simulation; what is there stays. Comes back when it has ended, or at once."""
         self._stop.set()
-        if wait:
+        if wait and threading.current_thread() is not self._thread:  # which ends after `on_point`
             self.wait()
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until it is done, or for so many seconds; whether it is. What a point raised that is no refusal, or
         `on_point` did, is raised here."""
+        if threading.current_thread() is self._thread:
+            raise BadOption("wait() in on_point would wait for itself: the sweep goes on when on_point has ended")
         over = self._over.wait(seconds)
         if over and self._failed:
             raise self._failed[0]

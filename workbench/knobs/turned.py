@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.errors import WorkbenchError
+from simulator.given import plain_value
 from simulator.machine import Override
 from workbench.errors import BadOption
 from workbench.knobs.knob import BUFFERS, CORES, FUSION, MACHINE, ORDER, TILE, Knob, Value, rules_off, scheduled_kernel
@@ -33,7 +34,7 @@ class Turned:
 
     def with_value(self, knob: Knob, value: Value) -> Turned:
         """The same with a knob at `value`, whatever it was at before."""
-        return replace(self, values={**self.values, knob: value})
+        return replace(self, values={**self.values, knob: plain_value(value)})
 
     def with_script(self, kernel: str, script: str | None) -> Turned:
         """The same with a kernel's transform script; None takes away the one that was given."""
@@ -47,10 +48,20 @@ class Turned:
     @cached_property
     def options(self) -> dict[str, Any]:
         """What `with_` is given."""
+        if not self._figures:
+            return self._besides_machine
+        return {
+            "machine": self.request.machine.with_(**cast("dict[str, Override]", self._figures)),
+            **self._besides_machine,
+        }
+
+    @property
+    def _figures(self) -> dict[str, Value]:
+        return {knob.item: value for knob, value in self.values.items() if knob.kind == MACHINE}
+
+    @cached_property
+    def _besides_machine(self) -> dict[str, Any]:
         options = dict[str, Any]()
-        figures = {knob.item: value for knob, value in self.values.items() if knob.kind == MACHINE}
-        if figures:
-            options["machine"] = self.request.machine.with_(**cast("dict[str, Override]", figures))
         kernels = dict.fromkeys(knob.kernel for knob in self.values if knob.kernel)
         if kernels:
             said = {name: self._mapping(name) for name in kernels}
@@ -65,10 +76,9 @@ class Turned:
     @property
     def call(self) -> str:
         """The call that makes the journey from the one at the start, `j`."""
-        told = {name: repr(value) for name, value in self.options.items()}
-        figures = (f"{knob.item}={value!r}" for knob, value in self.values.items() if knob.kind == MACHINE)
-        if "machine" in told:
-            told["machine"] = f"j.machine.with_({', '.join(figures)})"
+        figures = ", ".join(f"{name}={value!r}" for name, value in self._figures.items())
+        told = {"machine": f"j.machine.with_({figures})"} if figures else {}
+        told |= {name: repr(value) for name, value in self._besides_machine.items()}
         return f"j.with_({', '.join(f'{name}={value}' for name, value in told.items())})" if told else "j"
 
     def journey(self) -> Journey:

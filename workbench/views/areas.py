@@ -23,6 +23,8 @@ def area(trace: Trace, begin: int, end: int, units: Sequence[str] | None = None)
         raise BadOption(
             f"area({begin:,}, {end:,}): expected two cycles of this run in order, from 0 to its end, {trace.makespan:,}"
         )
+    if isinstance(units, str) or not all(type(unit) is str for unit in units or ()):
+        raise BadOption(f"area(units={units!r}): expected a list of names of units, such as {[trace.unit_names[0]]}")
     chosen = [unit_number(trace, unit) for unit in units] if units is not None else range(len(trace.unit_names))
     view, cycles = gantt_of(trace), end - begin
     lanes = {lane.name: number for number, lane in enumerate(view.lanes)}

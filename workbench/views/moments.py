@@ -3,6 +3,7 @@ often each tile has been moved so far."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -46,8 +47,11 @@ class Moment:
 
     @property
     def bytes_now(self) -> int:
-        """Bytes of the slots that hold something."""
-        return sum(self.replay.slots[slot].bytes for slot in self.lives_now())
+        """Bytes of the slots that hold something, on the core with most of them: each has a scratchpad of its own."""
+        held = Counter[int]()
+        for slot in self.lives_now():
+            held[self.replay.slots[slot].core] += self.replay.slots[slot].bytes
+        return max(held.values(), default=0)
 
     def is_now(self, instruction: I64, access: I64) -> npt.NDArray[np.intp]:
         """Which of these accesses go on."""
@@ -123,7 +127,9 @@ class Moment:
             work = f"{replay.kernel}: {busy or 'no instruction'} at work"
         share = 100 * self.bytes_now // max(replay.capacity, 1)  # whole percent, as the browser counts them
         told = "<1%" if self.bytes_now and not share else f"{share}%"
-        return f"cycle {self.cycle:,}, {work}; {self.bytes_now:,} of {replay.capacity:,} bytes hold something ({told})"
+        where = " of the fullest core" if len({slot.core for slot in replay.slots}) > 1 else ""
+        held = f"{self.bytes_now:,} of {replay.capacity:,} bytes{where} hold something ({told})"
+        return f"cycle {self.cycle:,}, {work}; {held}"
 
 
 def _word(access: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from workbench.errors import AmbiguousSelection, UnknownSelection
@@ -64,12 +65,30 @@ def _source_text(index: OriginIndex, name: str) -> tuple[str, ...]:
 
 
 _Find = Callable[[OriginIndex, str], tuple[str, ...]]
+
+
+def _numbered_kernel(index: OriginIndex, name: str) -> tuple[str, ...]:
+    return index.kernel_nodes.get(full_kernel(name, index.kernel_nodes), ())
+
+
+def full_kernel(name: str, kernels: Iterable[str]) -> str:
+    """`k0_softmax` for `k0`; any other name as it is."""
+    if not re.fullmatch(r"k\d+", name):
+        return name
+    return next((kernel for kernel in kernels if kernel.startswith(f"{name}_")), name)
+
+
 EXACT: dict[str, _Find] = {
     "node": _exact_node,
     "kernel": lambda index, name: index.kernel_nodes.get(name, ()),
     "op": _exact_op,
 }
-SHORT: dict[str, _Find] = {"op": _short_op, "module": _module_nodes, "source line": _source_text}
+SHORT: dict[str, _Find] = {
+    "kernel": _numbered_kernel,
+    "op": _short_op,
+    "module": _module_nodes,
+    "source line": _source_text,
+}
 
 
 def files_of(index: OriginIndex, name: str) -> list[str]:
@@ -82,7 +101,7 @@ def files_of(index: OriginIndex, name: str) -> list[str]:
 
 def names_of(index: OriginIndex) -> list[str]:
     ops = [node.op for node in index.captured.values()] + [item.node.op for item in index.lowered.nodes]
-    short = [op.partition(".")[2].rpartition(".")[0] for op in ops]
+    short = [op.partition(".")[2].rpartition(".")[0] for op in ops] + [op.rpartition(".")[0] for op in ops]
     places = [without_folder(node.origin.place) for node in index.captured.values() if node.origin.file]
     modules = [node.origin.module for node in index.captured.values() if node.origin.module]
     return [*dict.fromkeys([*index.captured, *index.parent, *index.kernel_nodes, *ops, *short, *places, *modules])]
@@ -100,6 +119,7 @@ def without_folder(place: str) -> str:
 
 def program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:
     """The scheduled kernel of this name, and the graph's kernel whose launches alone are meant (None is all)."""
+    kernel = full_kernel(kernel, [*index.programs, *index.kernel_nodes])
     if kernel in index.programs:
         return kernel, None
     for launch in range(len(index.launches)):

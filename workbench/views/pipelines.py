@@ -301,9 +301,12 @@ def sum_text(view: Pipeline) -> str:
     if not moving:
         return "nothing moves from or to DRAM"
     cycles = f"{view.end - view.begin:,} cycles"
+    told = (
+        f"in {moving:,} of them" if len(view.busy) == 1 else f"in {moving:,}, those of {len(view.busy)} cores added up"
+    )
     return (
-        f"{cycles}; something moves from or to DRAM in {moving:,} of them, "
-        f"of which {hidden:,} ({hidden / moving:.0%}) are hidden behind work"
+        f"{cycles}; something moves from or to DRAM {told}, of which {hidden:,} ({hidden / moving:.0%}) are hidden "
+        "behind work"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from workbench.errors import BadOption
 from workbench.views.selection import Selection
 
 Changed = Callable[[], None]
@@ -58,6 +59,8 @@ class SelectionModel:
 
     def observe(self, changed: Changed) -> Changed:
         """Calls `changed` whenever another thing is selected, until what this returns is called."""
+        if not callable(changed):
+            raise BadOption(f"observe({changed!r}): expected a function without arguments")
         self._observers.append(changed)
 
         def stop() -> None:
@@ -74,8 +77,15 @@ class SelectionModel:
         return self.selection
 
     def _tell(self) -> None:
+        """Tells all, also when one of them raises; the first error is raised then."""
+        failed = list[Exception]()
         for changed in tuple(self._observers):
-            changed()
+            try:
+                changed()
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     def __repr__(self) -> str:
         return f"SelectionModel({self.selection!r})"

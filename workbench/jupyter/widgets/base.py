@@ -80,6 +80,8 @@ class LabWidget(anywidget.AnyWidget):
 
     def _asked(self, _: object, content: object, buffers: list[Buffer]) -> None:
         """Answers one message of the browser's, whatever comes."""
+        if not isinstance(content, Mapping):
+            return  # of no front end of ours
         message = cast("Mapping[str, Any]", content)
         number, ask = message.get("id"), str(message.get("ask"))
 
@@ -153,6 +155,8 @@ class LabWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        if not self.live:
+            return {"text/plain": repr(self)}, {}
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}, {}
 

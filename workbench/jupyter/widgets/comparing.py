@@ -84,6 +84,9 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
     def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
         return Later(lambda: self._sources[run].findings(unit, cycle))
 
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._sources[run].findings_of(span))
+
     def answer_findings(self) -> Later:
         """Those that came and went, seen from the first journey."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from workbench.errors import BadOption
+from workbench.errors import BadOption, Stopped
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline import SHEETS, TimelineSource
 from workbench.knobs.knob import kernel_names, text_of, value_from
+from workbench.progress import counted, in_background
 from workbench.summary import MOST_SPANS
 from workbench.views import markup
 from workbench.views.svg_gantt import gantt_svg
@@ -45,6 +47,7 @@ class KnobsLook(Look):
         self._opened = False
         self._sources: dict[int, TimelineSource] = {}
         self._sweep: Sweep | None = None
+        self._trying = threading.Event()
         self._end: Callable[[], None] = lambda: None
 
     @cached_property
@@ -58,6 +61,7 @@ class KnobsLook(Look):
         super().close()
         self._end()
         self._sources.clear()
+        self._trying.set()
         if self._sweep is not None:
             self._sweep.stop(wait=False)
         if self._opened and self._ends_session:
@@ -92,7 +96,7 @@ class KnobsLook(Look):
         return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
 
     def _kernel_meant(self, kernels: list[str]) -> str:
-        """That which is selected, else the one asked for, else the first."""
+        """That which is selected, else the one asked for, else the one that runs longest."""
         chosen = self._selection.selection if self._selection is not None else None
         selected = [kernel for kernel in chosen.kernels if kernel in kernels] if chosen else []
         if selected:
@@ -100,7 +104,10 @@ class KnobsLook(Look):
         found = [
             name for name in kernels if self._kernel and (name == self._kernel or name.startswith(f"{self._kernel}_"))
         ]
-        return (found or kernels or [""])[0]
+        if found or not kernels:
+            return (found or [""])[0]
+        cycles = self.experiment.start.simulated.kernel_cycles()
+        return max(kernels, key=lambda name: cycles.get(name, 0))
 
     def answer_turn(self, kernel: str, knob: str, text: str) -> Answer:
         """Asks for a value, as it was typed or as a slider has it; the step is told when it is there."""
@@ -114,9 +121,17 @@ class KnobsLook(Look):
     def answer_allowed(self, kernel: str, knob: str) -> Later:
         """Each value worth trying, and why it is refused: all are scheduled, with what else is turned as it is."""
 
+        self._trying.set()  # who asks again wants no answer to what was asked before
+        self._trying = stop = threading.Event()
+
         def tried() -> Answer:
             around = self.experiment.around(kernel or None)
-            return {"values": [(text_of(value), around.why_not(knob, value)) for value in around[knob].values]}
+            try:
+                with in_background("try the values", stop):
+                    values = [(text_of(value), around.why_not(knob, value)) for value in counted(around[knob].values)]
+            except Stopped:
+                return {"values": []}
+            return {"values": values}
 
         return Later(tried)
 
@@ -182,6 +197,9 @@ class KnobsLook(Look):
     def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
         return Later(lambda: self._source(run).findings(unit, cycle))
 
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._source(run).findings_of(span))
+
     def _source(self, run: int) -> TimelineSource:
         journey = self.experiment.start if run == START else self.experiment.journey
         simulated = journey.simulated
@@ -219,6 +237,8 @@ class KnobsLook(Look):
         sweep = self._swept()
         places = (row, column) if len(sweep.axes) > 1 else (column,)
         for knob, axis, place in zip(sweep.knobs, sweep.axes, places, strict=True):
+            if not 0 <= place < len(axis):
+                raise BadOption(f"the map has no cell ({row}, {column})")
             value = axis[place]
             self.experiment.turn(knob.name, value, kernel=knob.kernel or None)
         return {}

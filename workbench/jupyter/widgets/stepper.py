@@ -12,6 +12,7 @@ from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.recording import recorded
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later, said
 from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
+from workbench.jupyter.widgets.findings import FindingsLook
 from workbench.jupyter.widgets.knobs import KNOB_SHEETS, KnobsLook
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.memory import MEMORY_SHEETS, MemoryLook
@@ -108,6 +109,9 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
     def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
         return Later(lambda: self._timeline.findings(unit, cycle))
 
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._timeline.findings_of(span))
+
     @cached_property
     def _timeline(self) -> TimelineSource:
         return TimelineSource(self._stages.simulated())
@@ -193,6 +197,7 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
     """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
     return [
+        FindingsLook(lambda: journey.simulated, lambda: journey.findings),
         MemoryLook(lambda: journey.simulated.replays, journey.selection),
         ArrayLook(lambda: journey.simulated),
         PipelineLook(lambda: journey.simulated),

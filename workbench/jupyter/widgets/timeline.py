@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import traitlets
 
+from workbench.asking import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings.about import about
 from workbench.findings.facts import Facts
 from workbench.findings.search import found
-from workbench.jupyter.widgets.base import Answer, LabWidget
+from workbench.jupyter.widgets.base import Answer, LabWidget, Later
 from workbench.summary import MOST_SPANS
 from workbench.views import markup
 from workbench.views.columns import Columns, critical_columns, dependence_columns, timeline_columns
@@ -60,13 +61,29 @@ class TimelineSource:
         if len(trace) > MOST_SPANS:
             return {"note": "j.findings says more; of a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
-        if self._found is None:
-            self._found = found(Facts(self.simulated.lowered, self.simulated.scheduled, trace))
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
-        kernel = trace.kernels[int(trace.launch[spans[0]])] if spans else ""
+        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(cycle))
+
+    def findings_of(self, span: int) -> Answer:
+        """The findings that a span shows, else those of its kernel."""
+        trace = self.simulated.record
+        if not 0 <= span < len(trace):
+            raise BadOption(f"there is no span {span}; rows of j.simulated.events are 0 to {len(trace) - 1}")
+        return {} if len(trace) > MOST_SPANS else self._told([span], trace.kernels[int(trace.launch[span])])
+
+    def _told(self, spans: Sequence[int], kernel: str) -> Answer:
+        if self._found is None:
+            self._found = found(Facts(self.simulated.lowered, self.simulated.scheduled, self.simulated.record))
         told = about(self._found, spans, kernel)
         rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
         return {"findings": rows}
+
+    def _kernel_at(self, cycle: int) -> str:
+        """The kernel that runs; none between two launches."""
+        replays = self.simulated.replays
+        launch = replays.launch_at(cycle)
+        begin, end = replays.times[launch]
+        return self.simulated.record.kernels[launch] if begin <= cycle < end else ""
 
 
 class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
@@ -83,8 +100,11 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
 
     # From Python
 
+    @knows_its_options
     def show(self, begin: int, end: int) -> None:
         """Shows a stretch of the run, in cycles."""
+        if not self.live:
+            raise BadOption("the timeline is closed: j.simulated.widget() makes another")
         last = self._sources[0].simulated.cycles
         if not 0 <= begin < end <= last:
             raise BadOption(f"show({begin:,}, {end:,}): expected two cycles in order, from 0 to the end, {last:,}")
@@ -111,6 +131,9 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
 
     def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
         return self._sources[run].findings(unit, cycle)
+
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._sources[run].findings_of(span))
 
     # For readers without a kernel
 

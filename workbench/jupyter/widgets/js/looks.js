@@ -1,16 +1,18 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
 import { createArray } from "./array.js";
 import { element } from "./common.js";
+import { createFindings } from "./findings.js";
 import { createKnobs } from "./knobs.js";
 import { createMemory } from "./memory.js";
 import { createPasses } from "./passes.js";
 import { createPipeline } from "./pipeline.js";
 
-/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, moveCursor })` may return
+/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, choose, moveCursor })` may return
  *  `{ cursor(cycle), selected(), shown() }`: what is called when the timeline's cursor moves, when something else is
  *  selected, and when it is shown again. `spans()` are the selected rows of the events, `marked(list)` those of a list of
- *  the lab, `pick(row, list)` selects what is in a row of one, and `moveCursor(cycle)` moves the timeline's cursor. */
+ *  the lab, `pick(row, list)` selects what is in a row of one, `choose(text)` what `j.select` takes, and `moveCursor(cycle)` moves the timeline's cursor. */
 const LOOKS = [
+  { name: "findings", title: "Findings", make: createFindings },
   { name: "memory", title: "Scratchpad and tiles", make: createMemory },
   { name: "array", title: "Array", make: createArray },
   { name: "pipeline", title: "Pipeline", make: createPipeline },

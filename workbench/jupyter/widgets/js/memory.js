@@ -252,7 +252,8 @@ class Memory {
     else if (cycle >= end) work = `${kernel} ended in cycle ${grouped(end)}`;
     const share = Math.floor((100 * now.bytes) / Math.max(capacity, 1));
     const told = now.bytes && !share ? "<1%" : `${share}%`;
-    return `cycle ${grouped(cycle)}, ${work}; ${grouped(now.bytes)} of ${grouped(capacity)} bytes hold something (${told})`;
+    const where = new Set(data.header.slots.map(({ core }) => core)).size > 1 ? " of the fullest core" : "";
+    return `cycle ${grouped(cycle)}, ${work}; ${grouped(now.bytes)} of ${grouped(capacity)} bytes${where} hold something (${told})`;
   }
 
   fillLegend() {

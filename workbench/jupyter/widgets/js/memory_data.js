@@ -23,7 +23,7 @@ export class ReplayData {
       access: new Uint8Array(this.place_grid.length), // of each place: TOUCH_READS, TOUCH_WRITES or both by work that goes on
       moving: new Uint8Array(this.place_grid.length), // 1 where that is a move from or to DRAM
       moved: new Uint32Array(this.place_grid.length), // moves that have begun
-      bytes: 0, // of the slots that hold something
+      bytes: 0, // of the slots that hold something, on the fullest core
     };
     this.marks = null;
     const held = this.life_end.reduce((sum, end, life) => sum + end - this.life_start[life], 0);
@@ -61,13 +61,15 @@ export class ReplayData {
 
   findLives(cycle) {
     const { now } = this;
-    now.bytes = 0;
+    const held = new Map(); // by core: each has a scratchpad of its own
     now.life.fill(NOTHING_HELD);
     for (let life = 0; life < this.life_slot.length; life++) {
       if (this.life_start[life] > cycle || cycle >= this.life_end[life]) continue;
       now.life[this.life_slot[life]] = life;
-      now.bytes += this.header.slots[this.life_slot[life]].bytes;
+      const { core, bytes } = this.header.slots[this.life_slot[life]];
+      held.set(core, (held.get(core) ?? 0) + bytes);
     }
+    now.bytes = Math.max(0, ...held.values());
   }
 
   findUses(cycle) {

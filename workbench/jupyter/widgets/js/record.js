@@ -75,7 +75,8 @@ class Record {
     const [, kernel, sign, number] = /^(.+)([:#])(\d+)$/.exec(text) ?? [];
     const [name, least] = sign === "#" ? ["instructions", 0] : ["scheduled", 1];
     const { outline, count } = this.plain.lists[name];
-    const part = outline.findIndex(([, title]) => title === kernel);
+    const full = (title) => title === kernel || (/^k\d+$/.test(kernel ?? "") && title.startsWith(`${kernel}_`));
+    const part = outline.findIndex(([, title]) => full(title));
     if (part < 0) return undefined;
     const [begin, end] = [outline[part][0] + 1, outline[part + 1]?.[0] ?? count];
     const row = begin + Number(number) - least;
@@ -184,6 +185,7 @@ const ANSWERS = {
     const { header, buffer } = plain.blocks[what];
     return [{ header }, [buffers[buffer]]];
   },
+  about: () => [{}], // the page keeps findings by idle time
   gap: (model, { plain }, { unit, cycle }) => {
     const piece = plain.gaps.places[unit]?.find(([begin, end]) => begin <= cycle && cycle < end);
     return [plain.gaps.answers[piece?.[2] ?? 0]];

@@ -30,6 +30,7 @@ export function createStepper({ root, link, signal }) {
     moveCursor: (cycle) => picture.cursor(cycle),
     marked: (name) => lists.get(name)?.rows ?? [],
     pick: (row, name = "spans") => link.ask("pick", { name, row }),
+    choose,
   });
   root.append(thread.root);
   const panels = new Map(PANELS.map((panel) => [panel.stage, makePanel(grid, panel, { link, lists, signal, zoom })]));

@@ -18,7 +18,7 @@ const PAN_PART = 0.2;
 
 /** Draws a timeline in `host`. `data` is `{ header, data }` of Python's `timeline_columns`. Callbacks, all optional:
  *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
- *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, and `more("dependences" | "critical")` to another block
+ *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, `about(row)` of a span to `{ findings }`, and `more("dependences" | "critical")` to another block
  *  of columns; both to null where nobody knows. `whole` is how many cycles there are to see, if more than the run's.
  *  `select(rows)` marks rows of the trace, and `show(begin, end)` a stretch of time; neither calls back. */
 export function createTimeline(host, data, callbacks = {}) {
@@ -197,6 +197,7 @@ class Timeline extends TimelineFrame {
     if (this.seen.span >= 0) {
       bringIntoView(this, this.seen.span);
       this.findArrows();
+      this.findReasons();
     }
     this.tell();
     if (how) this.callbacks.select?.([...rows], how);
@@ -237,9 +238,20 @@ class Timeline extends TimelineFrame {
     else if (seen.gap) tellGap(told, data, seen.gap, { clock, goTo });
     else if (seen.span >= 0) {
       const slack = this.waits?.slack[data.row[seen.span]];
-      tellSpan(told, data, seen.span, { clock, slack, waits: this.waits && this.waitsOf(seen.span), goTo });
+      const waits = this.waits && this.waitsOf(seen.span);
+      const reasons = seen.reasons?.span === seen.span ? seen.reasons.findings : [];
+      tellSpan(told, data, seen.span, { clock, slack, waits, reasons, goTo });
     } else tellNothing(told, data);
     this.overSoon();
+  }
+
+  /** What is found of the span, which may take a while the first time. */
+  async findReasons() {
+    const { span } = this.seen;
+    const found = await this.callbacks.about?.(this.data.row[span]);
+    if (this.seen.span !== span || !found?.findings?.length) return;
+    this.seen.reasons = { span, findings: found.findings };
+    this.tell();
   }
 
   // Dependences

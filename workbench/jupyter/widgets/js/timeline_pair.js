@@ -14,6 +14,7 @@ export function askingCallbacks(link, run) {
   return {
     more: (what) => askedBlock(link, run, what),
     gap: async (unit, cycle) => (await link.ask("gap", { run, unit, cycle }))?.answer ?? null,
+    about: async (span) => (await link.ask("about", { run, span }))?.answer ?? null,
   };
 }
 

@@ -114,7 +114,7 @@ export function makeKeys() {
 }
 
 /** A span: its facts, and what it waits for and keeps waiting. */
-export function tellSpan(told, data, span, { clock, slack, waits, goTo }) {
+export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo }) {
   const { kinds } = data.header;
   const name = title(`span ${data.row[span]}: ${kinds[data.kind[span]]} on ${data.lanes[data.laneOf(span)].name}`);
   const pairs = spanFacts(data, span, clock, slack);
@@ -129,7 +129,20 @@ export function tellSpan(told, data, span, { clock, slack, waits, goTo }) {
   };
   if (waits?.into.length) pairs.push(["waits for", list(waits.into)]);
   if (waits?.out.length) pairs.push(["waited for by", list(waits.out)]);
-  told.replaceChildren(name, facts(pairs));
+  told.replaceChildren(name, facts(pairs), cardsOf(reasons, clock));
+}
+
+/** What rules have found, as they say it. */
+function cardsOf(findings, clock) {
+  const cards = findings.map((each) =>
+    element(
+      "div",
+      { class: "finding" },
+      element("div", {}, element("b", {}, each.rule), element("span", { class: "stake" }, `${clock.length(each.cycles)} at stake`)),
+      element("p", {}, `${each.kernel ? `${each.kernel}: ` : ""}${each.reason}`),
+    ),
+  );
+  return element("div", { class: "findings" }, ...cards);
 }
 
 export function tellGap(told, data, gap, { clock, goTo }) {
@@ -139,14 +152,6 @@ export function tellGap(told, data, gap, { clock, goTo }) {
     if (span >= 0) links.push(button(what, `go to span ${data.row[span]}, ${what}`, () => goTo(span)));
   }
   const { findings, note } = gap;
-  const cards = (findings ?? []).map((each) =>
-    element(
-      "div",
-      { class: "finding" },
-      element("div", {}, element("b", {}, each.rule), element("span", { class: "stake" }, `${clock.length(each.cycles)} at stake`)),
-      element("p", {}, `${each.kernel ? `${each.kernel}: ` : ""}${each.reason}`),
-    ),
-  );
   const nothing = note ?? (findings?.length === 0 ? "No finding speaks of these spans or of their kernel." : "");
   const known = nothing ? [element("p", { class: "soft" }, nothing)] : [];
   told.replaceChildren(
@@ -154,7 +159,7 @@ export function tellGap(told, data, gap, { clock, goTo }) {
     line,
     element("div", { class: "tl-links" }, ...links),
     ...known,
-    element("div", { class: "findings" }, ...cards),
+    cardsOf(findings ?? [], clock),
   );
 }
 

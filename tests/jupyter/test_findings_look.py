@@ -1,0 +1,97 @@
+"""The findings below the lab's timeline: those of `j.findings`, and trying one measures what `.tried()` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.browser.lab import needs_chromium
+from tests.jupyter.browserless import Front
+from tests.jupyter.live import live
+from tests.jupyter.served import browser
+from workbench.errors import BadOption
+from workbench.jupyter.widgets.stepper import Stepper
+
+
+@pytest.fixture
+def journey() -> wb.Journey:
+    """A product and what it does not fuse with: findings of each kernel and of the whole, none of them tried yet."""
+    return wb.trace(lambda a, b: torch.softmax(a @ b, 1), torch.randn(64, 64), torch.randn(64, 1024))
+
+
+def opened(journey: wb.Journey) -> Front:
+    widget = journey.widget()
+    assert isinstance(widget, Stepper)
+    return Front(widget)
+
+
+def test_cards_are_the_rows_of_findings(journey: wb.Journey):
+    front, found = opened(journey), journey.findings
+    cards = front.answer("findings.open")["cards"]
+    assert len(cards) == len(found) > 2
+    for card, (_, row) in zip(cards, found.iterrows(), strict=True):
+        assert card["kernel"] == row.kernel and tuple(card["spans"]) == row.spans
+        assert row.rule in card["html"] and card["tries"] == bool(row.remedy)
+    assert len({card["html"] for card in cards}) == len(cards)
+
+
+def test_a_remedy_is_measured_as_tried_does(journey: wb.Journey):
+    front, found = opened(journey), journey.findings
+    row = next(number for number, remedy in enumerate(found.remedy) if remedy)
+    card = front.answer("findings.measure", row=row)["card"]
+    gain = found.tried().gain[row]
+    assert f"measured: saves {gain:,} cycles" in card["html"] and not card["tries"]
+    assert found.measured(row).measured == gain
+    without = next(number for number, remedy in enumerate(found.remedy) if not remedy)
+    assert "has no remedy to try" in front.ask("findings.measure", row=without)["error"]
+    with pytest.raises(BadOption, match=r"measured\(99\): expected a row of the findings, 0 to "):
+        found.measured(99)
+
+
+def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_their_kernel(journey: wb.Journey):
+    front, found, events = opened(journey), journey.findings, journey.simulated.events
+    for row in range(0, len(events), max(1, len(events) // 7)):
+        told = [each["reason"] for each in front.answer("about", run=0, span=row)["findings"]]
+        shown = [reason for reason, spans in zip(found.reason, found.spans, strict=True) if row in spans]
+        assert told == (shown or list(found.reason[found.kernel == events.kernel[row]]))
+    last = events[events.kernel == events.kernel.iloc[-1]]
+    unit = last.unit[last.end == last.end.min()].iloc[0]
+    cycle = int(last.end[last.unit == unit].max()) + 1
+    assert journey.simulated.gap(unit, cycle).cause[0] == "finished"
+    assert front.answer("gap", run=0, unit=unit, cycle=cycle)["findings"]
+    assert "there is no span 99999" in front.ask("about", run=0, span=99999)["error"]
+
+
+@pytest.fixture
+def page_of(journey: wb.Journey) -> Iterator[object]:
+    widget = journey.widget()
+    with live(widget) as address, browser() as chromium:
+        page = chromium.new_page(viewport={"width": 1280, "height": 1800})
+        wrong = list[str]()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(address)
+        page.locator(".looks button:text-is('Findings')").click()
+        page.locator(".fi-card").first.wait_for()
+        yield page
+        assert wrong == []
+    widget.close()
+
+
+@needs_chromium
+def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, page_of: object):
+    page, found = page_of, journey.findings
+    assert page.locator(".fi-card").count() == len(found)
+    row = next(number for number, kernel in enumerate(found.kernel) if kernel)
+    page.locator(".fi-card").nth(row).locator("button:text-is('show')").click()
+    page.locator(f".what b:text-is('kernel {found.kernel[row]}')").wait_for()
+    assert journey.selection.selection == journey.select(found.kernel[row])
+    page.locator(".fi-only input").check()
+    chosen = set(journey.select(found.kernel[row]).spans)
+    assert page.locator(".fi-card").count() == sum(bool(chosen & set(spans)) for spans in found.spans) < len(found)
+    page.locator(".fi-only input").uncheck()
+    page.locator(".fi-card button:text-is('try it')").first.click()
+    page.locator(".fi-card b:has-text('measured: saves')").first.wait_for()

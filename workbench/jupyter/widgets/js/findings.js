@@ -1,0 +1,60 @@
+// What the rules have found, as cards: press one to select what it is about, and try what it advises.
+import { element } from "./common.js";
+
+/** Draws the findings in `host`. `spans()` are the selected rows of the events, `choose(text)` selects a kernel. */
+export function createFindings(host, { link, signal, spans, choose, pick }) {
+  const list = element("div", { class: "findings", role: "list" });
+  const said = element("p", { class: "soft", role: "status" }, "The rules are looking…");
+  const only = element("input", { type: "checkbox" });
+  const tools = element("label", { class: "fi-only" }, only, "only of what is selected");
+  host.append(tools, said, list);
+  let cards = [];
+
+  function boxOf(card, row) {
+    const show = element("button", { type: "button", "aria-label": `select ${card.title}` }, "show");
+    show.addEventListener("click", () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans")), { signal });
+    const body = element("div", {});
+    body.innerHTML = card.html; // Python has escaped it
+    const buttons = element("div", { class: "fi-acts" }, ...(card.kernel || card.spans.length ? [show] : []));
+    if (card.tries) buttons.append(measureOf(card, row));
+    return element("div", { class: "fi-card", role: "listitem" }, body, buttons);
+  }
+
+  function measureOf(card, row) {
+    const measure = element("button", { type: "button", "aria-label": `measure what the remedy of ${card.title} saves` }, "try it");
+    measure.addEventListener(
+      "click",
+      async () => {
+        measure.disabled = true;
+        measure.textContent = "trying…";
+        const found = await link.ask("measure", { row });
+        if (signal.aborted) return;
+        if (found) cards[row] = { ...cards[row], ...found.answer.card };
+        draw();
+      },
+      { signal },
+    );
+    return measure;
+  }
+
+  function draw() {
+    const selected = new Set(spans());
+    const isMeant = (card) => !selected.size || card.spans.some((span) => selected.has(span));
+    const shown = cards.map((card, row) => ({ card, row })).filter(({ card }) => !only.checked || isMeant(card));
+    list.replaceChildren(...shown.map(({ card, row }) => boxOf(card, row)));
+    if (!cards.length) return;
+    const left = cards.length - shown.length;
+    said.textContent = left ? `${shown.length} of ${cards.length} findings` : `${cards.length} findings, most cycles first`;
+  }
+
+  only.addEventListener("change", draw, { signal });
+  (async () => {
+    const found = await link.ask("open");
+    if (!found || signal.aborted) return;
+    cards = found.answer.cards;
+    said.textContent = found.answer.note ?? "No rule has found anything.";
+    tools.hidden = !cards.length;
+    draw();
+  })();
+  return { selected: () => only.checked && draw(), shown: draw };
+}
