@@ -70,7 +70,7 @@ def plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, 
 
 
 def plain_value(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return cast("Any", value).item() if isinstance(value, np.generic) else value
 
 
 def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mapping[str, object]], None]:

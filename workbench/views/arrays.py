@@ -106,9 +106,7 @@ def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
     tiles = walk.tiles
     preload = (tiles.moves_in <= cycle) & (cycle < tiles.moves_in + tiles.moved_in)
     stream = (tiles.enters <= cycle) & (cycle < tiles.enters + tiles.streams)
-    drain = (tiles.enters[-1:] + tiles.streams[-1:] <= cycle) & (
-        cycle < tiles.out[-1:]
-    )  # before, the next tile streams
+    drain = (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()  # else it costs nothing
     going = [name for name, each in zip(PARTS, (preload, stream, drain), strict=True) if each.any()]
     return going or ["switch" if cycle < walk.last else "done"]
 

@@ -35,6 +35,15 @@ _LEAST = 60
 _NOTE = "busy is told as a part of the run; a small letter is less than half of the time"
 
 
+MOST_LETTERS: Final = 10_000
+"""In a line; no terminal is as wide."""
+
+
+def _check_width(width: int) -> None:
+    if not 1 <= width <= MOST_LETTERS:
+        raise BadOption(f"width={width}: expected letters, 1 to {MOST_LETTERS:,}")
+
+
 def timeline_text(view: Gantt, *, width: int = 72) -> str:
     """The timeline in letters, a line a unit: each column shows what fills most of its time.
 
@@ -42,8 +51,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     less, a wave that spans hold it and wait on their way for longer than they work, a dot that it is idle.
     """
     whole = max(view.makespan, 1)
-    if width < 1:
-        raise BadOption(f"width={width}: expected letters, 1 or more")
+    _check_width(width)
     width = min(width, whole)
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)
@@ -64,8 +72,7 @@ def aligned_text(view: Aligned, *, width: int = 72) -> str:
     """Timelines below each other in letters, the same nodes at the same place; blank where a journey is not."""
     if not view.lanes:
         return NOTHING
-    if width < 1:
-        raise BadOption(f"width={width}: expected letters, 1 or more")
+    _check_width(width)
     edges = np.linspace(0, view.whole, width + 1)
     wide = max(len(lane.name) for lane in view.lanes)
     line, lines = [" "] * width, list[str]()

@@ -48,9 +48,9 @@ export class ArrayWalk {
       const over = this.enters[tile] + this.streams[tile];
       if (cycle < this.moves_in[tile] + this.moved_in[tile]) going.add("preload");
       if (this.enters[tile] <= cycle && cycle < over) going.add("stream");
-      const last = tile === this.count - 1; // the results of others leave while the next tile streams
-      if (last && over <= cycle && cycle < this.out[tile]) going.add("drain");
+      if (over <= cycle && cycle < this.out[tile]) going.add("drain");
     }
+    if (going.has("stream")) going.delete("drain"); // results that leave meanwhile cost nothing
     const known = this.header.parts.map(([name]) => name).filter((name) => going.has(name));
     return known.length ? known : [cycle < this.header.length ? "switch" : "done"];
   }
