@@ -67,15 +67,13 @@ def _source_text(index: OriginIndex, name: str) -> tuple[str, ...]:
 _Find = Callable[[OriginIndex, str], tuple[str, ...]]
 
 
-def _numbered_kernel(index: OriginIndex, name: str) -> tuple[str, ...]:
-    return index.kernel_nodes.get(full_kernel(name, index.kernel_nodes), ())
-
-
-def full_kernel(name: str, kernels: Iterable[str]) -> str:
-    """`k0_softmax` for `k0`; any other name as it is."""
-    if not re.fullmatch(r"k\d+", name):
+def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
+    """`k0_softmax` for `k0`, `k0_softmax:12` for `k0:12`; any other name as it is."""
+    found = re.fullmatch(r"(k\d+)([:#]\d+)?", name)
+    if found is None:
         return name
-    return next((kernel for kernel in kernels if kernel.startswith(f"{name}_")), name)
+    number, rest = found[1], found[2] or ""
+    return next((f"{kernel}{rest}" for kernel in kernels if kernel.startswith(f"{number}_")), name)
 
 
 EXACT: dict[str, _Find] = {
@@ -84,7 +82,6 @@ EXACT: dict[str, _Find] = {
     "op": _exact_op,
 }
 SHORT: dict[str, _Find] = {
-    "kernel": _numbered_kernel,
     "op": _short_op,
     "module": _module_nodes,
     "source line": _source_text,
@@ -119,7 +116,7 @@ def without_folder(place: str) -> str:
 
 def program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:
     """The scheduled kernel of this name, and the graph's kernel whose launches alone are meant (None is all)."""
-    kernel = full_kernel(kernel, [*index.programs, *index.kernel_nodes])
+    kernel = with_full_kernel(kernel, [*index.programs, *index.kernel_nodes])
     if kernel in index.programs:
         return kernel, None
     for launch in range(len(index.launches)):

@@ -16,7 +16,17 @@ from simulator.program import Opcode
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.views import markup
-from workbench.views.naming import EXACT, FORMS, SHORT, close_to, files_of, names_of, program_of, without_folder
+from workbench.views.naming import (
+    EXACT,
+    FORMS,
+    SHORT,
+    close_to,
+    files_of,
+    names_of,
+    program_of,
+    with_full_kernel,
+    without_folder,
+)
 from workbench.views.origins import BufferAt, InstructionAt, MlirLine, OriginIndex, RenderedLine, Rows, TileAt
 from workbench.views.shown import Shown
 
@@ -270,6 +280,9 @@ def _of_name(index: OriginIndex, name: str) -> Selection:
         return _of_kernel(index, name) if kind == "kernel" else _of_nodes(index, f"{kind} {name}", nodes)
     placed, numbered = _PLACED.fullmatch(name), _NUMBERED.fullmatch(name)
     kernels = {*index.programs, *index.kernel_nodes}
+    full = with_full_kernel(name, index.kernel_nodes)
+    if full != name:
+        return _of_name(index, full)
     if numbered and numbered.group(1) in kernels:
         return _of_instruction(index, numbered.group(1), int(numbered.group(2)))
     if placed and placed.group(1) in kernels:

@@ -155,8 +155,6 @@ class LabWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
-        if not self.live:
-            return {"text/plain": repr(self)}, {}
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}, {}
 
