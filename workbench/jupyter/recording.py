@@ -196,11 +196,18 @@ def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]
         answer, (number,) = buffers.answered(source.columns(what))
         blocks[what] = {**answer, "buffer": number}
     idle, answers = source.view.idle_time, _Numbered[str]()
-    answers.number(json.dumps({"findings": []}))  # of idle time outside kernels, which no span shows
+    answers.number(json.dumps({"findings": []}))  # of idle time outside kernels
+    launches = [
+        (begin, end, answers.number(json.dumps(buffers.answered(source.findings_in(begin))[0])))
+        for begin, end in source.simulated.replays.times
+    ]  # of a unit that has nothing left to do in a kernel
     places = dict[str, list[tuple[int, int, int]]]()
     lanes: list[int] = idle.lane.tolist()
     for lane, begin, end in zip(lanes, idle.start.tolist(), idle.end.tolist(), strict=True):
         unit = source.view.lanes[lane].name
         answer, _ = buffers.answered(source.findings(unit, begin))
         places.setdefault(unit, []).append((begin, end, answers.number(json.dumps(answer))))
-    return {"blocks": blocks, "gaps": {"places": places, "answers": list(map(json.loads, answers.things))}}
+    return {
+        "blocks": blocks,
+        "gaps": {"places": places, "launches": launches, "answers": list(map(json.loads, answers.things))},
+    }

@@ -62,7 +62,11 @@ class TimelineSource:
             return {"note": "j.findings says more; of a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
-        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(cycle))
+        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin))
+
+    def findings_in(self, cycle: int) -> Answer:
+        """The findings of the kernel that runs in a cycle."""
+        return self._told([], self._kernel_at(cycle))
 
     def findings_of(self, span: int) -> Answer:
         """The findings that a span shows, else those of its kernel."""

@@ -187,7 +187,8 @@ const ANSWERS = {
   },
   about: () => [{}], // the page keeps findings by idle time
   gap: (model, { plain }, { unit, cycle }) => {
-    const piece = plain.gaps.places[unit]?.find(([begin, end]) => begin <= cycle && cycle < end);
+    const holds = ([begin, end]) => begin <= cycle && cycle < end;
+    const piece = plain.gaps.places[unit]?.find(holds) ?? plain.gaps.launches.find(holds);
     return [plain.gaps.answers[piece?.[2] ?? 0]];
   },
 };
