@@ -153,7 +153,7 @@ def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
     field.fill("aten.sofmax")
     field.press("Enter")
     notice = widget(opened).locator(".notice")
-    notice.locator("text=did you mean 'aten.softmax.int'").wait_for()
+    notice.locator("text=did you mean 'aten.softmax'").wait_for()
     field.fill("aten.softmax.int")
     field.press("Enter")
     wait_for(opened, "op aten.softmax.int")
