@@ -212,6 +212,14 @@ def ask_python(opened: Page, code: str) -> str:
     return opened.evaluate(_ASK, code)
 
 
+def wait_for_python(opened: Page, code: str, expected: str) -> None:
+    """Until Python answers so: what is pressed reaches it when the kernel is free."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (answer := ask_python(opened, code)) != expected:
+        assert time.monotonic() < until, answer
+        opened.wait_for_timeout(100)
+
+
 def shut_down(opened: Page) -> None:
     """Ends the kernel of the open notebook, which otherwise lives as long as the server."""
     opened.evaluate("async () => globalThis.jupyterapp?.shell.currentWidget?.sessionContext.shutdown()")

@@ -5,7 +5,6 @@ Pictures of them are left in `screenshots/`, which is not committed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,12 +53,6 @@ def view(page: Page, title: str) -> Locator:
     return page.locator(f".look.of-{title.lower()}")
 
 
-def wait_until_python_says(page: Page, code: str, text: str) -> None:
-    until = time.monotonic() + lab.PATIENCE_SECONDS
-    while (said := lab.ask_python(page, code)) != text:
-        assert time.monotonic() < until, said
-
-
 def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     rows = "j.simulated.events.index[j.simulated.events.kind == 'MATMUL']"
     last = lab.ask_python(opened, f"w.selection = int({rows}[-1])\nprint({rows}[-1])")
@@ -70,12 +63,12 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     opened.keyboard.press("Home")
     opened.keyboard.press("ArrowUp")
     told = looks_at.locator(".ex-told b").inner_text()
-    wait_until_python_says(opened, "print(w.selection.what)", told.partition(" (")[0])
+    lab.wait_for_python(opened, "print(w.selection.what)", told.partition(" (")[0])
     passes = view(opened, "Passes")
     passes.locator("button:has-text('whole text after')").click()
     passes.locator(".ex-row[data-pass] .ex-name").last.click()
     passes.locator(".ex-diff .l.k[data-scheduled]").last.click()
-    wait_until_python_says(opened, "print(w.selection.what.split()[0])", "line")
+    lab.wait_for_python(opened, "print(w.selection.what.split()[0])", "line")
     passes.locator(".ex-diff .l.s").first.wait_for()
 
 

@@ -53,15 +53,6 @@ def wait_for(page: Page, cycle: int) -> None:
     page.wait_for_function("said => document.querySelector('.mem-said').textContent === said", arg=said)
 
 
-def wait_for_python(page: Page, code: str, expected: str) -> None:
-    for _ in range(100):
-        answer = lab.ask_python(page, code)
-        if answer == expected:
-            return
-        page.wait_for_timeout(100)
-    assert answer == expected
-
-
 def map_of(page: Page) -> Locator:
     found = page.locator(".mem-map canvas")
     found.scroll_into_view_if_needed()
@@ -74,7 +65,7 @@ def test_keys_go_from_change_to_change_and_python_hears_where_it_rests(opened: P
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
     wait_for(opened, int(changes[3]))
-    wait_for_python(opened, "print(w.cycle)", changes[3])
+    lab.wait_for_python(opened, "print(w.cycle)", changes[3])
     map_of(opened).focus()
     opened.keyboard.press("ArrowLeft")
     wait_for(opened, int(changes[2]))
@@ -92,7 +83,7 @@ def test_time_is_dragged_in_the_scratchpads_picture(opened: Page):
     cycle = int(opened.locator(".mem-cycle").input_value())
     assert cycle > int(lab.ask_python(opened, "print(j.simulated.cycles // 3)"))
     wait_for(opened, cycle)
-    wait_for_python(opened, "print(w.cycle)", str(cycle))
+    lab.wait_for_python(opened, "print(w.cycle)", str(cycle))
 
 
 def test_it_plays_and_stops(opened: Page):
@@ -101,16 +92,16 @@ def test_it_plays_and_stops(opened: Page):
     opened.get_by_role("button", name="pause").click()
     opened.wait_for_timeout(50)
     cycle = opened.locator(".mem-cycle").input_value()
-    wait_for_python(opened, "print(w.cycle)", cycle)
+    lab.wait_for_python(opened, "print(w.cycle)", cycle)
 
 
 def test_a_slot_and_a_tile_are_selected_in_python(opened: Page):
     lab.ask_python(opened, "w.cycle = 5000")
     wait_for(opened, 5000)
     map_of(opened).click(position={"x": 60, "y": 12})
-    wait_for_python(opened, "print(j.selection.selection.what)", "buffer buf3 of k0_matmul_relu")
+    lab.wait_for_python(opened, "print(j.selection.selection.what)", "buffer buf3 of k0_matmul_relu")
     opened.locator(".mem-grid canvas").first.click(position={"x": 10, "y": 10})
-    wait_for_python(opened, "print(j.selection.selection.what.partition(', ')[2])", "a box of x")
+    lab.wait_for_python(opened, "print(j.selection.selection.what.partition(', ')[2])", "a box of x")
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 800), (False, 1280), (True, 800), (True, 1280)])

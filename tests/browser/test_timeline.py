@@ -58,23 +58,13 @@ def told(page: Page, number: int = 0) -> str:
     return widget(page, number).locator(".tl-told").first.inner_text()
 
 
-def wait_for_python(page: Page, code: str, expected: str) -> None:
-    """Until Python answers so: what is picked reaches it when the kernel is free."""
-    for _ in range(100):
-        answer = lab.ask_python(page, code)
-        if answer == expected:
-            return
-        page.wait_for_timeout(100)
-    assert answer == expected
-
-
 def test_what_is_clicked_is_selected_in_python_and_the_other_way_round(opened: Page):
     bars(opened).focus()
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
     widget(opened).locator(".tl-told .tl-title:has-text('span')").wait_for()
     row = int(told(opened).removeprefix("span ").partition(":")[0])
-    wait_for_python(opened, "print(w.spans)", f"[{row}]")
+    lab.wait_for_python(opened, "print(w.spans)", f"[{row}]")
     widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
     last = int(lab.ask_python(opened, "w.spans = [len(run.events) - 1]; print(w.spans[0])"))
     widget(opened).locator(f".tl-told b:has-text('span {last}:')").wait_for()
