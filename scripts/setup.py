@@ -91,6 +91,7 @@ def commands(given: argparse.Namespace, venv: Path) -> list[list[str]]:
     if given.what == "lab":
         return [compiled, [str(program(venv, "workbench")), "lab", "--port", given.port, "--ip", given.ip]]
     pytest = [str(program(venv, "python")), "-m", "pytest", "-n", "logical", "--maxprocesses", given.workers]
+    pytest += ["--disable-warnings"]  # what failed stands last
     notebooks = ["-p", "no:cacheprovider", "-x", "--nbval-lax", "--nbval-cell-timeout=500", "notebooks"]
     return [compiled, [*pytest, "--dist", "worksteal", "tests"], [*pytest, "--dist", "loadfile", *notebooks]]
 

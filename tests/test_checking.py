@@ -45,12 +45,18 @@ def _choices(x: T, w: T) -> tuple[T, T, T]:
     return y.argmax(-1), torch.sort(y, dim=-1, stable=True).values, (y > y.mean()).float() * y
 
 
+def _products(x: T) -> tuple[T, T]:
+    """Of random factors: near the smallest numbers of the type, where a rounding is a large part of a number."""
+    return x.cumprod(1), x.prod(1)
+
+
 def _close_to_the_mean(x: T, mean: T, variance: T, weight: T, bias: T) -> T:
     """What cancels here, PyTorch multiplies first and subtracts then."""
     return F.batch_norm(x + mean[:, None, None], mean, variance, weight, bias)
 
 
 RIGHT: dict[str, tuple[Callable[..., Any], tuple[T, ...]]] = {
+    "products that vanish": (_products, (plain(40, 130, seed=103),)),
     "close to the mean": (
         _close_to_the_mean,
         (

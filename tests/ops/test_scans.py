@@ -70,3 +70,10 @@ def test_nan_infinities_and_the_last_of_equals():
 @pytest.mark.parametrize("name", ["cumsum", "cummax", "logcumsumexp"])
 def test_in_the_order_of_the_trace(name: str):
     replays(lambda x: SCANS[name](x, 1), torch.randn(9, 33))
+
+
+def test_products_of_stretches_too_small_or_too_large_for_the_type():
+    """Which stretches of the factors are multiplied first is nobody's promise: `prod` and scans in pairs differ."""
+    far = torch.tensor([[1e20, 1e-30, 1e-30, 1e20], [1e-30, 1e20, 1e20, 1e-30], [1e30, 1e30, 1e-30, 0]])
+    agrees(lambda x: (x.cumprod(1), x.prod(1), x.prod(0), x.cumprod(0), x.prod(), x[0, 0].cumprod(0)), far)
+    agrees(lambda x: (x.prod(1), x.cumprod(0)), torch.ones(3, 0))

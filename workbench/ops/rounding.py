@@ -15,6 +15,8 @@ too:
   itself, and the total by u sqrt((n-1)/3) of itself. Kernels that add in tiles, lanes or pairs round less.
 * **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if these are
   the result's.
+* **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
+  What a stretch of the factors comes to may be too small or too large for the type.
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
@@ -38,7 +40,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from workbench.ops.simpler import SIMPLER, STEP_BY_STEP, attention
+from workbench.ops.simpler import SIMPLER, STEP_BY_STEP, attention, products, running_products
 from workbench.ops.widening import NO_KERNEL, CannotWiden, all_wide
 
 aten = torch.ops.aten
@@ -233,15 +235,33 @@ class _Inside(TorchDispatchMode):
                 return drawn(parts[0](), self.stored, self.lot).to(WIDE) + parts[1]
         if (source := _STORED_SUMS.get(name.rstrip("_"))) is not None and len(args) > source:
             return self._stored_sum(func, args, kwargs, source)
+        if name in ("prod", "cumprod"):
+            return self._chain(func, name, args, kwargs)
         terms = _TERMS.get(name)
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
         place, count = terms(args, kwargs)
         off = math.sqrt(max(count - 1, 0))
-        if place is not None and off:
+        if off:
             args = (*args[:place], self._off(args[place], off / math.sqrt(6)), *args[place + 1 :])
         library = LIBRARY if name in _NORMS and _is_rooted(args) else 0.0
         return self._made(func, func(*args, **kwargs), max(off / math.sqrt(3), library))
+
+    def _chain(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Products of many: also of any stretch of the factors, which may be too small or too large for the type."""
+        made = func(*args, **kwargs)
+        if not (made.is_floating_point() or made.is_complex()) or not made.numel():
+            return self._made(func, made, 0.0)
+        whole = not args[0].dim() or func is aten.prod.default
+        factors = (args[0].reshape(-1) if whole else args[0].movedim(args[1], -1)).to(made.dtype)
+        count = factors.shape[-1]
+        with self:
+            if name == "prod":
+                found = products(factors[..., torch.randperm(count, generator=self.lot)])
+            else:
+                found = running_products(factors, int(torch.randint(count, (), generator=self.lot)))
+                found = found if whole else found.movedim(-1, args[1])
+        return self._made(func, found.reshape(made.shape), math.sqrt(max(count - 1, 0) / 3))
 
     def _stored_sum(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: int) -> Any:
         """A sum by index, each of whose partial sums is rounded to the type of the result."""
@@ -343,10 +363,6 @@ def _is_rooted(args: Any) -> bool:
     return order not in (0, 1, 2) and not math.isinf(order)
 
 
-def _product_of_all(args: Any, kwargs: Any) -> tuple[None, int]:
-    return None, _extent(args[0], args[1] if len(args) > 1 and not isinstance(args[1], torch.dtype) else None)
-
-
 def _extent(x: torch.Tensor, dims: Any) -> int:
     if not x.dim():
         return 1
@@ -370,13 +386,12 @@ def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
 _STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
 """Which argument holds what is added."""
 
-_TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int | None, int]]]] = {
+_TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2)),
     **dict.fromkeys(("convolution", "_convolution"), _window),
     **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _all_dims),
     **dict.fromkeys(_NORMS, _norm),
-    **dict.fromkeys(("prod", "cumprod"), _product_of_all),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
     **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
     "upsample_linear1d": _neighbours(2),
@@ -386,4 +401,4 @@ _TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int | None, int]]]] = {
     "grid_sampler_2d": _neighbours(4),
     "grid_sampler_3d": _neighbours(8),
 }
-"""Which argument holds the terms of a sum, and how many terms it has. (No argument: a chain of products.)"""
+"""Which argument holds the terms of a sum, and how many terms it has."""

@@ -14,6 +14,31 @@ aten = torch.ops.aten
 T = torch.Tensor
 
 
+def products(factors: T) -> T:
+    """Of all the factors along the last axis: of pairs, then of pairs of these."""
+    while (count := factors.shape[-1]) > 1:
+        paired = factors[..., 0 : count - 1 : 2] * factors[..., 1::2]
+        factors = torch.cat([paired, factors[..., -1:]], -1) if count % 2 else paired
+    return factors[..., 0] if factors.shape[-1] else factors.new_ones(factors.shape[:-1])
+
+
+def running_products(factors: T, before: int = 0) -> T:
+    """Of the factors up to each along the last axis, in pairs; with so many ones `before`, the pairs are others."""
+    ones = factors.new_ones((*factors.shape[:-1], before))
+    return _running_products(torch.cat([ones, factors], -1))[..., before:]
+
+
+def _running_products(factors: T) -> T:
+    count = factors.shape[-1]
+    if count < 2:
+        return factors
+    upto = _running_products(factors[..., 0 : count - 1 : 2] * factors[..., 1::2])
+    found = factors.clone()
+    found[..., 1::2] = upto
+    found[..., 2::2] = upto[..., : (count - 1) // 2] * factors[..., 2::2]
+    return found
+
+
 def _softmax(x: T, dim: int, half_to_float: bool = False) -> T:
     grown = torch.exp(x - x.amax(dim, keepdim=True)) if x.numel() else torch.exp(x)
     return grown / grown.sum(dim, keepdim=True)
