@@ -11,6 +11,7 @@ from simulator.errors import WorkbenchError
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
 from workbench.findings.changes import changed
+from workbench.findings.registry import Rule, rules
 from workbench.findings.trials import Trials
 from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages
@@ -32,6 +33,8 @@ class Advice:
     def __init__(self, journey: Journey, request: Request) -> None:
         self._journey, self._request = journey, request
         self._made = list[Facts]()
+        self._found: tuple[Mapping[str, Rule], tuple[Finding, ...]] | None = None
+        """What the rules found that there were then."""
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
 
@@ -49,7 +52,10 @@ class Advice:
 
     def found(self) -> tuple[Finding, ...]:
         """What the rules that there are now find."""
-        return found(self._facts)
+        now, last = rules(), self._found
+        if last is None or last[0] != now:
+            last = self._found = now, found(self._facts)
+        return last[1]
 
     def trials(self) -> Trials:
         return Trials(self._facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card)

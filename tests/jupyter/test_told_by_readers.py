@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import torch
 import workbench as wb
 from tests.jupyter.browserless import Front
 from workbench.errors import BadOption
+from workbench.findings import registry
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +124,34 @@ def test_messages_of_nobody_are_not_answered(journey: wb.Journey):
         front.post(content)
     assert front.sent == []
     widget.close()
+
+
+def test_a_closed_lab_lets_go_of_all_that_its_views_held(journey: wb.Journey):
+    """A notebook keeps what its cells showed in `Out`, and so every widget that was ever opened."""
+    lab = cast("Any", journey.widget())
+    front = Front(lab)
+    for name in ("findings.open", "passes.open", "knobs.open"):
+        front.answer(name)
+    views = [weakref.ref(look) for look in lab.looks.values()]
+    lab.close()
+    gc.collect()
+    assert len(views) == 6 and not any(view() for view in views)
+    with pytest.raises(BadOption, match="closed, and its views with it"):
+        _ = lab.looks
+
+
+def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+    asked = list[object]()
+
+    def rule(facts: object) -> list[wb.Finding]:
+        asked.append(facts)
+        return []
+
+    monkeypatch.setitem(registry._RULES, "counts", rule)
+    again = journey.with_()
+    front = Front(cast("Any", again.widget()))
+    front.answer("findings.open")
+    front.answer("about", run=0, span=0)
+    assert len(again.findings) and len(asked) == 1
+    monkeypatch.setitem(registry._RULES, "another", rule)
+    assert len(again.findings) and len(asked) == 3, "a rule that is new is asked"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.flow import Flow, flow
 from tests.programs import PROGRAMS
 from workbench import versions
 from workbench.ir import ScheduledKernel
+from workbench.mlir import kernel_store
 from workbench.mlir.identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.mlir.kernel_store import KernelStore, default_store, pack, unpack, versioned
 from workbench.stages import schedule as scheduling
@@ -180,7 +182,8 @@ def test_an_entry_that_is_whole_but_no_kernel_is_made_again(ffn: Flow, tmp_path:
     for module, kernel in zip(ffn.rendered, kernels, strict=True):
         key = schedule_key(module_key(module), machine_key(ffn.machine), None)
         store.store.put(versioned(key), WRONG[wrong](pack(kernel)))
-        assert store.get(key) is None
+        assert KernelStore(tmp_path).get(key, module) is None
+    store = KernelStore(tmp_path)
     again = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels
     assert all(map(same, again, kernels))
     assert schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store).kernels == again
@@ -306,3 +309,21 @@ def test_an_edited_memory_file_schedules_anew(tmp_path: Path, shipped: str):
         mine.write_text(text)
         schedule(made.lowered, made.rendered, banked(mine), store=store)
         assert store.store.hits == hits
+
+
+def test_a_kernel_that_somebody_holds_is_not_read_again(ffn: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = KernelStore(tmp_path)
+    first = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store)
+
+    def none(*_: object) -> None:
+        raise AssertionError("a kernel was read although it is here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_store, "unpack", none)
+        second = schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store)
+    assert all(one is other for one, other in zip(first.kernels, second.kernels, strict=True))
+    gone = [weakref.ref(each) for each in second.kernels]
+    del first, second
+    assert not any(each() for each in gone)
+    schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store)
+    assert store.store.misses == len(gone)

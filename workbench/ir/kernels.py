@@ -252,7 +252,7 @@ class Launches:
     a view of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ScheduledKernel:
     """A kernel in the scheduled form: what runs natively and what is simulated are both read off `mlir`."""
 

@@ -67,6 +67,8 @@ def _digest(data: object) -> str:
 def taken_over(kernel: ScheduledKernel, module: KernelModule) -> ScheduledKernel:
     """A scheduled kernel of the same key under the name and with the nodes of `module`."""
     old, new = kernel.kernel, module.kernel
+    if old == new and kernel.program.origin_names == module.origins:
+        return kernel
     program = replace(kernel.program, kernel=new, origin_names=module.origins)
     if old == new:
         return replace(kernel, program=program)

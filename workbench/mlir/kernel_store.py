@@ -19,10 +19,12 @@ import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from simulator.errors import FileFormatError
 from simulator.program import TileProgram
-from workbench.ir import RecordFormatError, ScheduledKernel, codec
+from workbench.ir import KernelModule, RecordFormatError, ScheduledKernel, codec
+from workbench.mlir.identity import taken_over
 from workbench.store import Store, user_folder
 from workbench.versions import made_by
 
@@ -30,21 +32,35 @@ _LENGTH_BYTES = 8
 
 
 class KernelStore:
-    """Scheduled kernels by the key of what they are made from."""
+    """Scheduled kernels by the key of what they are made from. One that a journey of this process still holds is not
+    read again: who turns a knob of one kernel has all the others at hand."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
+        self._held = WeakValueDictionary[str, ScheduledKernel]()
 
-    def get(self, key: str) -> ScheduledKernel | None:
-        """The kernel kept under `key`, under the name and with the nodes it was made for."""
-        data = self.store.get(versioned(key))
-        return None if data is None else unpack(data)
+    def get(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        """The kernel kept under `key`, under the name and with the nodes of `module`."""
+        name = versioned(key)
+        if (kernel := self._held.get(name)) is not None:
+            self.store.hits += 1
+        else:
+            data = self.store.get(name)
+            kernel = None if data is None else unpack(data)
+        if kernel is None:
+            return None
+        found = taken_over(kernel, module)
+        self._held[name] = found
+        return found
 
     def put(self, key: str, kernel: ScheduledKernel) -> None:
-        self.store.put(versioned(key), pack(kernel))
+        name = versioned(key)
+        self._held[name] = kernel
+        self.store.put(name, pack(kernel))
 
     def clear(self) -> None:
         """Removes every kernel kept."""
+        self._held.clear()
         self.store.clear()
 
     def __repr__(self) -> str:

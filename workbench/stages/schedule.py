@@ -24,7 +24,7 @@ from workbench.ir import (
 from workbench.mlir.context import new_context
 from workbench.mlir.cores import spread_of
 from workbench.mlir.handwritten import written_kernel
-from workbench.mlir.identity import machine_key, module_key, schedule_key, taken_over
+from workbench.mlir.identity import machine_key, module_key, schedule_key
 from workbench.mlir.kernel_store import KernelStore
 from workbench.mlir.scheduled import schedule_kernel, scripted_kernel
 from workbench.mlir.scripts import check_scripted
@@ -132,12 +132,9 @@ class _Kernels:
                 self.unproven.get(module.kernel, ()),
             )
         elif key not in self.unscripted:
-            self.unscripted[key] = self._stored(key, module) or self._made(key, module, wanted)
+            kept = self.store.get(key, module) if self.store else None
+            self.unscripted[key] = kept or self._made(key, module, wanted)
         return self.unscripted[key]
-
-    def _stored(self, key: str, module: KernelModule) -> ScheduledKernel | None:
-        kept = self.store.get(key) if self.store else None
-        return taken_over(kept, module) if kept else None
 
     def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
         if self.passes or module.kernel in self.unproven:

@@ -112,7 +112,7 @@ clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font
 .wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative;
 white-space:normal;overflow:visible;overflow-wrap:anywhere}
-.wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);color:var(--soft);font-weight:600;
+.wb .tree .row.head{position:sticky;top:0;z-index:1;background:var(--raised);font-weight:600;
 padding:4px 10px;border-bottom:1px solid var(--line)}
 .wb .tree .row>span:nth-child(4){position:relative;text-align:right}
 .wb .tree .row i{position:absolute;left:0;top:2px;bottom:2px;border-radius:2px;min-width:1px;

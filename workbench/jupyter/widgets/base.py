@@ -17,7 +17,7 @@ import anywidget
 import traitlets
 from IPython.display import publish_display_data
 
-from workbench.errors import WorkbenchError
+from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.modules import joined, styles
 from workbench.views import markup
@@ -51,6 +51,8 @@ class LabWidget(anywidget.AnyWidget):
 
     error = traitlets.Unicode("").tag(sync=True)
     """What went wrong last, shown in the widget; empty when all is well."""
+    module_text = traitlets.Unicode("").tag(sync=True)
+    """The ES module, which a page imports once however many widgets it has: see loader.js."""
     live: bool = True
     """Until it is closed."""
     _module: ClassVar[str] = ""
@@ -58,7 +60,7 @@ class LabWidget(anywidget.AnyWidget):
     def __init_subclass__(cls, *, module: str = "", sheets: tuple[str, ...] = (), **rest: Any) -> None:
         if module:  # before anywidget looks at the class
             cls._module = module
-            cls._esm = joined(module)
+            cls._esm = joined("loader.js")
             cls._css = markup.SHEET.whole() + styles(("common.css", *sheets))
         super().__init_subclass__(**rest)
 
@@ -69,12 +71,24 @@ class LabWidget(anywidget.AnyWidget):
 
     def __init__(self, *looks: Look, **traits: Any) -> None:
         self._ends: list[Callable[[], None]] = []
-        self.looks = {look.name: look for look in looks}
+        self._looks = {look.name: look for look in looks}
         super().__init__(**traits)
         self.on_msg(self._asked)
         for look in looks:
             look.attach(self.tell)
             self.at_close(look.close)
+        self.at_close(self._looks.clear)  # a notebook keeps what its cells showed, and so the widget
+
+    @property
+    def looks(self) -> Mapping[str, Look]:
+        """The views below the widget, by name."""
+        if not self.live:
+            raise BadOption("the widget is closed, and its views with it: run its cell again")
+        return self._looks
+
+    @traitlets.default("module_text")
+    def _joined(self) -> str:
+        return joined(self._module)
 
     # Questions and answers
 
@@ -88,8 +102,8 @@ class LabWidget(anywidget.AnyWidget):
         def work_out() -> Answer | Later:
             given = {**message.get("given", {}), **({"buffers": buffers} if buffers else {})}
             look, _, part = ask.partition(".")
-            if look in self.looks:
-                return self.looks[look].answer(part, given)
+            if look in self._looks:
+                return self._looks[look].answer(part, given)
             method = cast("Callable[..., Answer | Later] | None", getattr(self, f"answer_{ask}", None))
             if method is None:
                 raise ValueError(f"{type(self).__name__} has no answer to {ask!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -60,6 +59,8 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
         super().__init__(*_looks(journey, stages))
         self.at_close(self._model.observe(self._tell_selection))
         self.at_close(self._lists.clear)
+        self._timelines = list[TimelineSource]()
+        self.at_close(self._timelines.clear)
 
     @property
     def _model(self) -> SelectionModel:
@@ -112,9 +113,13 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
     def answer_about(self, run: int, span: int) -> Later:
         return Later(lambda: self._timeline.findings_of(span))
 
-    @cached_property
+    @property
     def _timeline(self) -> TimelineSource:
-        return TimelineSource(self._stages.simulated())
+        """Made when somebody first looks."""
+        if not self._timelines:
+            made = TimelineSource(self._stages.simulated(), lambda: self._journey.findings.records)
+            self._timelines.append(made)
+        return self._timelines[0]
 
     def answer_rows(self, name: str, first: int, count: int) -> Answer:
         return {"rows": cells(self._list(name).page(first, min(count, _MOST_ROWS)))}

@@ -31,11 +31,15 @@ SHEETS: Final = ("timeline.css",)
 
 class TimelineSource:
     """What the browser asks of one run: columns, and what findings say of idle time. Whoever shows timelines has one
-    for each and answers with it."""
+    for each and answers with it. `findings` are those of the run, where somebody has them already."""
 
-    def __init__(self, simulated: Simulated) -> None:
-        self.simulated = simulated
-        self._found: tuple[Finding, ...] | None = None
+    def __init__(self, simulated: Simulated, findings: Callable[[], Sequence[Finding]] | None = None) -> None:
+        self.simulated, self._ask_rules = simulated, findings
+
+    @cached_property
+    def _findings(self) -> Sequence[Finding]:
+        run = self.simulated
+        return self._ask_rules() if self._ask_rules else found(Facts(run.lowered, run.scheduled, run.record))
 
     @cached_property
     def view(self) -> Gantt:
@@ -76,9 +80,7 @@ class TimelineSource:
         return {} if len(trace) > MOST_SPANS else self._told([span], trace.kernels[int(trace.launch[span])])
 
     def _told(self, spans: Sequence[int], kernel: str) -> Answer:
-        if self._found is None:
-            self._found = found(Facts(self.simulated.lowered, self.simulated.scheduled, self.simulated.record))
-        told = about(self._found, spans, kernel)
+        told = about(self._findings, spans, kernel)
         rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
         return {"findings": rows}
 
