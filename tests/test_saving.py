@@ -161,6 +161,13 @@ def test_a_file_that_is_cut_off_is_refused_as_such(saved: Path, tmp_path: Path, 
         wb.load(path)
 
 
+def test_what_follows_the_end_of_a_file_is_refused(saved: Path, tmp_path: Path):
+    path = tmp_path / "longer.journey"
+    path.write_bytes(saved.read_bytes() + b"more")
+    with pytest.raises(errors.JourneyFileEdited, match="something follows the end"):
+        wb.load(path)
+
+
 def test_flipped_bits_are_found_wherever_they_matter(saved: Path, tmp_path: Path):
     data = saved.read_bytes()
     path, original, found = tmp_path / "flipped.journey", wb.load(saved), 0

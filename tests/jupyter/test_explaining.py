@@ -121,3 +121,9 @@ def test_what_may_be_recorded_is_answered_whatever_is_selected(look: str):
     journey.selection.select(3)
     assert [front.answer(f"{look}.{ask}", **given) for ask, given in questions] == first
     journey.selection.select(None)
+
+
+def test_passes_of_a_kernel_that_is_not_there():
+    front = Front(softmax().scheduled.kernels[0].passes.widget())
+    for ask, given in (("kernel", {}), ("text", {"number": 0}), ("diff", {"before": 0, "after": 1})):
+        assert "there is no kernel 'k9'" in front.ask(f"passes.{ask}", kernel="k9", **given)["error"]

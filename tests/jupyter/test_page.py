@@ -306,7 +306,7 @@ def test_a_record_that_cannot_be_read_leaves_what_can(softmax: wb.Journey, chrom
     page = chromium_browser.new_page()
     page.goto((tmp_path / "lab.html").as_uri())
     page.wait_for_selector("#lab p")
-    assert "The lab cannot be opened in this browser" in page.locator("#lab").inner_text()
+    assert "The record in this page is damaged or cut short: write the page again" in page.locator("#lab").inner_text()
     assert page.get_by_role("heading", name="Simulated when each instruction").is_visible()
     page.close()
 

@@ -46,7 +46,7 @@ _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "scheduled.json",
     "trace.npz",
 )
-_ZIP_BEGINS = b"PK\x03\x04"
+_ZIP_BEGINS, _ZIP_ENDS, _ZIP_END_BYTES = b"PK\x03\x04", b"PK\x05\x06", 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,8 @@ def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
             expected = codec.decode(dict[str, str], manifest["members"], "members")
             _compare_names(expected, held, path)
             content = {name: unpacking.member(file, info) for name, info in held.items()}
+            if not data[-_ZIP_END_BYTES:].startswith(_ZIP_ENDS):
+                raise JourneyFileEdited(path, "something follows the end of the archive")
     except unpacking.TooLarge as error:
         raise JourneyFileTooLarge(path, str(error)) from None
     except (unpacking.NotOurs, RecordFormatError, KeyError) as error:

@@ -22,6 +22,7 @@ from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.mlir.user_mapping import most_slots
 from workbench.ops.choices import choice_of
 from workbench.ops.fusion import RULES
+from workbench.views.naming import with_full_kernel
 
 if TYPE_CHECKING:
     from workbench.pipeline import Request
@@ -99,9 +100,8 @@ def kernel_named(scheduled: ScheduledProgram, given: str) -> str:
     """The graph's kernel of this name; its number alone, `k0`, will do."""
     hosts = {step.kernel for step in scheduled.hosts}
     names = kernel_names(scheduled)
-    found = [name for name in names if name == given] or [name for name in names if name.startswith(f"{given}_")]
-    if found:
-        return found[0]
+    if (name := with_full_kernel(given, names)) in names:
+        return name
     if given in hosts:
         raise BadOption(f"{given!r} is computed by PyTorch on the host, so nothing of it can be turned")
     what = f"no kernel has the name {given!r}{did_you_mean(given, names)}"

@@ -66,7 +66,9 @@ def _more_slots(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> tup
     slots = made.mapping.buffers
     rounds = rounds_of(made.mapping.tile, made.dims)
     wanted = sorted({each for each in (slots + 1, 2 * slots) if each <= rounds})
-    if not wanted or not made.schedule:
+    if not made.schedule:
+        return None, None, ", and its loops are a template's own"
+    if not wanted:
         return None, None, ", and its loops have no more rounds"
     roomier = {each: with_slots(made.program, each, facts.machine.scratchpad_bytes) for each in wanted}
     cycles = {each: facts.cycles_with(kernel, program) for each, program in roomier.items() if program is not None}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from workbench.errors import BadOption
 from workbench.jupyter.widgets.base import Answer, LabWidget, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.views import arrays, pipelines
@@ -135,12 +136,17 @@ class PassesLook(Look):
         return {"kernels": [{"name": name, "rows": rows[name]} for name in self._traces]}
 
     def answer_kernel(self, kernel: str) -> Later:
-        return Later(lambda: {"passes": [_about(step) for step in self._traces[kernel].steps]})
+        return Later(lambda: {"passes": [_about(step) for step in self._trace(kernel).steps]})
+
+    def _trace(self, kernel: str) -> PassTrace:
+        if kernel not in self._traces:
+            raise BadOption(f"there is no kernel {kernel!r} with passes; the kernels are {', '.join(self._traces)}")
+        return self._traces[kernel]
 
     def answer_text(self, kernel: str, number: int) -> Later:
         """A text line by line; and for lines that are known before or after scheduling their rows in the lab's lists,
         from 1 on, 0 for none."""
-        return Later(lambda: self._text(self._traces[kernel], number))
+        return Later(lambda: self._text(self._trace(kernel), number))
 
     def _text(self, trace: PassTrace, number: int) -> Answer:
         places = range(len(trace.texts[number]))
@@ -155,7 +161,7 @@ class PassesLook(Look):
 
     def answer_diff(self, kernel: str, before: int, after: int) -> Later:
         """Stretches: how many lines are left out, or whether both texts have them, the first of each and how many."""
-        return Later(lambda: {"stretches": _stretches(self._traces[kernel].between(before, after))})
+        return Later(lambda: {"stretches": _stretches(self._trace(kernel).between(before, after))})
 
     def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
         traces = self._traces

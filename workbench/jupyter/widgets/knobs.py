@@ -16,6 +16,7 @@ from workbench.knobs.knob import kernel_names, text_of, value_from
 from workbench.progress import counted, in_background
 from workbench.summary import MOST_SPANS
 from workbench.views import markup
+from workbench.views.naming import with_full_kernel
 from workbench.views.svg_gantt import gantt_svg
 
 if TYPE_CHECKING:
@@ -101,11 +102,10 @@ class KnobsLook(Look):
         selected = [kernel for kernel in chosen.kernels if kernel in kernels] if chosen else []
         if selected:
             return selected[0]
-        found = [
-            name for name in kernels if self._kernel and (name == self._kernel or name.startswith(f"{self._kernel}_"))
-        ]
-        if found or not kernels:
-            return (found or [""])[0]
+        if self._kernel and (asked := with_full_kernel(self._kernel, kernels)) in kernels:
+            return asked
+        if not kernels:
+            return ""
         cycles = self.experiment.start.simulated.kernel_cycles()
         return max(kernels, key=lambda name: cycles.get(name, 0))
 

@@ -12,7 +12,7 @@ async function openPage() {
     widget(createStepper).render({ model: host.model, el: host });
     document.getElementById("static").open = false;
   } catch (error) {
-    host.append(element("p", {}, `The lab cannot be opened in this browser: ${error.message}. All of it stands below.`));
+    host.append(element("p", {}, `${error.message}. All that was recorded stands below, without the lab.`));
   }
 }
 

@@ -9,14 +9,29 @@ const RECORD_VERSION = 1;
 
 /** The record in a text: base64 of a gzip of the length of its JSON, the JSON, and the buffers that it speaks of. */
 export async function unpackedRecord(text) {
+  if (!globalThis.DecompressionStream) throw new Error("This browser is too old for the lab: it cannot unpack what was recorded");
+  let found;
+  try {
+    found = await unpacked(text);
+  } catch {
+    throw new Error("The record in this page is damaged or cut short: write the page again, or open another copy of it");
+  }
+  const [plain, buffers] = found;
+  if (plain.version !== RECORD_VERSION) {
+    throw new Error(`The record in this page has version ${plain.version}, and the page reads ${RECORD_VERSION}: write it again`);
+  }
+  return new Record(plain, buffers);
+}
+
+/** The JSON and the buffers. */
+async function unpacked(text) {
   const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = await new Response(stream).arrayBuffer();
   const length = new DataView(bytes).getUint32(0, true);
   const plain = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
-  if (plain.version !== RECORD_VERSION) throw new Error(`its record has version ${plain.version}, and this page reads ${RECORD_VERSION}`);
   const begin = Math.ceil((4 + length) / BUFFERS_ALIGNED) * BUFFERS_ALIGNED;
-  return new Record(plain, plain.buffers.map(([offset, size]) => new DataView(bytes, begin + offset, size)));
+  return [plain, plain.buffers.map(([offset, size]) => new DataView(bytes, begin + offset, size))];
 }
 
 /** What was recorded, and how it is looked up. A selection is its number; `null` selects nothing. */
