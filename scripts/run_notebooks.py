@@ -1,7 +1,8 @@
 """Runs every notebook of the course from top to bottom and keeps its outputs in the file, as a reader will see them.
 
 What differs from run to run without meaning is left out: execution times, what libraries say on stderr, and the exact
-Python version.
+Python version; and so is the state of widgets, which a notebook that is opened would take for theirs instead of what
+they are by then.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 def run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where, store_widget_state=False)
+    client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -99,3 +100,9 @@ def test_every_test_that_holds_a_class_of_failure_exists():
             assert re.search(rf"^def {test}\b", (ROOT / file).read_text(), re.M), f"{file}::{test}"
     kinds = [kind for _, held in rows for kind in re.findall(r'"([^"]+)"', held)]
     assert sorted(kinds) == sorted(set(kinds) & set(ODD_PROGRAMS))
+
+
+def test_notebooks_keep_no_state_of_widgets():
+    """A notebook that is opened would show widgets as they were when it was written, in the style sheets of then."""
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        assert sorted(json.loads(path.read_text(encoding="utf-8"))["metadata"]) == ["kernelspec", "language_info"], path

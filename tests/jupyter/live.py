@@ -37,7 +37,7 @@ const model = {
   send(content, _, buffers) { window.sent++; fetch("/send", {method: "POST", body: JSON.stringify(content)}); },
 };
 window.model = model;
-window.end = made.render({model, el: document.getElementById("host")});
+window.end = await made.render({model, el: document.getElementById("host")});
 window.loaded = true;
 while (true) {
   const found = await (await fetch("/hear")).json();
