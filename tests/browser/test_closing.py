@@ -24,5 +24,5 @@ def test_a_lab_that_is_closed_leaves_nothing_in_the_page(server: lab.Server, bro
         modules = opened.page.evaluate("() => globalThis['aten-workbench modules'].size")
     assert modules == 1, "the module is imported once for all of them"
     assert opened.errors == []
-    for name in ("heap", "nodes", "listeners"):
-        assert (last[name] - first[name]) / (times - 6) < 2 * MOST[name], (name, first, last)
+    for name in ("heap", "nodes", "listeners"):  # of a few times the browser's own caches are a larger part
+        assert (last[name] - first[name]) / (times - 6) < 4 * MOST[name], (name, first, last)

@@ -62,6 +62,7 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     looks_at.locator("canvas").focus()
     opened.keyboard.press("Home")
     opened.keyboard.press("ArrowUp")
+    looks_at.locator(f".ex-told b:not(:has-text('span {last} '))").wait_for()
     told = looks_at.locator(".ex-told b").inner_text()
     lab.wait_for_python(opened, "print(w.selection.what)", told.partition(" (")[0])
     passes = view(opened, "Passes")

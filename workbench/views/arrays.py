@@ -59,7 +59,7 @@ def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
 
 
 def parts_table(walk: ArrayWalk) -> Table:
-    """One row a part; the cycles without those hidden are the span's, from `begin` to `end` on the timeline."""
+    """One row a part, from `begin` to `end` on the timeline; the span ends with the stream."""
     edges = (walk.start, walk.phase, walk.end, walk.done)
     hidden = (walk.hidden, 0, 0)
     rows = tuple(
@@ -149,10 +149,11 @@ def _least(used: list[int]) -> str:
 
 
 def sum_text(walk: ArrayWalk) -> str:
-    """How the parts make up the span."""
+    """How the parts make up the span, after which the next matmul may begin, and when the last result is there."""
     preload, stream, drain = (part.cycles for part in walk.parts)
     hidden = f" - {walk.hidden:,} hidden" if walk.hidden else ""
-    return f"preload {preload:,}{hidden} + stream {stream:,} + drain {drain:,} = {walk.span_cycles:,} cycles"
+    own = walk.end - walk.start
+    return f"preload {preload:,}{hidden} + stream {stream:,} = {own:,} cycles, the last result {drain:,} later"
 
 
 def symbols(walk: ArrayWalk) -> str:

@@ -20,11 +20,13 @@ def launches(facts: Facts) -> Iterator[Finding]:
     if not facts.launching or not overhead:
         return
     middle = int(np.median([end - begin for _, begin, end in facts.trace.kernel_spans]))
+    one = f"of {overhead:,} cycles, where the kernel takes {middle:,}"
+    many = f"of {overhead:,} cycles each, where half of the kernels take {middle:,} or less"
     yield Finding(
         "",
         facts.launching,
         f"{percent(facts.launching, facts.cycles)} of all cycles pass before kernels begin: {times(count, 'launch')} "
-        f"of {overhead:,} cycles each, where half of the kernels take {middle:,} or less",
+        + (many if count > 1 else one),
         remedy=Remedy(
             f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
             machine={"launch_overhead_cycles": overhead // 2},

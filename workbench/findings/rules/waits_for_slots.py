@@ -39,13 +39,13 @@ def waits_for_slots(facts: Facts) -> Iterator[Finding]:
         if most < AT_STAKE * facts.cycles:
             continue
         remedy, predicted, why = _more_slots(facts, kernel, kernel.scheduled)
-        stake = max(most, predicted or 0)
+        stake, slots = max(most, predicted or 0), kernel.scheduled.mapping.buffers
         yield Finding(
             kernel.name,
             stake,
             f"{times(len(spans), 'time')} a tile waits until a slot of its buffer is free: with room for each the "
-            f"kernel would take {percent(stake, kernel.cycles)} fewer cycles; there are "
-            f"{times(kernel.scheduled.mapping.buffers, 'slot')}{why}",
+            f"kernel would take {percent(stake, kernel.cycles)} fewer cycles; there "
+            f"{'is' if slots == 1 else 'are'} {times(slots, 'slot')}{why}",
             spans,
             remedy=remedy,
             predicted=predicted,

@@ -88,7 +88,7 @@ class LabWidget(anywidget.AnyWidget):
 
     @traitlets.default("module_text")
     def _joined(self) -> str:
-        return joined(self._module)
+        return joined(self._module) if self._module else ""
 
     # Questions and answers
 

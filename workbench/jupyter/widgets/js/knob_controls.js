@@ -25,7 +25,9 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
       said.replaceChildren(element("span", { class: "soft" }, "trying each value…"));
       const found = await allowed();
       ask.disabled = false;
-      said.replaceChildren(...(found ?? []).map(([value, why]) => knobVerdict(value, why)));
+      const left = found?.length === 0; // Python tries the values of one knob at a time
+      said.replaceChildren(...(left ? [element("span", { class: "soft" }, "another knob was asked for meanwhile: press again")] : []),
+        ...(found ?? []).map(([value, why]) => knobVerdict(value, why)));
     },
     { signal },
   );
