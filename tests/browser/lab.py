@@ -13,14 +13,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import nbformat
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.slow import slowed
 from workbench.cli import lab_environment
 
 if TYPE_CHECKING:
@@ -132,16 +134,40 @@ def browser(executable: str) -> Iterator[BrowserContext]:
         made = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
         try:
             context = made.new_context(viewport={"width": 1400, "height": 1000})
-            context.set_default_timeout(PATIENCE_SECONDS * 1000)
             yield context
         finally:
             made.close()
 
 
+def patient(page: Page) -> Page:
+    """The page, on which all that is waited for has as long as it may take; slow where the environment says so."""
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+    slowed(page)
+    return page
+
+
+Read = TypeVar("Read")
+
+
+def becomes(read: Callable[[], Read], wanted: Read) -> None:
+    """Asserts that what is read is as wanted, now or later: for what playwright's `expect` cannot read."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (found := read()) != wanted and time.monotonic() < until:
+        time.sleep(0.05)
+    assert found == wanted
+
+
+def settle(page: Page) -> None:
+    """Until what was asked of frames is drawn, and what that asked of the next ones."""
+    frame = "new Promise(done => requestAnimationFrame(done))"
+    page.evaluate(f"async () => {{ await {frame}; await {frame}; await {frame}; }}")
+
+
 @contextlib.contextmanager
 def page(context: BrowserContext) -> Iterator[Page]:
     """An empty page, and no kernel left of what was open in it."""
-    opened = context.new_page()
+    opened = patient(context.new_page())
     try:
         yield opened
     finally:
@@ -212,12 +238,17 @@ def ask_python(opened: Page, code: str) -> str:
     return opened.evaluate(_ASK, code)
 
 
+def answered(opened: Page) -> None:
+    """Until what widgets have asked Python is answered, and what they ask of that and of the next frames, and drawn."""
+    for _ in range(2):
+        settle(opened)
+        ask_python(opened, "")
+    settle(opened)
+
+
 def wait_for_python(opened: Page, code: str, expected: str) -> None:
     """Until Python answers so: what is pressed reaches it when the kernel is free."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while (answer := ask_python(opened, code)) != expected:
-        assert time.monotonic() < until, answer
-        opened.wait_for_timeout(100)
+    becomes(lambda: ask_python(opened, code), expected)
 
 
 def shut_down(opened: Page) -> None:
@@ -242,11 +273,26 @@ def show(opened: Page, *, dark: bool, width: int) -> None:
     opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
     for _ in range(2):  # what was not laid out before may be higher than it was taken for
         opened.set_viewport_size({"width": width, "height": min(_TALLEST, opened.evaluate(_HEIGHT))})
+        opened.wait_for_function("width => innerWidth === width", arg=width)
         opened.evaluate("() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer').scrollTo(0, 0)")
-        opened.wait_for_timeout(_SETTLING_MILLISECONDS)
+        laid_out(opened)
+
+
+def laid_out(opened: Page) -> None:
+    """Until all stays in its place for a while: nothing tells when JupyterLab has laid cells out anew."""
+    opened.evaluate(_LAID_OUT)
 
 
 _TALLEST = 16_000
 """Pixels that Chromium draws into one picture at most."""
-_SETTLING_MILLISECONDS = 400
-"""How long JupyterLab is given to lay cells out anew in another window; nothing tells when it has."""
+_LAID_OUT = """async () => {
+    const places = () => JSON.stringify([...document.querySelectorAll('.jp-Notebook .jp-Cell, .jp-Notebook .wb *')]
+        .map(each => [each.offsetTop, each.offsetWidth, each.offsetHeight]));
+    let before = '', same = 0;
+    while (same < 25) {
+        await new Promise(done => requestAnimationFrame(done));
+        const now = places();
+        same = now === before ? same + 1 : 0;
+        before = now;
+    }
+}"""

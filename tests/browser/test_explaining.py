@@ -5,11 +5,13 @@ Pictures of them are left in `screenshots/`, which is not committed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import lab, looks
 
@@ -50,6 +52,7 @@ def view(page: Page, title: str) -> Locator:
     button = page.locator(".wb-lab .looks button", has_text=title)
     if button.get_attribute("aria-pressed") == "false":
         button.click()
+        expect(button).to_have_attribute("aria-pressed", "true")
     return page.locator(f".look.of-{title.lower()}")
 
 
@@ -67,7 +70,10 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     lab.wait_for_python(opened, "print(w.selection.what)", told.partition(" (")[0])
     passes = view(opened, "Passes")
     passes.locator("button:has-text('whole text after')").click()
-    passes.locator(".ex-row[data-pass] .ex-name").last.click()
+    name = passes.locator(".ex-row[data-pass] .ex-name").last
+    name.click()
+    expect(passes.locator(".ex-pass b")).to_contain_text(name.inner_text())
+    passes.locator(".ex-diff .code[aria-label='the whole text']").wait_for()
     passes.locator(".ex-diff .l.k[data-scheduled]").last.click()
     lab.wait_for_python(opened, "print(w.selection.what.split()[0])", "line")
     passes.locator(".ex-diff .l.s").first.wait_for()
@@ -82,7 +88,7 @@ def test_views_are_legible_in_both_themes_and_no_reader_is_left_out(opened: Page
             lab.show(opened, dark=dark, width=width)
             for title in ("Array", "Pipeline", "Passes"):
                 view(opened, title)
-                opened.wait_for_timeout(200)
+                lab.laid_out(opened)
                 where = f"explaining-{title.lower()}-{'dark' if dark else 'light'}-{width}"
                 opened.locator(".wb-lab").first.screenshot(path=SHOTS / f"{where}.png")
                 found = opened.locator(".wb-array, .wb-pipeline, .wb-passes").evaluate_all(wide)
@@ -96,14 +102,16 @@ def test_an_array_plays_in_a_notebook_and_keys_stay_in_it(opened: Page):
     cells = len(opened.evaluate(lab.CELLS))
     array = opened.locator(".wb-lab .wb-array").last
     slider = array.locator("input[type=range]")
+    expect(slider).to_have_attribute("max", re.compile("[1-9]"))
     slider.focus()
     before = int(slider.input_value())
     opened.keyboard.press("ArrowRight")
-    assert int(slider.input_value()) == before + 1
-    for key in ("x", "a", "d", "d"):
+    expect(slider).to_have_value(str(before + 1))
+    for key in ("x", "a", "d", "d", "ArrowRight"):
         opened.keyboard.press(key)
+    expect(slider).to_have_value(str(before + 2))
     assert len(opened.evaluate(lab.CELLS)) == cells
     array.locator("select").select_option("10000")
     array.locator("button:has-text('play')").click()
     array.locator("button[aria-pressed=true]:has-text('stop')").wait_for(state="detached")
-    assert slider.input_value() == slider.get_attribute("max")
+    expect(slider).to_have_value(slider.get_attribute("max") or "")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import lab, looks
 
@@ -59,25 +60,22 @@ def test_it_is_turned_here_and_in_python(opened: Page):
     drawn(opened, 1)
     assert lab.ask_python(opened, "print(w.step.call == j.knobs('k0').call('tile.m', 64))") == "True"
     cycles = lab.ask_python(opened, "print(f'{w.journey.simulated.cycles:,}')")
-    assert f"now: {cycles} cycles" in opened.locator(".kn-times .tl-run").first.inner_text()
+    expect(opened.locator(".kn-times .tl-run").first).to_contain_text(f"now: {cycles} cycles")
     lab.ask_python(opened, "w.experiment.turn('buffers', 1, kernel='k0')")
     drawn(opened, 2)
-    assert knob(opened, "buffers").input_value() == "1"
+    expect(knob(opened, "buffers")).to_have_value("1")
     knob(opened, "tile.n").fill("9999")
     knob(opened, "tile.n").press("Enter")
     knob(opened, "tile.n", ".kn-why").wait_for()
-    assert lab.ask_python(opened, "print(w.step.number, len(w.experiment.history))") == "2 4"
+    lab.wait_for_python(opened, "print(w.step.number, len(w.experiment.history))", "2 4")
 
 
 def test_a_row_of_the_comparison_is_marked_here_and_in_python(opened: Page):
     opened.locator(".cmp-lines tbody button:enabled").first.click()
     opened.locator(".cmp-lines tr.s").wait_for()
     row = opened.locator(".cmp-lines tr.s").get_attribute("data-row")
-    for _ in range(100):
-        if lab.ask_python(opened, "print(both.row)") == row:
-            break
-        opened.wait_for_timeout(100)
-    assert lab.ask_python(opened, "print(both.row)") == row
+    assert row is not None
+    lab.wait_for_python(opened, "print(both.row)", row)
     lab.ask_python(opened, "both.row = -1")
     opened.locator(".cmp-lines tr.s").wait_for(state="detached")
 

@@ -80,6 +80,7 @@ def test_time_is_dragged_in_the_scratchpads_picture(opened: Page):
     opened.mouse.down()
     opened.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 60, steps=5)
     opened.mouse.up()
+    lab.settle(opened)
     cycle = int(opened.locator(".mem-cycle").input_value())
     assert cycle > int(lab.ask_python(opened, "print(j.simulated.cycles // 3)"))
     wait_for(opened, cycle)
@@ -87,10 +88,12 @@ def test_time_is_dragged_in_the_scratchpads_picture(opened: Page):
 
 
 def test_it_plays_and_stops(opened: Page):
+    opened.get_by_label("how fast it plays").select_option("60")  # it is stopped long before the end
     opened.get_by_role("button", name="play").click()
     opened.wait_for_function("Number(document.querySelector('.mem-cycle').value) > 0")
     opened.get_by_role("button", name="pause").click()
-    opened.wait_for_timeout(50)
+    opened.get_by_role("button", name="play").wait_for()
+    lab.settle(opened)
     cycle = opened.locator(".mem-cycle").input_value()
     lab.wait_for_python(opened, "print(w.cycle)", cycle)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import gallery, lab, looks
 
@@ -40,7 +41,6 @@ def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> t
 def assert_looks_right(page: Page, name: str) -> None:
     """In both themes and widths; everything that is wrong is told at once."""
     wrong: list[str] = []
-    assert page.locator(looks.STDERR).count() == 0, page.locator(looks.STDERR).all_text_contents()
     for dark in (False, True):
         for width in (800, 1280):
             lab.show(page, dark=dark, width=width)
@@ -54,6 +54,7 @@ def assert_looks_right(page: Page, name: str) -> None:
             wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
             wrong += [f"{where}: axe: {each}" for each in looks.against_axe(page)]
             wrong += [f"{where}: too high: {each}" for each in looks.too_high(page)]
+    assert page.locator(looks.STDERR).all_text_contents() == [], "all is drawn by now"
     assert not wrong, "\n".join(wrong)
 
 
@@ -66,7 +67,7 @@ def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(kept) + 1))
     shown = [bool(cell["outputs"]) for cell in cells]
     assert shown == [bool(cell.outputs) for cell in kept], "cells show something where the committed file says so"
-    assert page.locator(".jp-toast, .Toastify__toast").count() == 0, "nothing lies over the page"
+    expect(page.locator(".jp-toast, .Toastify__toast"), "nothing lies over the page").to_have_count(0)
     assert_looks_right(page, name)
 
 
@@ -87,6 +88,7 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
     widgets = [each for cell in cells for each in cell["outputs"] if "widget-view" in str(each.get("data", {}).keys())]
     page.wait_for_function(f"() => document.querySelectorAll('.wb-lab').length === {len(widgets)}")
     assert len(widgets) == 4
+    lab.answered(page)
     wrong: list[str] = []
     for dark, width in ((False, 1280), (True, 800)):
         lab.show(page, dark=dark, width=width)
@@ -94,7 +96,7 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
         found = looks.against_axe(page) + looks.low_contrast(page) + page.evaluate(_OVERLAPS)
         wrong += [f"{'dark' if dark else 'light'}-{width}: {each}" for each in found]
     assert not wrong, "\n".join(wrong)
-    assert page.locator(".wb-lab .notice:visible").count() == 0
+    expect(page.locator(".wb-lab .notice:visible")).to_have_count(0)
 
 
 @pytest.mark.parametrize("name", gallery.MODELS)
@@ -128,7 +130,7 @@ def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.S
     both = f"async () => {{ const seen = ({seen})(); const well = await ({lab.RUN_ALL})(); globalThis.isOver = true;"
     well, lines = page.evaluate(both + " return [well, await seen]; }")
     assert well and any(line.startswith("schedule") for line in lines)
-    assert page.locator(looks.OUTPUTS).count() == 0
+    expect(page.locator(looks.OUTPUTS)).to_have_count(0)
     assert [cell["outputs"] for cell in page.evaluate(lab.CELLS)] == [[], []]
 
 

@@ -5,6 +5,7 @@ Pictures of it are left in `screenshots/`, which is not committed.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import lab, looks
 
@@ -76,12 +78,9 @@ def wait_until_python_says(page: Page, code: str, text: str) -> None:
         assert time.monotonic() < until, said
 
 
-def stage(page: Page) -> str | None:
-    return widget(page).locator(".card-of.now").get_attribute("data-stage")
-
-
 def test_what_is_pressed_in_any_list_is_selected_in_python_and_in_every_other(opened: Page):
     for name in LISTS:
+        lab.answered(opened)  # lists that moved have their rows
         first = widget(opened).locator(f".list.of-{name} .row:not(.plain)").first
         number = first.get_attribute("data-row")
         first.click()
@@ -96,10 +95,9 @@ def test_what_is_pressed_in_any_list_is_selected_in_python_and_in_every_other(op
     wait_for(opened, "span 5")
     for name in LISTS:
         marked = widget(opened).locator(f".list.of-{name} .row[aria-selected='true']")
-        marked.first.wait_for()
-        assert marked.first.is_visible(), name
+        expect(marked.first, name).to_be_visible()
     expected = lab.ask_python(opened, "print(len(j.select(5).rendered_lines))")
-    assert widget(opened).locator(".part-rendered .count").inner_text().startswith(f"{expected} of ")
+    expect(widget(opened).locator(".part-rendered .count")).to_have_text(re.compile(f"^{expected} of "))
 
 
 def test_what_python_selects_moves_both_labs(opened: Page):
@@ -107,8 +105,8 @@ def test_what_python_selects_moves_both_labs(opened: Page):
     last = int(lab.ask_python(opened, "print(len(j.simulated.events) - 1)"))
     for number in (0, 1):
         wait_for(opened, f"span {last}", number)
-        row(opened, "spans", last, number).wait_for()  # the list has moved there
-        assert row(opened, "spans", last, number).get_attribute("aria-selected") == "true"
+        # the list has moved there
+        expect(row(opened, "spans", last, number)).to_have_attribute("aria-selected", "true")
     lab.ask_python(opened, "other.selection = None")
     widget(opened).locator(".what:has-text('Press anything')").wait_for()
 
@@ -118,7 +116,7 @@ def test_keys_step_through_stages_rows_and_selections_and_leave_the_notebook_alo
     widget(opened).locator(".strip button.stage").first.click()
     for key, expected in (("ArrowRight", "lower"), ("ArrowRight", "render"), ("ArrowLeft", "lower")):
         opened.keyboard.press(key)
-        assert stage(opened) == expected
+        expect(widget(opened).locator(".card-of.now")).to_have_attribute("data-stage", expected)
     widget(opened).locator(".list.of-instructions").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "Enter"):
         opened.keyboard.press(key)
@@ -135,6 +133,9 @@ def test_keys_step_through_stages_rows_and_selections_and_leave_the_notebook_alo
     widget(opened).locator(".what:has-text('Press anything')").wait_for()
     for key in ("a", "b", "x", "d", "d"):  # shortcuts of the notebook, which insert, cut and delete cells
         opened.keyboard.press(key)
+    for key in ("Home", "ArrowDown", "Enter"):
+        opened.keyboard.press(key)
+    wait_for(opened, "instruction 0 of k0_softmax")
     assert len(opened.evaluate(lab.CELLS)) == before
 
 
@@ -145,7 +146,7 @@ def test_the_timeline_takes_part(opened: Page):
     widget(opened).locator(".what b:has-text('span')").wait_for()
     chosen = what(opened)
     assert lab.ask_python(opened, "print(other.selection.what)") == chosen
-    assert widget(opened).locator(".tl-told").inner_text().startswith(chosen)
+    expect(widget(opened).locator(".tl-told")).to_have_text(re.compile(f"^{re.escape(chosen)}"))
 
 
 def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
@@ -160,7 +161,7 @@ def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
     notice.wait_for(state="hidden")
     widget(opened).locator(".card-of[data-stage='schedule'] .badge").click()
     widget(opened).locator(".badge.good:text-is('✓ right')").wait_for()
-    assert lab.ask_python(opened, "print(j.overview.checks[0][0])") == "True"
+    lab.wait_for_python(opened, "print(j.overview.checks[0][0])", "True")
 
 
 def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
@@ -170,6 +171,7 @@ def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
     for dark in (False, True):
         for width in (800, 1280, 1920):
             lab.show(opened, dark=dark, width=width)
+            lab.answered(opened)
             SHOTS.mkdir(exist_ok=True)
             where = f"stepper-{'dark' if dark else 'light'}-{width}"
             widget(opened).screenshot(path=SHOTS / f"{where}.png")
@@ -196,7 +198,7 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     assert went_well
     row(page, "spans", 2).click()
     wait_for(page, "span 2")
-    assert not page.locator(".wb-twin").is_visible()
+    expect(page.locator(".wb-twin")).to_be_hidden()
     page.evaluate("async () => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     page.locator(".wb-lab .notice:has-text('The kernel that made this widget is gone')").wait_for()
     assert what(page) == "span 2"
@@ -206,8 +208,8 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     assert "widgets" not in kept.metadata
     page.goto(server.url("/doc/tree/gone.ipynb?reset"))
     twin = page.locator(".wb-twin")
-    twin.wait_for()
-    assert "cycles" in twin.inner_text()
+    expect(twin).to_be_visible()
+    expect(twin).to_contain_text("cycles")
     assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
 
 
@@ -217,10 +219,13 @@ def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_l
     with lab.opened(browser, server, folder / "again.ipynb", CODES) as made:
         page = made.page
         row(page, "spans", 0).wait_for()
+        widget(page).evaluate("lab => { lab.dataset.before = true; }")
         for cell in (0, 1):  # another journey under the same name, and its lab in the place of the first one
             page.evaluate(f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}; }}")
             page.evaluate("async () => jupyterapp.commands.execute('notebook:run-cell')")
         wait_until_python_says(page, "print(w.selection)", "None")
+        expect(page.locator(".wb-lab[data-before]")).to_have_count(0)
+        expect(page.locator(".wb-lab")).to_have_count(2)
         row(page, "spans", 3).click()
         wait_for(page, "span 3")
         assert what_is_said(page, 1) == "Press anything: what it became and came from is marked everywhere."

@@ -5,11 +5,13 @@ Pictures of it are left in `screenshots/`, which is not committed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import lab, looks
 
@@ -54,8 +56,13 @@ def bars(page: Page, number: int = 0) -> Locator:
     return found
 
 
-def told(page: Page, number: int = 0) -> str:
-    return widget(page, number).locator(".tl-told").first.inner_text()
+def told(page: Page) -> Locator:
+    return widget(page).locator(".tl-told").first
+
+
+def tells(page: Page, text: str) -> None:
+    """The timeline comes to say this."""
+    expect(told(page)).to_contain_text(text, use_inner_text=True)
 
 
 def test_what_is_clicked_is_selected_in_python_and_the_other_way_round(opened: Page):
@@ -63,14 +70,14 @@ def test_what_is_clicked_is_selected_in_python_and_the_other_way_round(opened: P
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
     widget(opened).locator(".tl-told .tl-title:has-text('span')").wait_for()
-    row = int(told(opened).removeprefix("span ").partition(":")[0])
+    row = int(told(opened).inner_text().removeprefix("span ").partition(":")[0])
     lab.wait_for_python(opened, "print(w.spans)", f"[{row}]")
     widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
     last = int(lab.ask_python(opened, "w.spans = [len(run.events) - 1]; print(w.spans[0])"))
     widget(opened).locator(f".tl-told b:has-text('span {last}:')").wait_for()
     slack = lab.ask_python(opened, f"print(run.events.slack[{last}])")
     widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
-    assert ("none" if slack == "0" else slack) in told(opened)
+    tells(opened, "none" if slack == "0" else slack)
     opened.keyboard.press("Escape")
 
 
@@ -88,22 +95,22 @@ def test_idle_time_is_clicked_and_told_with_its_findings(opened: Page):
     share = int(middle) / int(lab.ask_python(opened, "print(run.cycles)"))
     opened.mouse.click(plot["x"] + share * plot["width"], own["y"] + own["height"] / 2)
     widget(opened).locator(f".tl-told b:has-text('{cause.replace('_', ' ')}')").wait_for()
-    assert reason[1:] in told(opened)
+    tells(opened, reason[1:])
     widget(opened).locator(".tl-told .finding, .tl-told p.soft").first.wait_for()
 
 
 def test_two_runs_show_the_same_time_and_the_page_scrolls_unless_ctrl_is_held(opened: Page):
-    sides = widget(opened, 1).locator(".wb-timeline")
-    assert sides.count() == 2
+    expect(widget(opened, 1).locator(".wb-timeline")).to_have_count(2)
     box = bars(opened, 1).bounding_box()
     assert box
     opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     opened.keyboard.down("Control")
     opened.mouse.wheel(0, -200)
     opened.keyboard.up("Control")
-    thumbs = widget(opened, 1).locator(".tl-thumb")
-    widths = [thumbs.nth(place).evaluate("each => each.style.width") for place in (0, 1)]
-    assert widths[0] == widths[1] != "100%"
+    opened.wait_for_function(
+        "([one, other]) => one.style.width === other.style.width && one.style.width !== '100%'",
+        arg=widget(opened, 1).locator(".tl-thumb").element_handles(),
+    )
     lab.ask_python(opened, "both.show(0, run.cycles // 2)")
     opened.wait_for_function("document.querySelectorAll('.wb-lab')[1].querySelector('.tl-thumb').style.left === '0%'")
 
@@ -113,6 +120,11 @@ def test_keys_are_the_timelines_and_not_the_notebooks(opened: Page):
     bars(opened).focus()
     for key in ("a", "b", "x", "d", "d", "w", "s", "0"):
         opened.keyboard.press(key)
+    thumb = widget(opened).locator(".tl-thumb")
+    opened.keyboard.press("w")
+    expect(thumb).not_to_have_attribute("style", re.compile(r"width: 100%"))
+    opened.keyboard.press("0")
+    expect(thumb).to_have_attribute("style", re.compile(r"width: 100%"))
     assert len(opened.evaluate(lab.CELLS)) == before
 
 

@@ -28,13 +28,18 @@ const heard = new Map(), state = await (await fetch("/state")).json();
 const tell = (name, ...given) => [...heard.get(name) ?? []].forEach(each => each(...given));
 const view = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
 window.sent = 0;
+let posted = Promise.resolve();  // one after the other, as a notebook's messages go
+const post = (path, given) => {
+  const body = JSON.stringify(given);
+  posted = posted.then(() => fetch(path, {method: "POST", body}));
+};
 const model = {
   get: name => state[name],
   set(name, value) { state[name] = value; },
-  save_changes() { fetch("/save", {method: "POST", body: JSON.stringify(state)}); },
+  save_changes() { post("/save", state); },
   on(name, act) { heard.set(name, (heard.get(name) ?? new Set()).add(act)); },
   off(name, act) { heard.get(name)?.delete(act); },
-  send(content, _, buffers) { window.sent++; fetch("/send", {method: "POST", body: JSON.stringify(content)}); },
+  send(content, _, buffers) { window.sent++; post("/send", content); },
 };
 window.model = model;
 window.end = await made.render({model, el: document.getElementById("host")});

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tests.browser.lab import patient, settle
 from tests.jupyter.served import served
 from workbench.jupyter.widgets.base import Later
 from workbench.jupyter.widgets.look import Look
@@ -52,9 +53,8 @@ class Seen:
         return self.page.evaluate(f"given => {{ const g = given; return {text}; }}", given)
 
     def settle(self) -> None:
-        """Until what was asked for is drawn."""
-        frame = "new Promise(done => requestAnimationFrame(done))"
-        self.page.evaluate(f"async () => {{ await {frame}; await {frame}; await {frame}; }}")
+        """Until what was asked of frames is drawn."""
+        settle(self.page)
 
     def choose(self, *rows: int) -> None:
         """Spans are selected elsewhere."""
@@ -76,7 +76,7 @@ def looked_at(browser: Browser, look: Look, create: str, sheets: Sequence[str], 
     sheet = markup.SHEET.whole() + styles(("common.css", *sheets))
     text = _PAGE.replace("SHEET", sheet).replace("CREATE", create).replace("NAME", look.name)
     files |= {"index.html": text.encode(), "answers.json": json.dumps(answers).encode()}
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = patient(browser.new_page(viewport={"width": 1280, "height": 900}))
     seen = Seen(page)
     with served(files) as address:
         page.goto(address)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
+from tests.browser.lab import becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
@@ -129,8 +130,7 @@ def chromium_browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(opened: tuple[ComparisonWidget, Front], chromium_browser: Browser) -> Iterator[Page]:
-    made = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
-    made.set_default_timeout(PATIENCE_SECONDS * 1000)
+    made = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
     wrong = list[str]()
     made.on("console", lambda message: wrong.append(message.text))
     made.on("pageerror", lambda error: wrong.append(str(error)))
@@ -152,20 +152,22 @@ def test_a_row_is_marked_in_all_timelines_and_the_table_is_sorted(
 ):
     nodes = both.nodes
     row = next(place for place, what in enumerate(nodes.what) if "gelu" in what)
-    assert page.locator(".cmp-times canvas[role=img]").count() == 3
+    expect(page.locator(".cmp-times canvas[role=img]")).to_have_count(3)
     page.locator(f'tr[data-row="{row}"] button').click()
     page.wait_for_function(f"({MARKED})().join() === '{row}'")
-    assert opened[0].row == row
+    becomes(lambda: opened[0].row, row)
     opened[0].row = -1
     page.wait_for_function(f"({MARKED})().length === 0")
     opened[0].row = row + 1
     page.wait_for_function(f"({MARKED})().join() === '{row + 1}'")
     for column, rising in (("cycles alone", False), ("cycles alone", True), ("what", True)):
         page.get_by_role("button", name=column, exact=True).click()
+        head = page.locator("th[aria-sort]", has=page.get_by_role("button", name=column, exact=True))
+        expect(head).to_have_attribute("aria-sort", "ascending" if rising else "descending")
         order = page.locator(".cmp-lines tbody tr").evaluate_all("rows => rows.map(row => Number(row.dataset.row))")
         told = nodes[column].iloc[order].tolist()
         assert told == sorted(told, reverse=not rising)
-        assert page.locator("th[aria-sort]").get_attribute("aria-sort") == ("ascending" if rising else "descending")
+        expect(page.locator("th[aria-sort]")).to_have_count(1)
 
 
 @needs_chromium

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 import workbench as wb
 from simulator.array_walk import array_walk
-from tests.browser.lab import chromium
+from tests.browser.lab import becomes, needs_chromium
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.served import browser
 from tests.jupyter.test_explaining import product, softmax
@@ -23,7 +25,7 @@ from workbench.views.arrays import doing_at, incoming_at, matmuls, tile_at
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +58,9 @@ def passes(chromium_browser: Browser) -> Iterator[Seen]:
         yield seen
 
 
-def told(seen: Seen) -> str:
-    return seen.page.locator(".ex-told").inner_text()
+def tells(seen: Seen, text: str) -> None:
+    """The view comes to say this."""
+    expect(seen.page.locator(".ex-told")).to_contain_text(text, use_inner_text=True)
 
 
 def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
@@ -75,8 +78,7 @@ def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
         assert array.js("look.walk.lastBegun(look.walk.enters, g[0])", cycle) == tile_at(walk, own)
         assert array.js("look.walk.lastBegun(look.walk.moves_in, g[0])", cycle) == incoming_at(walk, own)
     array.js("look.go(g[0])", length // 2)
-    array.settle()
-    assert f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply" in told(array)
+    tells(array, f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply")
 
 
 def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_browser: Browser):
@@ -107,16 +109,15 @@ def test_an_array_is_scrubbed_stepped_and_played(array: Seen):
     array.page.locator("input[type=range]").focus()
     array.js("look.go(10)")
     array.page.keyboard.press("ArrowRight")
-    assert array.js("look.at") == 11
+    array.page.wait_for_function("look.at === 11")
     array.page.get_by_role("button", name="the next tile").click()
-    assert array.js("look.at") == array.js("look.walk.enters[1]")
+    array.page.wait_for_function("look.at === look.walk.enters[1]")
     array.page.get_by_role("button", name="drain").click()
-    assert array.js("look.at") == array.js("look.walk.enters.at(-1) + look.walk.streams.at(-1)")
-    array.settle()
-    assert array.page.locator("tr.now").all_inner_texts()[-1].startswith("drain")
+    array.page.wait_for_function("look.at === look.walk.enters.at(-1) + look.walk.streams.at(-1)")
+    expect(array.page.locator("tr.now").last).to_have_text(re.compile("^drain"))
     array.page.get_by_role("button", name="play and stop").click()
     array.page.wait_for_function("look.at === look.walk.header.length")  # it stops by itself at the end
-    assert array.page.get_by_role("button", name="play and stop").get_attribute("aria-pressed") == "false"
+    expect(array.page.get_by_role("button", name="play and stop")).to_have_attribute("aria-pressed", "false")
 
 
 def test_an_array_follows_the_selection_and_its_neighbours_are_a_press_away(array: Seen):
@@ -139,31 +140,36 @@ def test_a_bar_of_a_pipeline_says_what_the_spans_say(pipeline: Seen):
     pipeline.page.locator("canvas").focus()
     for press in range(len(spans)):
         pipeline.page.keyboard.press("ArrowRight")
-        pipeline.settle()
-        row, text = spans.iloc[press], told(pipeline)
-        assert f"span {row.span} ({row.kind} on {row.unit})" in text and row.reason in text
-        assert f"{row.begin:,} to {row.end:,}" in text and f"{row.waited:,} cycles after" in text
+        row = spans.iloc[press]
+        facts = [f"span {row.span} ({row.kind} on {row.unit})", row.reason]
+        facts += [f"{row.begin:,} to {row.end:,}", f"{row.waited:,} cycles after"]
         if row.stage in ("load", "store"):
-            assert f"{row.hidden:,} of {row.cycles:,} cycles" in text
+            facts.append(f"{row.hidden:,} of {row.cycles:,} cycles")
+        for fact in facts:
+            tells(pipeline, fact)
         if press > 30:
             break
-    assert pipeline.js("picked") == list(spans.span[: press + 1])
+    becomes(lambda: pipeline.js("picked"), list(spans.span[: press + 1]))
 
 
 def test_a_press_on_a_bar_selects_it_and_a_selection_frames_its_bar(pipeline: Seen):
     for index in (0, 2):
         box = pipeline.js("look.state.boxes[g[0]]", index)
         at = {"x": box["left"] + box["wide"] / 2, "y": box["top"] + box["high"] / 2}
+        before = len(pipeline.js("picked"))
         pipeline.page.locator("canvas").click(position=at)
+        becomes(lambda: len(pipeline.js("picked")), before + 1)
         over = "b.left <= g[0] && g[0] <= b.left + b.wide && b.top <= g[1] && g[1] <= b.top + b.high"
         spans = "map(b => look.state.view.span[b.place])"
         covered = pipeline.js(f"look.state.boxes.filter(b => {over}).{spans}", at["x"], at["y"])
         assert pipeline.js("picked.at(-1)") in covered
     last = int(product().simulated.pipeline(0).spans.span.iloc[-1])
     pipeline.choose(last)
-    assert pipeline.js("look.state.view.span[look.state.active]") == last
+    becomes(lambda: pipeline.js("look.state.view.span[look.state.active]"), last)
     assert pipeline.js("picked").count(last) == 0  # who follows tells nobody
-    pipeline.page.get_by_role("button", name="by slots").click()
+    by_slots = pipeline.page.get_by_role("button", name="by slots")
+    by_slots.click()
+    expect(by_slots).to_have_attribute("aria-pressed", "true")
     pipeline.settle()
     tops = pipeline.js("look.state.boxes.map(b => Math.floor(b.top / 27))")
     assert set(tops) <= set(range(len(pipeline.js("look.state.view.header.slots"))))
@@ -175,22 +181,23 @@ def test_passes_are_listed_folded_found_and_pinned(passes: Seen):
     kernel, page = softmax().scheduled.kernels[0], passes.page
     changing = [each.name for each in kernel.passes if each.changes]
     names = page.locator(".ex-row[data-pass] .ex-name")
-    assert names.all_inner_texts() == changing
+    becomes(names.all_inner_texts, changing)
     quiet = [each.name for each in kernel.passes if not each.changes]
     assert all(any(name in text for text in page.locator(".ex-quiet").all_inner_texts()) for name in quiet)
     page.locator(".ex-quiet button").first.click()
-    assert names.all_inner_texts() == [each.name for each in kernel.passes]
+    becomes(names.all_inner_texts, [each.name for each in kernel.passes])
     page.get_by_label("search passes").fill("bufferize")
     found = [each for each in kernel.passes if "bufferize" in f"{each.name} {each.pipeline} {each.source}".lower()]
-    assert names.all_inner_texts() == [each.name for each in found]
+    becomes(names.all_inner_texts, [each.name for each in found])
     page.get_by_label("search passes").fill("")
+    becomes(names.all_inner_texts, [each.name for each in kernel.passes])
     page.get_by_label("pin the text of the rendered kernel").click()
     page.get_by_label(f"pin the text of {kernel.passes[-1].name}").click()
     page.wait_for_function("document.querySelector('.ex-pass b').textContent.includes(' and ')")
     diff = kernel.passes.between(0, len(kernel.passes)).diff
     assert diff is not None
-    assert page.locator(".ex-diff .l.plus").count() == diff.added
-    assert page.locator(".ex-diff .l.minus").count() == diff.removed
+    expect(page.locator(".ex-diff .l.plus")).to_have_count(diff.added)
+    expect(page.locator(".ex-diff .l.minus")).to_have_count(diff.removed)
     page.get_by_role("button", name="side by side").click()
     page.wait_for_function("document.querySelector('.ex-diff.both')")
     left, right = (page.locator(".ex-diff .code").nth(side).locator(".l").count() for side in (0, 1))
@@ -216,10 +223,11 @@ def test_lines_between_passes_are_lines_of_the_lab(passes: Seen):
             )
             assert {line: int(row) for line, row in found if row} == wanted  # one kernel: its title is row 0
     page.locator(".ex-diff .l.k").last.click()
+    page.wait_for_function("pickedFrom.length === 1")
     row, name = passes.page.evaluate("() => pickedFrom.at(-1)")
     assert name == "scheduled" and row in wanted.values()
     passes.page.evaluate("row => { rows = { scheduled: [row] }; look.selected(); }", row)
-    assert passes.page.locator(".ex-diff .l.s").count() >= 1
+    expect(passes.page.locator(".ex-diff .l.s")).not_to_have_count(0)
 
 
 @pytest.mark.parametrize("name", ["array", "pipeline", "passes"])
@@ -231,8 +239,7 @@ def test_readers_with_aids_find_no_fault_and_it_lets_go_of_all(name: str, reques
         found = Axe().run(seen.page, context="#host").response["violations"]
         assert [each["id"] for each in found] == []
     seen.page.set_viewport_size({"width": 760, "height": 900})
-    seen.settle()
-    assert seen.js("document.documentElement.scrollWidth") <= 760
+    seen.page.wait_for_function("innerWidth === 760 && document.documentElement.scrollWidth <= 760")
     seen.page.evaluate("() => life.abort()")
 
 
@@ -241,4 +248,4 @@ def test_a_run_without_a_matmul_says_so(chromium_browser: Browser):
     ready = "document.querySelector('.wb-array p')?.textContent.includes('it has no matmul')"
     with looked_at(chromium_browser, look, "createArray", EXPLAINING_SHEETS, ready) as seen:
         seen.choose(0)
-        assert not seen.page.locator("canvas").first.is_visible()
+        expect(seen.page.locator("canvas").first).to_be_hidden()

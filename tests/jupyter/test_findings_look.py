@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from playwright.sync_api import Page, expect
 
 import workbench as wb
-from tests.browser.lab import needs_chromium
+from tests.browser.lab import becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
@@ -66,10 +67,10 @@ def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_t
 
 
 @pytest.fixture
-def page_of(journey: wb.Journey) -> Iterator[object]:
+def page_of(journey: wb.Journey) -> Iterator[Page]:
     widget = journey.widget()
     with live(widget) as address, browser() as chromium:
-        page = chromium.new_page(viewport={"width": 1280, "height": 1800})
+        page = patient(chromium.new_page(viewport={"width": 1280, "height": 1800}))
         wrong = list[str]()
         page.on("console", lambda message: wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -82,16 +83,20 @@ def page_of(journey: wb.Journey) -> Iterator[object]:
 
 
 @needs_chromium
-def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, page_of: object):
+def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, page_of: Page):
     page, found = page_of, journey.findings
-    assert page.locator(".fi-card").count() == len(found)
+    cards = page.locator(".fi-card")
+    expect(cards).to_have_count(len(found))
     row = next(number for number, kernel in enumerate(found.kernel) if kernel)
     page.locator(".fi-card").nth(row).locator("button:text-is('show')").click()
     page.locator(f".what b:text-is('kernel {found.kernel[row]}')").wait_for()
-    assert journey.selection.selection == journey.select(found.kernel[row])
+    becomes(lambda: journey.selection.selection, journey.select(found.kernel[row]))
     page.locator(".fi-only input").check()
     chosen = set(journey.select(found.kernel[row]).spans)
-    assert page.locator(".fi-card").count() == sum(bool(chosen & set(spans)) for spans in found.spans) < len(found)
+    meant = sum(bool(chosen & set(spans)) for spans in found.spans)
+    assert meant < len(found)
+    expect(cards).to_have_count(meant)
     page.locator(".fi-only input").uncheck()
+    expect(cards).to_have_count(len(found))
     page.locator(".fi-card button:text-is('try it')").first.click()
     page.locator(".fi-card b:has-text('measured: saves')").first.wait_for()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, needs_chromium
+from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.jupyter.widgets.knobs import KnobsWidget
@@ -40,7 +42,6 @@ class Editor:
 
     def __init__(self, page: Page, widget: KnobsWidget) -> None:
         self.page, self.widget = page, widget
-        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         self.wrong = list[str]()
         page.on("console", lambda message: self.wrong.append(message.text))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
@@ -59,14 +60,14 @@ class Editor:
     def spans(self) -> list[str]:
         """How many spans each timeline says that it shows."""
         labels = self.page.locator(".kn-times canvas[role=img]")
-        return [(label.get_attribute("aria-label") or "").split(" ")[2] for label in labels.all()]
+        return labels.evaluate_all("all => all.map(each => each.getAttribute('aria-label').split(' ')[2])")
 
 
 @pytest.fixture
 def editor(j: wb.Journey, chromium_browser: Browser) -> Iterator[Editor]:
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
-    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
     with live(widget) as address:
         made = Editor(page, widget)
         page.goto(address)
@@ -82,26 +83,28 @@ def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.
     editor.knob("tile.m", "input[type=range]").press("ArrowLeft")
     editor.drawn(1)
     made = j.knobs("k0").turned("tile.m", 64)
-    assert editor.told() == [f"now: {made.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"]
-    assert editor.spans() == [str(len(made.simulated.record)), str(len(j.simulated.record))]
-    assert editor.knob("tile.m").input_value() == "64"
-    assert editor.page.locator(".kn-call code").inner_text() == editor.widget.step.call
-    assert f"{made.simulated.cycles:,}" in editor.page.locator(".kn-figure").first.inner_text()
+    becomes(editor.told, [f"now: {made.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"])
+    becomes(editor.spans, [str(len(made.simulated.record)), str(len(j.simulated.record))])
+    expect(editor.knob("tile.m")).to_have_value("64")
+    becomes(editor.page.locator(".kn-call code").inner_text, editor.widget.step.call)
+    expect(editor.page.locator(".kn-figure").first).to_contain_text(f"{made.simulated.cycles:,}")
     editor.page.wait_for_selector(".kn-came, .kn-went")
     # locked in time
     both = editor.page.locator(".kn-times .tl-thumb")
     editor.page.locator(".kn-times canvas[role=img]").first.press("w")
     editor.page.wait_for_function("parseFloat(document.querySelector('.tl-thumb').style.width) < 60")
-    assert both.nth(0).get_attribute("style") == both.nth(1).get_attribute("style")
+    styles = "both => both.map(each => each.getAttribute('style'))"
+    becomes(lambda: len(set(both.evaluate_all(styles))), 1)
 
 
 def test_python_turns_it_and_a_step_is_gone_back_to(j: wb.Journey, editor: Editor):
     editor.widget.experiment.turn("buffers", 1, kernel="k0")
     editor.drawn(1)
-    assert editor.knob("buffers").input_value() == "1"
+    expect(editor.knob("buffers")).to_have_value("1")
     editor.page.locator(".kn-history button").last.click()
     editor.drawn(2)
-    assert editor.knob("buffers").input_value() == "2" and editor.widget.journey is j
+    expect(editor.knob("buffers")).to_have_value("2")
+    assert editor.widget.journey is j
     assert editor.told() == [f"now: {j.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"]
 
 
@@ -110,20 +113,22 @@ def test_what_is_refused_is_said_at_the_knob_and_the_picture_stays(j: wb.Journey
     field.fill("4096")
     field.press("Enter")
     said = editor.knob("tile.n", ".kn-why")
-    said.wait_for()
-    assert j.knobs("k0").why_not("tile.n", 4096) in said.inner_text()
-    assert "256 stays" in editor.knob("tile.n", ".kn-said").inner_text() and field.get_attribute("aria-invalid")
+    why = j.knobs("k0").why_not("tile.n", 4096)
+    assert why
+    expect(said).to_contain_text(why)
+    expect(editor.knob("tile.n", ".kn-said")).to_contain_text("256 stays")
+    expect(field).to_have_attribute("aria-invalid", "true")
     assert editor.told() == [f"start: {j.simulated.cycles:,} cycles"]
     editor.widget.experiment.turn("buffers", 1, kernel="k0")
     editor.drawn(2)
-    assert field.input_value() == "256" and not said.count()
+    expect(field).to_have_value("256")
+    expect(said).to_have_count(0)
     field.fill("a lot")
     field.press("Enter")
     editor.page.get_by_text("expected a number").wait_for()
     editor.page.locator(".kn-busy").wait_for(state="hidden")
     editor.knob("buffers", ".kn-ask").click()
-    editor.knob("buffers", ".kn-good").first.wait_for()
-    assert editor.knob("buffers", ".kn-good").all_inner_texts() == ["1 ✓", "2 ✓"]
+    becomes(editor.knob("buffers", ".kn-good").all_inner_texts, ["1 ✓", "2 ✓"])
 
 
 def test_of_a_drag_the_last_value_counts(editor: Editor):
@@ -135,12 +140,12 @@ def test_of_a_drag_the_last_value_counts(editor: Editor):
     for part in (0.6, 0.5, 0.4, 0.25, 0.1, 0.01):
         mouse.move(slider["x"] + slider["width"] * part, y)
     mouse.up()
-    assert editor.knob("tile.n").input_value() == "32"
+    expect(editor.knob("tile.n")).to_have_value("32")
     editor.page.wait_for_function("document.querySelector('.kn-call code').textContent.includes(\"'n': 32\")")
     editor.page.locator(".kn-busy").wait_for(state="hidden")
     history = editor.widget.experiment.history
     assert "'n': 32" in history[-1].call and len(history) < 7
-    assert editor.knob("tile.n", "input[type=range]").input_value() == "0"
+    expect(editor.knob("tile.n", "input[type=range]")).to_have_value("0")
 
 
 def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey, editor: Editor):
@@ -151,13 +156,14 @@ def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey,
     own = text.input_value()
     text.fill(own.replace("transform.apply_cse", "transform.nonsense"))
     page.get_by_role("button", name="line 9:").wait_for()
-    assert page.locator(".kn-numbers .bad").inner_text().strip() == "9"
+    expect(page.locator(".kn-numbers .bad")).to_have_text("9")
     text.fill(j.knobs("k0").turned("tile.m", 64).scheduled.kernels[0].schedule)
     editor.drawn(2)
-    assert not page.locator(".kn-problems button").count() and editor.knob("tile.m").is_disabled()
+    expect(page.locator(".kn-problems button")).to_have_count(0)
+    expect(editor.knob("tile.m")).to_be_disabled()
     page.get_by_text("Use the knobs again").click()
     editor.drawn(3)
-    assert editor.knob("tile.m").is_enabled()
+    expect(editor.knob("tile.m")).to_be_enabled()
     page.wait_for_function("own => document.querySelector('textarea').value === own", arg=own)
 
 
@@ -172,12 +178,13 @@ def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Edito
     for row, size in enumerate(sweep.axes[0]):
         for column, slots in enumerate(sweep.axes[1]):
             point = next(each for each in sweep.points if each.values == (size, slots))
-            title = page.locator(f'td[data-row="{row}"][data-column="{column}"]').get_attribute("title") or ""
-            assert (f"{point.cycles:,} cycles" if point.cycles else point.refused) in title
+            cell = page.locator(f'td[data-row="{row}"][data-column="{column}"]')
+            told = f"{point.cycles:,} cycles" if point.cycles else point.refused
+            expect(cell).to_have_attribute("title", re.compile(re.escape(told)))
     now = page.locator("td.now")
     now.focus()
     now.press("ArrowUp")
-    assert "tile.m 64, buffers 2" in page.locator(".kn-told").inner_text()
+    expect(page.locator(".kn-told")).to_contain_text("tile.m 64, buffers 2")
     page.keyboard.press("Enter")
     editor.drawn(1)
     assert editor.widget.step.cycles == j.knobs("k0").turned("tile.m", 64).simulated.cycles
@@ -189,6 +196,8 @@ def test_axe_finds_nothing_in_either_theme(editor: Editor):
     page.get_by_text("Map of mappings").click()
     page.get_by_text("Transform script").click()
     page.get_by_text("Fusion rules").click()
+    page.wait_for_function("document.querySelector('textarea').value.includes('transform.yield')")
+    expect(page.locator(".kn-list .kn-knob")).not_to_have_count(0)
     editor.knob("tile.m", "input[type=range]").press("ArrowLeft")
     editor.drawn(1)
     for light in ("true", "false"):
@@ -202,8 +211,7 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
     j = wb.trace(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1)), torch.randn(16, 32))
     lab = j.widget()
     assert isinstance(lab, Stepper) and j.simulated.cycles
-    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
     with live(lab) as address:
         page.goto(address)
         page.locator(".list.of-kernels .row.head").nth(1).click()
@@ -211,7 +219,7 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
         kernels = page.locator(".wb-knobs").get_by_label("kernel", exact=True)
         page.wait_for_selector('.kn-pictures[data-step="0"]')
         names = [kernel.name for kernel in j.scheduled.kernels]
-        assert kernels.input_value() == names[1]
+        expect(kernels).to_have_value(names[1])
         lab.selection = names[0]
         page.wait_for_function("name => document.querySelector('.wb-knobs select').value === name", arg=names[0])
         page.locator('[data-knob="buffers"] input[type=text]').fill("1")
@@ -224,8 +232,12 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
 
 
 def test_it_ends_without_anything_left_running(editor: Editor):
-    editor.page.evaluate("window.end()")
-    before = editor.page.evaluate("window.sent")
+    page = editor.page
+    page.evaluate("window.end()")
+    before = page.evaluate("window.sent")
+    page.evaluate("() => { window.told = []; model.on('msg:custom', message => told.push(message.tell)); }")
     editor.widget.experiment.turn("buffers", 1, kernel="k0").wait(120)
-    editor.page.wait_for_timeout(500)
-    assert editor.page.evaluate("window.sent") == before and not editor.page.locator("canvas").count()
+    page.wait_for_function("told.some(each => each?.endsWith('step'))")
+    settle(page)
+    expect(page.locator("canvas")).to_have_count(0)
+    assert page.evaluate("window.sent") == before

@@ -4,17 +4,16 @@ moves the clock, and what is pressed is selected."""
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
+from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import needs_chromium
+from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from tests.jupyter.timelines import by_host, two_cores
@@ -48,14 +47,11 @@ class Shown:
     def open(self) -> None:
         self.page.wait_for_function("document.querySelector('.mem-said')?.textContent")
         self.page.locator(".mem-table summary").click()
+        self.page.locator(".mem-table table").first.wait_for()
 
     def wait_for(self, cycle: int) -> None:
         """Until the page shows a cycle."""
-        said = self.at(cycle).record.summary()
-        try:
-            self.page.wait_for_function("said => document.querySelector('.mem-said').textContent === said", arg=said)
-        except PlaywrightTimeout:
-            assert self.page.locator(".mem-said").inner_text() == said
+        becomes(self.page.locator(".mem-said").text_content, self.at(cycle).record.summary())
 
     def at(self, cycle: int) -> Any:
         return self.journey.simulated.at(cycle)
@@ -69,8 +65,7 @@ class Shown:
         return self.page.locator(f'table[aria-label="{table}"]').evaluate(cells)
 
     def settle(self) -> None:
-        frame = "new Promise(done => requestAnimationFrame(done))"
-        self.page.evaluate(f"async () => {{ await {frame}; await {frame}; await {frame}; }}")
+        settle(self.page)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +104,7 @@ def lab(chromium_browser: Browser, journeys: dict[str, wb.Journey]) -> Iterator[
 
 def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> Iterator[Shown]:
     assert isinstance(widget, LabWidget)
-    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1100})
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
     with live(widget) as address:
         made = Shown(page, journey, widget, address)
         if page.locator(".stepper").count():
@@ -117,7 +112,8 @@ def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> It
             page.get_by_role("button", name="Scratchpad and tiles").click()
         made.open()
         yield made
-        assert made.wrong == [] and page.locator(".notice").is_hidden()
+        expect(page.locator(".notice")).to_be_hidden()
+        assert made.wrong == []
         page.close()
     widget.close()
 
@@ -128,13 +124,12 @@ def test_every_cycle_is_as_python_says(alone: Shown):
     for cycle in (*random.Random(2).sample(range(run.cycles), 12), 0, run.cycles, *edges):
         alone.widget.cycle = cycle
         alone.wait_for(cycle)
-        alone.settle()
         moment = alone.at(cycle).record
         slots = [dict(zip(moment.slots().columns, row, strict=True)) for row in moment.slots().rows]
         names = [[f"{row['buffer']}[{row['slot']}]", str(row["core"]), row["state"]] for row in slots]
         users = [[row["tensor"] or "", row["written_by"], row["read_by"]] for row in slots]
         expected = [[*name, *used] for name, used in zip(names, users, strict=True)]
-        assert [row[:6] for row in alone.rows("slots of the scratchpad")] == expected
+        becomes(lambda: [row[:6] for row in alone.rows("slots of the scratchpad")], expected)
         tiles = [dict(zip(moment.tiles().columns, row, strict=True)) for row in moment.tiles().rows]
         for tensor, access, visited, moved, _ in alone.rows("tensors"):
             mine = [row for row in tiles if (row["tensor"], row["access"]) == (tensor, access)]
@@ -161,14 +156,7 @@ def test_the_slider_goes_from_change_to_change_and_python_hears_where_it_stops(a
     alone.page.keyboard.press("End")
     alone.wait_for(replay.end if replay.end in changes else changes[-1])
     alone.page.wait_for_function("cycle => model.get('cycle') === cycle", arg=replay.end)
-    _until(lambda: alone.widget.cycle == replay.end)
-
-
-def _until(holds: Any) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    becomes(lambda: alone.widget.cycle, replay.end)
 
 
 def test_moving_within_a_launch_asks_nothing(alone: Shown):
@@ -184,23 +172,35 @@ def test_moving_within_a_launch_asks_nothing(alone: Shown):
     assert alone.page.evaluate("window.sent") == before
 
 
+_WRITE_DOWN_NAMES = """() => {
+    const button = document.querySelector('.mem-steps button[aria-label="play"]');
+    const write = () => names.push(button.getAttribute('aria-label'));
+    window.names = [];
+    new MutationObserver(write).observe(button, {attributeFilter: ['aria-label']});
+}"""
+"""What the button is called from now on is in `names`: it may be called "pause" for a single frame."""
+
+
 def test_it_plays_to_the_end_of_the_launch_and_stops(alone: Shown):
     begin, end = alone.journey.simulated.replays.times[-1]
     alone.page.select_option('select[aria-label="how fast it plays"]', "8")
     alone.widget.cycle = begin + (end - begin) * 9 // 10
     alone.wait_for(alone.widget.cycle)
-    alone.page.get_by_role("button", name="play").click()
-    alone.page.get_by_role("button", name="pause").wait_for()
-    alone.page.get_by_role("button", name="play").wait_for()
+    play = alone.page.get_by_role("button", name="play")
+    alone.page.evaluate(_WRITE_DOWN_NAMES)
+    play.click()
     alone.wait_for(end)
-    alone.page.get_by_role("button", name="play").click()
+    becomes(lambda: alone.page.evaluate("names"), ["pause", "play"])
+    alone.page.select_option('select[aria-label="how fast it plays"]', "60")  # it is stopped long before the end
+    play.click()
     alone.page.wait_for_function("end => Number(document.querySelector('.mem-cycle').value) < end", arg=end)
     alone.page.get_by_role("button", name="pause").click()
+    play.wait_for()
     alone.settle()
     stopped = alone.cycle
+    becomes(lambda: alone.widget.cycle, stopped)
     alone.settle()
     assert alone.cycle == stopped
-    _until(lambda: alone.widget.cycle == stopped)
 
 
 def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
@@ -209,15 +209,14 @@ def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
     alone.widget.cycle = (replay.begin + replay.end) // 2
     alone.wait_for(alone.widget.cycle)
     page.locator('table[aria-label="slots of the scratchpad"] button').first.click()
-    _until(lambda: journey.selection.selection is not None)
     buffer = wb.BufferAt(replay.kernel, replay.slots[0].number)
-    assert journey.selection.selection == journey.select(buffer)
+    becomes(lambda: journey.selection.selection, journey.select(buffer))
     for grid in range(len(replay.grids)):
         canvas = page.locator(".mem-grid canvas").nth(grid)
         canvas.click(position={"x": 9, "y": 9})
         first = next(place for place in replay.places if place.grid == grid and (place.top, place.left) == (0, 0))
         box = [touch.box for touch in replay.tiling.touches if touch.tensor == replay.grids[grid].tensor]
-        _until(lambda: f"a box of {replay.grids[grid].tensor}" in journey.selection.selection.what)  # noqa: B023
+        becomes(lambda: f"a box of {replay.grids[grid].tensor}" in journey.selection.selection.what, True)  # noqa: B023
         row = int(journey.selection.selection.what.split()[1])
         touch = replay.tiling.touches[row]
         assert touch.box in box and first.tile is not None
@@ -250,9 +249,10 @@ def test_axe_finds_nothing_in_either_theme(alone: Shown):
 def test_nothing_moves_after_the_end(alone: Shown):
     alone.page.get_by_role("button", name="play").click()
     alone.page.evaluate("window.end()")
-    assert alone.page.locator("#host > *").count() == 0
+    expect(alone.page.locator("#host > *")).to_have_count(0)
     sent = alone.page.evaluate("window.sent")
     alone.widget.cycle = 1
+    alone.page.wait_for_function("model.get('cycle') === 1")
     alone.settle()
     assert alone.page.evaluate("window.sent") == sent
     alone.page.evaluate("document.getElementById('host').append(Object.assign(document.createElement('p'), "
@@ -270,10 +270,12 @@ def test_the_timelines_cursor_moves_it_and_it_moves_the_timelines_cursor(lab: Sh
                            arg=cycles)  # fmt: skip
     lab.wait_for(lab.cycle)
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] - 40)
-    before = over.evaluate("canvas => canvas.toDataURL()")
+    lab.settle()
+    before, pointed = over.evaluate("canvas => canvas.toDataURL()"), lab.cycle
     slider = page.locator(".mem-slider")
     slider.focus()
     slider.press("ArrowRight")
+    page.wait_for_function("before => document.querySelector('.mem-cycle').value > before", arg=pointed)
     lab.wait_for(lab.cycle)
     assert lab.cycle in lab.journey.simulated.replays.of(0).changes
     page.wait_for_function(
@@ -283,11 +285,13 @@ def test_the_timelines_cursor_moves_it_and_it_moves_the_timelines_cursor(lab: Sh
 
 def test_a_tile_pressed_in_the_lab_is_marked_in_its_lists(lab: Shown):
     page = lab.page
-    page.locator(".mem-grid canvas").first.click(position={"x": 9, "y": 9})
-    _until(lambda: lab.journey.selection.selection is not None)
-    assert "a box of x" in lab.journey.selection.selection.what
-    page.wait_for_function("document.querySelector('.what').textContent.includes('a box of x')")
     slots = "document.querySelector('.mem-map canvas').toDataURL()"
+    lab.settle()
+    plain = page.evaluate(slots)
+    page.locator(".mem-grid canvas").first.click(position={"x": 9, "y": 9})
+    becomes(lambda: "a box of x" in getattr(lab.journey.selection.selection, "what", ""), True)
+    expect(page.locator(".what")).to_contain_text("a box of x")
+    page.wait_for_function(f"plain => {slots} !== plain", arg=plain)
     marked = page.evaluate(slots)
     page.locator(".of-timeline .row").first.click()
     page.wait_for_function(f"marked => {slots} !== marked", arg=marked)
@@ -300,9 +304,12 @@ def test_a_view_that_is_hidden_stops_and_is_marked_when_it_is_shown_again(lab: S
     page.wait_for_function("Number(document.querySelector('.mem-cycle').value) > 0")
     tab.click()
     page.locator('.mem-steps button[aria-label="play"]').wait_for(state="attached")
+    lab.settle()
     plain = page.evaluate(slots)
     page.locator(".of-timeline .row").first.click()
-    _until(lambda: lab.journey.selection.selection is not None)
+    becomes(lambda: lab.journey.selection.selection is not None, True)
+    page.locator(".of-timeline .row.s").first.wait_for()
+    lab.settle()
     assert page.evaluate(slots) == plain
     tab.click()
     page.wait_for_function(f"plain => {slots} !== plain", arg=plain)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import chromium
+from tests.browser.lab import becomes, needs_chromium, patient
 from tests.jupyter.served import browser
 from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
 from workbench import journey as journeys
@@ -30,8 +31,6 @@ from workbench.views.naming import names_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-needs_browser = pytest.mark.skipif(chromium() is None, reason="there is no chromium here: apt-get install chromium")
 
 _ASK = """questions => {
     const model = document.getElementById("lab").model;
@@ -104,12 +103,18 @@ class Opened:
     def picks(self, name: str, rows: Iterable[int]) -> None:
         self.selects([("pick", {"name": name, "row": row}, self.lists[name].row(row).thing) for row in rows])
 
-    def marked(self, name: str) -> list[int]:
-        """The rows that are drawn as selected, two frames from now."""
-        frame = "await new Promise(done => requestAnimationFrame(done));"
-        self.page.evaluate(f"async () => {{ {frame} {frame} }}")
-        rows = self.page.locator(f".list.of-{name} .row.s").all()
-        return sorted(int(row.get_attribute("data-row") or -1) for row in rows)
+    def marks(self, name: str, rows: list[int]) -> None:
+        """A list comes to draw these rows as selected."""
+        drawn = self.page.locator(f".list.of-{name} .row.s")
+        becomes(lambda: sorted(drawn.evaluate_all("rows => rows.map(row => Number(row.dataset.row))")), rows)
+
+    def says(self, what: str) -> None:
+        """The lab comes to say that this is selected."""
+        expect(self.page.locator(".what")).to_contain_text(what)
+
+    def notes(self, what: str) -> None:
+        """The lab comes to say that this is wrong."""
+        expect(self.page.locator(".notice")).to_contain_text(what)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +141,8 @@ def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
     def opened(journey: wb.Journey, **how: Any) -> Opened:
         path = tmp_path / "lab.html"
         journey.to_html(path, interactive=True)
-        made.append(Opened(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}, **how), journey, path))
+        page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}, **how))
+        made.append(Opened(page, journey, path))
         return made[-1]
 
     yield opened
@@ -145,7 +151,7 @@ def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
         each.page.close()
 
 
-@needs_browser
+@needs_chromium
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens):
     """Every row of the short journeys, some of each list of the long one; and the rows themselves."""
@@ -157,7 +163,7 @@ def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens):
         opened.picks(each, range(count) if name != "ResNet-18" else lot.sample(range(count), min(25, count)))
 
 
-@needs_browser
+@needs_chromium
 def test_what_is_typed_is_what_select_gives(open_page: Opens):
     opened = open_page(program("ffn_residual"))
     journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
@@ -177,7 +183,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
             journey.select(name)
 
 
-@needs_browser
+@needs_chromium
 def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     twice = wb.trace(lambda x: (x.exp() + 1,
                                 x.exp() + 1), program("softmax_last")._request.inputs[0][:8])  # fmt: skip
@@ -193,7 +199,7 @@ def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     assert said == sum(texts.count(text) > 1 for text in texts)
 
 
-@needs_browser
+@needs_chromium
 def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Opens):
     opened, lot = open_page(program("ffn_residual")), random.Random(1)
     run, launches = opened.journey.simulated, opened.journey.scheduled.record.launches
@@ -217,97 +223,109 @@ def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Open
     assert any(told) and not all(told)
 
 
-@needs_browser
+@needs_chromium
 def test_it_is_driven_as_in_a_notebook(softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax)
     page, keys = opened.page, opened.page.keyboard
     page.locator(".list.of-instructions .row", has_text="#3").first.click()
-    assert "instruction 3 of k0_softmax" in page.locator(".what").inner_text()
-    assert opened.marked("spans") == [3]
+    opened.says("instruction 3 of k0_softmax")
+    opened.marks("spans", [3])
     page.locator(".list.of-spans .row[data-row='4']").click()
+    opened.marks("spans", [4])
     page.locator(".list.of-spans").focus()
     for key in ("ArrowDown", "Enter"):
         keys.press(key)
-    assert opened.marked("spans") == [5] and opened.marked("instructions") == [6]
+    opened.marks("spans", [5])
+    opened.marks("instructions", [6])
     keys.press("Alt+ArrowLeft")
     keys.press("Alt+ArrowLeft")
-    assert opened.marked("spans") == [3]
+    opened.marks("spans", [3])
     keys.press("Alt+ArrowRight")
-    assert opened.marked("spans") == [4]
+    opened.marks("spans", [4])
+    page.wait_for_function(
+        "(c => c.width && c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean))"
+        "(document.querySelector('.tl-plot canvas'))"
+    )
     light = page.evaluate("document.querySelector('.tl-plot canvas').toDataURL()")
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("light => document.querySelector('.tl-plot canvas').toDataURL() !== light", arg=light)
     page.locator("details.as-table summary").click()
-    shown = page.locator(".thread-of table.thread td:last-child").all_inner_texts()
-    assert shown == [line for _, lines in softmax.select(4).parts() for line in lines]
+    shown = page.locator(".thread-of table.thread td:last-child")
+    becomes(shown.all_inner_texts, [line for _, lines in softmax.select(4).parts() for line in lines])
     page.locator(".bar input").fill("aten.softmax.int")
     keys.press("Enter")
-    assert "op aten.softmax.int" in page.locator(".what").inner_text()
+    opened.says("op aten.softmax.int")
     page.locator(".bar input").fill("aten.softmx.int")
     keys.press("Enter")
-    assert "this page has no Python" in page.locator(".notice").inner_text()
+    opened.notes("this page has no Python")
     page.locator(".tl-plot canvas").last.focus()
     keys.press("ArrowRight")
-    assert "span" in page.locator(".what b").inner_text()
+    expect(page.locator(".what b")).to_contain_text("span")
     keys.press("Escape")
-    assert "Press anything" in page.locator(".what").inner_text() and opened.marked("calls") == []
+    opened.says("Press anything")
+    opened.marks("calls", [])
 
 
-@needs_browser
+@needs_chromium
 def test_badges_say_what_check_said_and_stages_that_were_not_checked_have_none(softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax)
     badges = opened.page.locator(".badge")
-    assert badges.all_inner_texts() == ["✓ right", "✓ right"]
+    becomes(badges.all_inner_texts, ["✓ right", "✓ right"])
     badges.last.click()
-    assert opened.page.locator(".said").inner_text() == softmax.check().text()
+    becomes(opened.page.locator(".said").inner_text, softmax.check().text())
 
 
-@needs_browser
+@needs_chromium
 def test_the_page_opens_with_what_is_selected(open_page: Opens):
     journey = program("softmax_ragged")
     journey.selection.select(2)
     opened = open_page(journey)
-    assert "span 2" in opened.page.locator(".what").inner_text() and opened.marked("spans") == [2]
+    opened.says("span 2")
+    opened.marks("spans", [2])
     opened.page.locator(".bar button").nth(2).click()
-    assert opened.marked("spans") == [] and journey.selection.selection == journey.select(2)
+    opened.marks("spans", [])
+    assert journey.selection.selection == journey.select(2)
 
 
-@needs_browser
+@needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax, color_scheme=scheme)
     opened.page.locator(".list.of-spans .row").nth(2).click()
-    ground = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[scheme]
+    opened.marks("spans", [2])
+    ground = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[scheme]
+    expect(opened.page.locator("body")).to_have_css("background-color", ground)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     found = Axe().run(opened.page, options={"resultTypes": ["violations"]}).response["violations"]
     assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
-@needs_browser
+@needs_chromium
 def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     for script in (True, False):
-        page = chromium_browser.new_page(java_script_enabled=script)
+        page = patient(chromium_browser.new_page(java_script_enabled=script))
         page.goto((tmp_path / "lab.html").as_uri())
         if script:
             page.wait_for_selector(".wb-timeline canvas")
         read = page.get_by_role("heading", name="Simulated when each instruction")
-        assert read.is_visible() != script and page.locator(".stepper").count() == int(script)
+        expect(read).to_be_visible(visible=not script)
+        expect(page.locator(".stepper")).to_have_count(int(script))
         page.close()
 
 
-@needs_browser
+@needs_chromium
 def test_a_record_that_cannot_be_read_leaves_what_can(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     whole = (tmp_path / "lab.html").read_text(encoding="utf-8")
     begin = whole.index('id="record">') + 2000
     (tmp_path / "lab.html").write_text(whole[:begin] + whole[begin + 400 :], encoding="utf-8")
-    page = chromium_browser.new_page()
+    page = patient(chromium_browser.new_page())
     page.goto((tmp_path / "lab.html").as_uri())
-    page.wait_for_selector("#lab p")
-    assert "The record in this page is damaged or cut short: write the page again" in page.locator("#lab").inner_text()
-    assert page.get_by_role("heading", name="Simulated when each instruction").is_visible()
+    expect(page.locator("#lab p")).to_contain_text(
+        "The record in this page is damaged or cut short: write the page again"
+    )
+    expect(page.get_by_role("heading", name="Simulated when each instruction")).to_be_visible()
     page.close()
 
 
@@ -331,7 +349,7 @@ class NotKept(Halves):
         return None
 
 
-@needs_browser
+@needs_chromium
 def test_views_answer_what_was_recorded_and_others_are_left_out(
     softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
@@ -346,7 +364,7 @@ def test_views_answer_what_was_recorded_and_others_are_left_out(
         assert "no recorded answer" in opened.error(ask, **given)
 
 
-@needs_browser
+@needs_chromium
 def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
     softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
@@ -359,7 +377,7 @@ def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
             opened.picks(name, [len(opened.lists[name]) - 1])
     assert "Spans cannot be selected in this page" in opened.error("pick", name="spans", row=2)
     opened.page.locator(".list.of-spans .row").nth(2).click()
-    assert "Spans cannot be selected in this page" in opened.page.locator(".notice").inner_text()
+    opened.notes("Spans cannot be selected in this page")
 
 
 def test_a_run_that_is_too_long_for_a_page_is_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +13,14 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
+from playwright.sync_api import expect
 
 import workbench as wb
 from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
 from simulator.program import Opcode
 from simulator.slack import dependences
-from tests.browser.lab import needs_chromium
+from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.served import browser, page_files, served
 from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
@@ -53,16 +54,25 @@ class Shown:
         )
 
     def settle(self) -> None:
-        """Until what was asked for is drawn: two frames."""
-        frame = "new Promise(done => requestAnimationFrame(done))"
-        self.page.evaluate(f"async () => {{ await {frame}; await {frame}; await {frame}; }}")
+        """Until what was asked of frames is drawn."""
+        settle(self.page)
 
     def heard(self, what: str) -> list[list[Any]]:
         return [each[1:] for each in self.page.evaluate("heard") if each[0] == what]
 
-    @property
-    def told(self) -> str:
-        return self.page.locator(".tl-told").inner_text()
+    def hears(self, what: str, *given: Any) -> None:
+        """The latest that was told of a kind comes to be this."""
+        becomes(lambda: self.heard(what)[-1:], [list(given)])
+
+    def picked(self, count: int) -> int:
+        """The span that was selected last, when so many have been."""
+        becomes(lambda: len(self.heard("select")), count)
+        return self.heard("select")[-1][0][0]
+
+    def tells(self, *texts: str) -> None:
+        """Below the lanes all of this comes to be said."""
+        for text in texts:
+            expect(self.page.locator(".tl-told")).to_contain_text(text, use_inner_text=True)
 
     def centre(self, row: int) -> tuple[float, float]:
         """Where a span's work is on the page."""
@@ -75,7 +85,6 @@ class Shown:
 
     def click(self, row: int) -> None:
         self.page.mouse.click(*self.centre(row))
-        self.settle()
 
     def pixels(self) -> np.ndarray:
         return _pixels(self.page)
@@ -105,13 +114,14 @@ def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator
         "dependences": dependence_columns(trace),
         "critical": critical_columns(trace),
     }
-    page = chromium_browser.new_page(viewport={"width": 1280, "height": 1100})
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
     with served(page_files(blocks)) as address:
         made = Shown(page, journey)
         page.goto(address)
         page.wait_for_function("window.loaded")
         page.evaluate("async () => { window.opened = await block('timeline');"
                       "window.shown = createTimeline(host, opened, callbacks); }")  # fmt: skip
+        page.wait_for_function("shown.timeline.width > 0")
         made.settle()
         yield made
         assert made.wrong == []
@@ -167,48 +177,47 @@ def test_every_span_is_under_the_pointer_where_it_is_drawn(shown: Shown):
     assert wide
     for row in random.Random(5).sample(wide, min(6, len(wide))):
         shown.click(row)
-        assert shown.heard("select")[-1] == [[row], "click"]
+        shown.hears("select", [row], "click")
         span = shown.run.events.iloc[row]
-        assert f"span {row}: {span.kind} on {span.unit}" in shown.told and span.kernel in shown.told
         slack = "none: the run waits for it" if span.slack == 0 else f"could start {span.slack:,} cycle"
-        assert slack in shown.told
+        shown.tells(f"span {row}: {span.kind} on {span.unit}", span.kernel, slack)
 
 
 def test_bars_have_the_colours_of_their_kinds_in_both_themes(shown: Shown):
     for theme, style in (("true", LIGHT), ("false", DARK)):
         shown.page.evaluate("theme => { document.body.dataset.jpThemeLight = theme; }", theme)
-        shown.settle()
-        image = shown.pixels()
-        assert image.shape[1] == shown.js("t.width")
-        for row in shown.rows():
-            if row["kind"] != "lane":
-                continue
-            lane, part = image[row["top"] : row["top"] + row["bar"]], shown.view.of_lane(row["lane"])
-            for kind in np.unique(shown.view.kind[part]):
-                longest = max(
-                    end - start
-                    for start, end, of in zip(
-                        shown.view.work_start[part], shown.view.end[part], shown.view.kind[part], strict=True
-                    )
-                    if of == kind
-                )
-                if longest * shown.js("t.scale") > 6:
-                    colour = style.kinds[shown.view.kinds[kind]]
-                    wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
-                    assert (abs(lane - wanted).sum(2) < 6).any(), (colour, row)
+        becomes(lambda: _colours_missed(shown, style.kinds), [])  # noqa: B023
+        assert shown.pixels().shape[1] == shown.js("t.width")
+
+
+def _colours_missed(shown: Shown, kinds: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Colours of kinds that have a bar wide enough to see and are not to be seen, and the lanes that lack them."""
+    view, image, scale, missed = shown.view, shown.pixels(), shown.js("t.scale"), list[tuple[str, int]]()
+    for row in shown.rows():
+        if row["kind"] != "lane":
+            continue
+        lane, part = image[row["top"] : row["top"] + row["bar"]], view.of_lane(row["lane"])
+        long = (view.end[part] - view.work_start[part]) * scale > 6
+        for kind in np.unique(view.kind[part][long]):
+            colour = kinds[view.kinds[kind]]
+            wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
+            if not (abs(lane - wanted).sum(2) < 6).any():
+                missed.append((colour, row["lane"]))
+    return missed
 
 
 def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browser):
     """Spans narrower than pixels: the amount of ink is the time that they take."""
     trace = simulate([Launched("long", program(24_000), (0, 1 << 30))], load_machine("tpu-v3"))
     launches = Launches((Launch("long", "long", ("x", "out"), (0, 1 << 30), (), ("node",)),), 0, ())
-    page = chromium_browser.new_page(viewport={"width": 900, "height": 700})
+    page = patient(chromium_browser.new_page(viewport={"width": 900, "height": 700}))
     with served(page_files({"timeline": timeline_columns(trace, launches)})) as address:
         page.goto(address)
         page.wait_for_function("window.loaded")
         page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
         page.wait_for_function("shown.timeline.width > 0")
-        page.evaluate("() => { shown.show(0, shown.timeline.whole); shown.timeline.paint(); }")
+        page.evaluate("() => { shown.show(0, shown.timeline.whole); }")
+        settle(page)
         image = _pixels(page)
         view = gantt_of(trace)
         for row in page.evaluate("shown.timeline.rows"):
@@ -229,13 +238,13 @@ def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
     box = shown.page.locator(".tl-plot").bounding_box()
     assert box
     shown.page.mouse.click(box["x"] + middle * shown.js("t.scale"), box["y"] + row["top"] + row["bar"] / 2)
-    shown.settle()
     wanted = gap(shown.trace, unit, middle)
-    assert wanted.reason[1:] in shown.told and f"{wanted.begin:,} to {wanted.end:,}" in shown.told
-    asked = shown.heard("gap")[-1]
-    assert asked[0] == unit and abs(asked[1] - middle) <= 1 / shown.js("t.scale") + 1
+    shown.tells(wanted.reason[1:], f"{wanted.begin:,} to {wanted.end:,}")
+    becomes(lambda: [each[0] for each in shown.heard("gap")], [unit])
+    ((_, asked),) = shown.heard("gap")
+    assert abs(asked - middle) <= 1 / shown.js("t.scale") + 1
     shown.page.get_by_text("the span that waited").click()
-    assert shown.heard("select")[-1] == [[wanted.next_span], "link"]
+    shown.hears("select", [wanted.next_span], "link")
 
 
 def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
@@ -248,15 +257,15 @@ def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
     shown.page.mouse.move(x - half + 3, y, steps=3)
     shown.page.mouse.up()
     shown.page.keyboard.up("Shift")
-    shown.settle()
-    begin, end, units = shown.heard("area")[-1]
+    becomes(lambda: len(shown.heard("area")), 1)
+    ((begin, end, units),) = shown.heard("area")
     assert units == [shown.trace.unit_names[shown.trace.unit[row]]]
     assert end == shown.trace.end[row] and begin in {
         shown.trace.start[row],
         shown.trace.end[row] - shown.trace.busy_cycles[row],
     }
     found = shown.run.area(begin, end, units=units).iloc[0]
-    assert f"{found.spans}" in shown.told and f"{found.busy_cycles:,} cycles" in shown.told
+    shown.tells(f"{found.spans}", f"{found.busy_cycles:,} cycles")
 
 
 def test_arrows_are_the_dependences_with_their_room(shown: Shown):
@@ -267,22 +276,28 @@ def test_arrows_are_the_dependences_with_their_room(shown: Shown):
     arrows = shown.js("t.seen.arrows.map(a => [t.data.row[a.from], t.data.row[a.to], a.room])")
     edges = zip(found.earlier.tolist(), found.later.tolist(), found.room.tolist(), strict=True)
     assert sorted(map(tuple, arrows)) == sorted(edge for edge in edges if row in edge[:2])
-    over = shown.page.evaluate("() => { const c = shown.timeline.canvases.over; return [...c.getContext('2d')"
-                               ".getImageData(0, 0, c.width, c.height).data].some(Boolean); }")  # fmt: skip
-    assert over and shown.heard("select") == []
+    shown.page.wait_for_function(
+        "() => { const c = shown.timeline.canvases.over; "
+        "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean); }"
+    )
+    assert shown.heard("select") == []
 
 
 def test_the_critical_path_and_a_search_leave_the_rest_faint(shown: Shown):
     shown.page.locator("button[title^='show the critical path']").click()
     shown.page.wait_for_function("shown.timeline.filters.critical")
     clear = "[...t.data.row].filter((_, s) => t.data.shown[s] !== t.data.other)"
-    assert sorted(shown.js(clear)) == list(on_critical_path(shown.trace))
+    becomes(lambda: sorted(shown.js(clear)), list(on_critical_path(shown.trace)))
     shown.page.fill("input[type=search]", "kind:vector")
     both = sorted(set(on_critical_path(shown.trace)) & set(shown.run.search("kind:vector").index))
-    assert sorted(shown.js(clear)) == both
+    becomes(lambda: sorted(shown.js(clear)), both)
     shown.page.keyboard.press("Enter")
-    assert shown.run.events.kind[shown.heard("select")[-1][0][0]] == "VECTOR"
+    assert shown.run.events.kind[shown.picked(1)] == "VECTOR"
     shown.page.keyboard.press("Escape")
+
+
+_LENGTH = "shown.timeline.window.end - shown.timeline.window.begin"
+"""Cycles in view."""
 
 
 def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
@@ -290,43 +305,46 @@ def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
     keys = shown.page.keyboard
     keys.press("ArrowRight")
     keys.press("ArrowRight")
-    first = shown.heard("select")[-1][0][0]
+    first = shown.picked(2)
     lane = shown.trace.unit[first]
     order = sorted(np.flatnonzero(shown.trace.unit == lane), key=lambda row: shown.trace.start[row])
     assert first == order[min(1, len(order) - 1)]
     keys.press("ArrowDown")
-    assert shown.trace.unit[shown.heard("select")[-1][0][0]] > lane
+    row = shown.picked(3)
+    assert shown.trace.unit[row] > lane
     keys.press("f")
-    row = shown.heard("select")[-1][0][0]
+    shown.page.wait_for_function(f"{_LENGTH} < {shown.trace.makespan}")
     assert shown.js("t.window.begin") <= shown.trace.start[row] and shown.js("t.window.end") >= shown.trace.end[row]
-    assert shown.js("t.window.end - t.window.begin") < shown.trace.makespan
-    before = shown.js("t.window")
+    before = shown.page.evaluate(_LENGTH)
     keys.press("s")
-    assert shown.js("t.window.end - t.window.begin") > before["end"] - before["begin"]
+    shown.page.wait_for_function(f"{_LENGTH} > {before}")
     keys.press("0")
-    assert shown.js("t.window") == {"begin": 0, "end": shown.trace.makespan}
+    becomes(lambda: shown.js("t.window"), {"begin": 0, "end": shown.trace.makespan})
     keys.press("Escape")
-    assert shown.heard("select")[-1] == [[], "click"]
+    shown.hears("select", [], "click")
 
 
 def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(shown: Shown):
     row = int(np.argmax(shown.trace.end - shown.trace.start))
     x, y = map(round, shown.centre(row))  # a browser tells whole pixels
     shown.page.mouse.move(x, y)
+    shown.page.evaluate("() => { window.wheels = 0; addEventListener('wheel', () => wheels++); }")
     shown.page.mouse.wheel(0, -100)
+    shown.page.wait_for_function("wheels > 0")
+    shown.settle()
     assert shown.js("t.window") == {"begin": 0, "end": shown.trace.makespan}
     moment = shown.js("t.momentAt(g[0] - t.canvases.over.getBoundingClientRect().left)", x)
     shown.page.keyboard.down("Control")
     shown.page.mouse.wheel(0, -100)
+    shown.page.wait_for_function(f"{_LENGTH} < {shown.trace.makespan}")
     shown.page.keyboard.up("Control")
-    shown.settle()
-    assert shown.js("t.window.end - t.window.begin") < shown.trace.makespan
     assert shown.js("t.momentAt(g[0] - t.canvases.over.getBoundingClientRect().left)", x) == pytest.approx(moment)
     begin = shown.js("t.window.begin")
     shown.page.mouse.down()
     shown.page.mouse.move(x - 40, y, steps=4)
     shown.page.mouse.up()
-    assert shown.js("t.window.begin") == pytest.approx(begin + 40 / shown.js("t.scale")) and not shown.heard("select")
+    becomes(lambda: shown.js("t.window.begin"), pytest.approx(begin + 40 / shown.js("t.scale")))
+    assert not shown.heard("select")
 
 
 def test_two_fingers_zoom_and_one_drags(shown: Shown):
@@ -344,16 +362,15 @@ def test_two_fingers_zoom_and_one_drags(shown: Shown):
     for apart in (60, 80, 100):
         touch("touchMove", middle - apart, middle + apart)
     touch("touchEnd")
+    becomes(lambda: shown.page.evaluate(_LENGTH), pytest.approx(shown.trace.makespan / 2, rel=0.05))
     shown.settle()
     window = shown.js("t.window")
-    assert window["end"] - window["begin"] == pytest.approx(shown.trace.makespan / 2, rel=0.05)
     touch("touchStart", middle)
     for further in (20, 40):
         touch("touchMove", middle - further)
     touch("touchEnd")
-    shown.settle()
+    shown.page.wait_for_function(f"shown.timeline.window.begin > {window['begin']}")
     moved = shown.js("t.window")
-    assert moved["begin"] > window["begin"]
     assert moved["end"] - moved["begin"] == pytest.approx(window["end"] - window["begin"])
     fingers.detach()
 
@@ -382,44 +399,47 @@ def test_every_time_says_its_unit(shown: Shown):
     shown.page.locator("details.tl-table summary").click()
     for unit, other in (("cycles", "ns"), ("ns", "cycles")):
         shown.page.select_option("select", unit)
-        shown.settle()
-        assert f"{unit} " in shown.told and f" {other}" not in shown.told.replace("rows", "")
-        heads = shown.page.locator(".tl-table th").all_inner_texts()
-        assert {f"start, {unit}", f"end, {unit}", unit} <= set(heads)
-        assert shown.page.locator(".tl-side").last.inner_text() == unit
+        heads = shown.page.locator(".tl-table th")
+        wanted = {f"start, {unit}", f"end, {unit}", unit}
+        becomes(lambda: wanted - set(heads.all_inner_texts()), set())  # noqa: B023
+        shown.tells(f"{unit} ")
+        assert f" {other}" not in shown.page.locator(".tl-told").inner_text().replace("rows", "")
+        expect(shown.page.locator(".tl-side").last).to_have_text(unit)
     _write_down_texts(shown.page)
     row = int(np.argmax(shown.trace.busy_cycles * (shown.trace.kind != Opcode.BARRIER)))
     kind, cycles = shown.run.events.kind[row], int(shown.trace.busy_cycles[row])
     for unit, number in (("ns", shown.trace.machine.microseconds(cycles) * 1e3), ("cycles", cycles)):
         shown.page.select_option("select", unit)
         shown.page.evaluate("([begin, end]) => { texts.length = 0; shown.show(begin, end); }", _around(shown, row))
-        shown.settle()
-        assert f"{kind} {number:,.1f}".removesuffix(".0") in shown.page.evaluate("texts")
+        shown.page.wait_for_function("text => texts.includes(text)", arg=f"{kind} {number:,.1f}".removesuffix(".0"))
     shown.page.select_option("select", "ns")
     nanoseconds = f"{shown.trace.machine.microseconds(int(shown.trace.start[0])) * 1e3:,.1f}".removesuffix(".0")
-    assert nanoseconds in shown.told
+    shown.tells(nanoseconds)
 
 
 def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
     folds = shown.page.locator(".tl-fold")
-    count = folds.count()
-    assert count == (3 if shown.trace.machine.cores == 2 else 0)
+    count = 3 if shown.trace.machine.cores == 2 else 0
+    expect(folds).to_have_count(count)
     if count:
         before = len(shown.rows())
         folds.first.click()
         own = sum(lane.name.startswith("core0.") for lane in shown.view.lanes)
-        assert len(shown.rows()) == before - own + 1
+        becomes(lambda: len(shown.rows()), before - own + 1)
         row = int(np.flatnonzero(shown.trace.core == 0)[0])
         shown.page.evaluate("row => shown.select([row])", row)
-        assert len(shown.rows()) == before
+        becomes(lambda: len(shown.rows()), before)
         folds.last.click()
-        assert sum(each["kind"] == "channel" for each in shown.rows()) == len(shown.trace.channel_bytes)
+        channels = len(shown.trace.channel_bytes)
+        becomes(lambda: sum(each["kind"] == "channel" for each in shown.rows()), channels)
 
 
 def test_axe_finds_nothing_whatever_is_told(shown: Shown):
     """Nothing is picked, a span, idle time, an area; the table and the keys are open."""
     for summary in shown.page.locator("summary").all():
         summary.click()
+    expect(shown.page.locator(".tl-table th")).not_to_have_count(0)
+    expect(shown.page.locator(".tl-keys dt").first).to_be_visible()
     longest = int(np.argmax(shown.view.idle_time.end - shown.view.idle_time.start))
     lane, cycle = int(shown.view.idle_time.lane[longest]), int(shown.view.idle_time.start[longest])
     told = (
@@ -447,18 +467,19 @@ def test_two_timelines_show_the_same_time(shown: Shown):
             window.shown = both[0];
         }"""
     )
-    shown.settle()
+    shown.page.wait_for_function("both.every(each => each.timeline.width > 0)")
     shown.page.locator(".tl-tools").first.get_by_label("zoom in").click()
+    shown.page.wait_for_function(f"{_LENGTH} < {shown.trace.makespan}")
     one, other = shown.page.evaluate("both.map(each => each.timeline.window)")
-    assert one == other and one["end"] - one["begin"] < shown.trace.makespan
+    assert one == other
     shown.page.locator("select").first.select_option("ns")
-    assert shown.page.locator("select").last.input_value() == "ns"
+    expect(shown.page.locator("select").last).to_have_value("ns")
     shown.page.evaluate("both.forEach(each => each.destroy())")
 
 
 def test_a_run_of_nothing_says_so(chromium_browser: Browser):
     run = wb.trace(lambda x: x.t(), torch.randn(2, 3)).simulated
-    page, wrong = chromium_browser.new_page(), list[str]()
+    page, wrong = patient(chromium_browser.new_page()), list[str]()
     page.on("pageerror", lambda error: wrong.append(str(error)))
     with served(page_files({"timeline": timeline_columns(run.trace, run.scheduled.launches)})) as address:
         page.goto(address)
@@ -468,7 +489,8 @@ def test_a_run_of_nothing_says_so(chromium_browser: Browser):
         page.locator(".tl-plot canvas").last.focus()
         for key in ("ArrowRight", "ArrowDown", "w", "g", "f", "n", "c", "Escape"):
             page.keyboard.press(key)
-        assert NOTHING in page.locator(".tl-told").inner_text() and wrong == []
+        expect(page.locator(".tl-told")).to_contain_text(NOTHING)
+        assert wrong == []
     page.close()
 
 
@@ -484,5 +506,6 @@ def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):
     assert gone == [0, None, 0]
     shown.page.keyboard.press("ArrowRight")
     shown.page.set_viewport_size({"width": 900, "height": 700})
+    shown.page.wait_for_function("innerWidth === 900")
     shown.settle()
     assert shown.heard("select") == []
