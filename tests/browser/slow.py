@@ -1,8 +1,8 @@
 """A slow browser, to find tests that read a page before it has answered.
 
 `ATEN_WORKBENCH_SLOW_BROWSER=10` gives pages a tenth of the processor, and lets frames, timers, sizes, `toggle` events
-and what goes over the network come up to a quarter of a second late, each of these in its own order as ever. A test that
-waits for what it asserts passes under it.
+and what goes over the network come up to a quarter of a second late, each of these in its own order as ever. A test
+that waits for what it asserts passes under it.
 """
 
 from __future__ import annotations
