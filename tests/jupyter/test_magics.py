@@ -168,6 +168,10 @@ def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: An
         ("%%kernel aten::frac torch.rand(\nx", "a quote or bracket is not closed"),
         ("%%kernel aten::frac nothing\nx", "'nothing' raised NameError: name 'nothing' is not defined"),
         ("%%kernel aten::frac --kind tiled\nx", "kind='tiled' of the template of aten.frac.default"),
+        ("%%kernel aten::frac 3\n" + FRAC, "aten::frac does not take these arguments: "),
+        ("%%kernel aten::frac torch.rand(4) torch.rand(4)\n" + FRAC, "at most 1 argument(s) but received 2"),
+        ("%%kernel aten::add torch.rand(4)\n" + FRAC, "missing value for argument 'other'"),
+        ("%%mlir --as lambda\n" + MLIR, "--as lambda: expected the name of a variable"),
         ("%%kernel aten::frac --like torch.Tensor\nx", "expected a subclass of workbench.mlir.template.Template"),
     ],
 )
@@ -175,6 +179,14 @@ def test_every_mistake_has_its_message_and_no_traceback(shell: Any, cell: str, w
     made = Ran(shell, cell)
     assert type(made.error).__name__ == "UsageError" and words in str(made.error)
     assert "Traceback" not in made.stderr + made.printed
+
+
+def test_a_name_that_cannot_be_had_is_said_before_anything_is_done(shell: Any):
+    with wb.ops.scope():
+        before = str(wb.ops.who("aten.frac.default"))
+        made = Ran(shell, f"%%kernel aten::frac torch.randn(16, 24) --as 2nd\n{FRAC}")
+        assert "--as 2nd: expected the name of a variable" in str(made.error) and not made.printed
+        assert str(wb.ops.who("aten.frac.default")) == before
 
 
 def test_a_kernel_of_a_template_takes_no_script(shell: Any):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jinja2
 import torch
 
+from simulator.errors import WorkbenchError
 from workbench import ops, verbs
 from workbench.check import Check
 from workbench.errors import BadOption, TemplateSyntaxError
@@ -65,11 +66,25 @@ class Cell:
 
         with ops.registry.DEFAULT.scope():
             self.register()
-            journey = verbs.trace(operator, *given, on_missing="error")
+            try:
+                journey = verbs.trace(operator, *given, on_missing="error")
+            except WorkbenchError:
+                raise
+            except Exception:
+                self._say_what_torch_refuses(operator, given)
+                raise
             _ = journey.simulated
             right = journey.check()
         self.register()
         return journey, right
+
+    def _say_what_torch_refuses(self, operator: Callable[..., object], given: Sequence[object]) -> None:
+        """Arguments that PyTorch itself does not take are a mistake in the magic's line."""
+        try:
+            operator(*given)
+        except Exception as error:
+            why = (str(error).splitlines() or [type(error).__name__])[:2]
+            raise BadOption(f"{self.operator} does not take these arguments: {' '.join(why)}") from None
 
     def _template(self) -> type[Template]:
         like = self.like or Template

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import shlex
 import sys
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ class Words:
 
 
 def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more: bool = False) -> Words:
-    """The line behind `%%magic`, taken apart; `wanted` is what its words are called, `more` lets others follow."""
+    """The line behind `%%magic`, taken apart; `wanted` is what its words are called, `more` lets others follow.
+    What `--as` names must be a name: that is known before any work is done."""
     form = " ".join([f"%%{magic}", *wanted, *(f"[--{name} ...]" for name in options)])
     try:
         parts = shlex.split(line) if not more else _expressions(line)
@@ -54,6 +56,9 @@ def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more
         found[name] = value if equals else parts.pop(0)
     if len(words) < len(wanted) or (len(words) > len(wanted) and not more):
         raise UsageError(f"%%{magic} was given {' '.join(words) or 'nothing'}; expected {form}")
+    name = found.get("as")
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise UsageError(f"--as {name}: expected the name of a variable")
     return Words(tuple(words[: len(wanted)]), tuple(words[len(wanted) :]), found)
 
 

@@ -153,8 +153,6 @@ class CellMagics:
         name = words.option("as")
         if not name:
             return made
-        if not name.isidentifier():
-            raise UsageError(f"--as {name}: expected the name of a variable")
         self._shell.push({name: made})
         return None
 
