@@ -16,7 +16,8 @@ import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
-from workbench.jupyter.widgets.knobs import KnobsWidget
+from workbench.jupyter.widgets.base import Answer
+from workbench.jupyter.widgets.knobs import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper import Stepper
 
 if TYPE_CHECKING:
@@ -167,6 +168,81 @@ def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey,
     page.wait_for_function("own => document.querySelector('textarea').value === own", arg=own)
 
 
+def test_the_script_that_is_shown_is_the_one_in_force(j: wb.Journey, editor: Editor):
+    page, session = editor.page, editor.widget.experiment
+    page.get_by_text("Transform script").click()
+    text = page.get_by_label("transform script")
+    expect(text).to_have_value(re.compile("transform.yield"))
+    own = text.input_value()
+    half = j.knobs("k0").turned("tile.m", 64).scheduled.kernels[0].schedule
+    session.script("k0", half)
+    editor.drawn(1)
+    expect(text).to_have_value(half)
+    page.get_by_text("Back to the start").click()
+    editor.drawn(2)
+    expect(text).to_have_value(own)
+    page.locator(".kn-history button[data-step='1']").click()
+    editor.drawn(3)
+    expect(text).to_have_value(half)
+    expect(editor.knob("tile.m")).to_be_disabled()
+
+
+def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey, editor: Editor):
+    page, session = editor.page, editor.widget.experiment
+    page.get_by_text("Transform script").click()
+    text = page.get_by_label("transform script")
+    expect(text).to_have_value(re.compile("transform.yield"))
+    half = j.knobs("k0").turned("tile.m", 64).scheduled.kernels[0].schedule
+    text.fill(half)
+    session.turn("machine.dma_queues", 2).wait(120)
+    editor.drawn(2)  # the script's step, after that of the figure
+    expect(text).to_have_value(half)
+    assert session.current.setting.scripts == {j.knobs("k0").kernel: half}
+
+
+def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
+    editor.page.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")
+    field = editor.knob("buffers")
+    field.fill("1")
+    field.press("Enter")
+    expect(editor.page.locator(".notice")).to_contain_text("The kernel that made this widget is gone")
+    expect(field).to_have_value("2")
+
+
+def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):
+    field = editor.knob("tile.n")
+    field.fill("")
+    field.press("Enter")
+    expect(editor.knob("tile.n", ".kn-why")).to_have_text(re.compile("^An empty field is refused: tile.n = ''"))
+
+
+def test_every_step_is_shown_once_also_of_a_session_that_is_under_way(
+    j: wb.Journey, chromium_browser: Browser, monkeypatch: pytest.MonkeyPatch
+):
+    opens = KnobsLook.answer_open
+
+    def while_turning(look: KnobsLook) -> Answer:
+        found = opens(look)
+        look.experiment.turn("buffers", 1, kernel="k0").wait(120)
+        return found
+
+    monkeypatch.setattr(KnobsLook, "answer_open", while_turning)
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
+    with live(widget) as address:
+        page.goto(address)
+        steps = page.locator(".kn-history .kn-step")
+        expect(steps).to_have_count(2)
+        look: Any = widget.looks["knobs"]
+        look._tell_step(widget.step)  # as of one that was in the answer already
+        widget.experiment.turn("tile.m", 64, kernel="k0").wait(120)
+        page.wait_for_selector('.kn-pictures[data-step="2"]')
+        expect(steps).to_have_count(3)
+        page.close()
+    widget.close()
+
+
 def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Editor):
     page = editor.page
     page.get_by_text("Map of mappings").click()
@@ -181,6 +257,7 @@ def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Edito
             cell = page.locator(f'td[data-row="{row}"][data-column="{column}"]')
             told = f"{point.cycles:,} cycles" if point.cycles else point.refused
             expect(cell).to_have_attribute("title", re.compile(re.escape(told)))
+    expect(page.locator(".kn-summary")).to_have_text(re.compile(f"^{sweep.knobs[0].kernel}: best: "))
     now = page.locator("td.now")
     now.focus()
     now.press("ArrowUp")
@@ -220,6 +297,11 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
         page.wait_for_selector('.kn-pictures[data-step="0"]')
         names = [kernel.name for kernel in j.scheduled.kernels]
         expect(kernels).to_have_value(names[1])
+        lab.selection = None
+        page.locator(".what:has-text('Press anything')").wait_for()
+        page.locator('[data-knob="buffers"] .kn-ask').click()
+        page.locator('[data-knob="buffers"] .kn-good').first.wait_for()  # what was asked before is answered
+        expect(kernels).to_have_value(names[1])  # with nothing selected it stays where it is
         lab.selection = names[0]
         page.wait_for_function("name => document.querySelector('.wb-knobs select').value === name", arg=names[0])
         page.locator('[data-knob="buffers"] input[type=text]').fill("1")

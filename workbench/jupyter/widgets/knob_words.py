@@ -113,6 +113,7 @@ def map_told(sweep: Sweep, now: Turned, *, done: bool) -> dict[str, object]:
     apart = [knob.name for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
     apart += [f"the script of {kernel}" for kernel in _written(sweep.start, now)]
     return {
+        "kernel": next((knob.kernel for knob in sweep.knobs if knob.kernel), ""),
         "down": view.down,
         "across": view.across,
         "rows": list(view.rows),

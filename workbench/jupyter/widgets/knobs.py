@@ -88,9 +88,9 @@ class KnobsLook(Look):
         }
 
     def answer_kernel(self, kernel: str) -> Answer:
-        """The knobs of another kernel; of the one that is selected, if none is named."""
+        """The knobs of another kernel; of the one that is selected, if none is named, else of none."""
         kernels = kernel_names(self.experiment.start.scheduled.record)
-        chosen = kernel or self._kernel_meant(kernels)
+        chosen = kernel or self._kernel_selected(kernels)
         return {"kernel": chosen, "knobs": self._own_knobs(chosen)}
 
     def _own_knobs(self, kernel: str) -> list[dict[str, object]]:
@@ -98,16 +98,19 @@ class KnobsLook(Look):
 
     def _kernel_meant(self, kernels: list[str]) -> str:
         """That which is selected, else the one asked for, else the one that runs longest."""
-        chosen = self._selection.selection if self._selection is not None else None
-        selected = [kernel for kernel in chosen.kernels if kernel in kernels] if chosen else []
-        if selected:
-            return selected[0]
+        if selected := self._kernel_selected(kernels):
+            return selected
         if self._kernel and (asked := with_full_kernel(self._kernel, kernels)) in kernels:
             return asked
         if not kernels:
             return ""
         cycles = self.experiment.start.simulated.kernel_cycles()
         return max(kernels, key=lambda name: cycles.get(name, 0))
+
+    def _kernel_selected(self, kernels: list[str]) -> str:
+        """The first that is selected, "" where none is."""
+        chosen = self._selection.selection if self._selection is not None else None
+        return next((kernel for kernel in chosen.kernels if kernel in kernels), "") if chosen else ""
 
     def answer_turn(self, kernel: str, knob: str, text: str) -> Answer:
         """Asks for a value, as it was typed or as a slider has it; the step is told when it is there."""

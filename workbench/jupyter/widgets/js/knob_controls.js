@@ -48,7 +48,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
     refuse(why, inForce) {
       row.classList.add("refused");
       parts.field?.setAttribute("aria-invalid", "true");
-      said.replaceChildren(element("span", { class: "kn-why" }, `${now} is refused: ${why}`),
+      said.replaceChildren(element("span", { class: "kn-why" }, `${now || "An empty field"} is refused: ${why}`),
         element("span", { class: "soft" }, ` ${inForce} stays.`));
     },
     enable(able) {

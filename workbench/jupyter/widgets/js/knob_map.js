@@ -4,6 +4,11 @@ import { element, onKeys } from "./common.js";
 const MAP_POLL_MILLISECONDS = 250;
 const NO_SECOND_KNOB = "";
 
+/** What a map is of, in words. */
+function nameOf({ kernel, down, across }) {
+  return `cycles by ${[down, across].filter(Boolean).join(" and ")}${kernel && ` of ${kernel}`}`;
+}
+
 /** `ask(what, given)` resolves to what Python answers; `knobs()` are those that can be chosen. */
 export function knobMap(host, { ask, knobs, take, signal }) {
   const down = element("select", { "aria-label": "the knob downwards" });
@@ -55,14 +60,15 @@ export function knobMap(host, { ask, knobs, take, signal }) {
   function draw(map) {
     bar.max = map.total;
     bar.value = map.known;
-    summary.textContent = [map.summary, map.apart].filter(Boolean).join(". ");
+    const of = map.kernel && `${map.kernel}: `;
+    summary.textContent = of + [map.summary, map.apart].filter(Boolean).join(". ");
     const same = cells.length === map.rows.length && cells[0]?.length === map.columns.length;
-    if (!same || !place.firstChild || place.dataset.of !== `${map.down} ${map.across}`) build(map);
+    if (!same || !place.firstChild || place.dataset.of !== nameOf(map)) build(map);
     map.cells.forEach((row, r) => row.forEach((cell, c) => paint(cells[r][c], cell, map, r, c)));
   }
 
   function build(map) {
-    place.dataset.of = `${map.down} ${map.across}`;
+    place.dataset.of = nameOf(map);
     const corner = element("th", { scope: "col", class: "soft" }, map.down ? `${map.down} ↓  ${map.across} →` : `${map.across} →`);
     const head = element("tr", {}, corner, ...map.columns.map((each) => element("th", { scope: "col" }, each)));
     cells = map.rows.map((_, r) => map.columns.map((_, c) => {
@@ -71,7 +77,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     }));
     const rows = map.rows.map((each, r) => element("tr", {}, element("th", { scope: "row" }, each), ...cells[r]));
     const table = element("table", { class: "kn-map", role: "grid",
-      "aria-label": `cycles by ${[map.down, map.across].filter(Boolean).join(" and ")}` },
+      "aria-label": nameOf(map) },
       element("thead", {}, head), element("tbody", {}, ...rows));
     place.replaceChildren(table);
     at = map.now ?? [0, 0];

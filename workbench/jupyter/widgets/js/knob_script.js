@@ -18,6 +18,8 @@ export function knobScript(host, { read, write, own, signal }) {
   let kept = "";
   let timer = 0;
   let wrong = new Map();
+  let reading = 0; // the number of the reading that is under way
+  let tried = false; // whether a script was written of which nothing is known yet
 
   function paint() {
     const count = text.value.split("\n").length;
@@ -30,21 +32,36 @@ export function knobScript(host, { read, write, own, signal }) {
     text.rows = Math.min(Math.max(count, 4), 24);
   }
 
-  async function refresh() {
-    if (!root.open) return;
+  /** Shows the script that is in force. What somebody is typing just now stays, unless it is of another kernel. */
+  async function refresh({ another = false } = {}) {
+    if (another) {
+      forget(); // it would be tried on the kernel that is shown now
+      text.disabled = run.disabled = true;
+    }
+    if (!root.open || tried || text.value !== kept) return;
+    const mine = ++reading;
     const found = await read();
-    if (!found || signal.aborted) return;
-    kept = text.value = found.text;
+    if (!found || signal.aborted || mine !== reading || tried || text.value !== kept) return;
+    kept = found.text;
+    if (text.value !== kept) text.value = kept; // the cursor stays where it is
     note.textContent = found.why;
     text.disabled = run.disabled = Boolean(found.why);
     paint();
   }
 
-  function attempt() {
+  /** What is typed is not wanted any more. */
+  function forget() {
+    clearTimeout(timer);
+    tried = false;
+    kept = text.value;
+  }
+
+  async function attempt() {
     clearTimeout(timer);
     if (text.value === kept) return;
     kept = text.value;
-    write(text.value);
+    tried = true;
+    if (!(await write(text.value))) tried = false;
   }
 
   function goTo(line) {
@@ -64,14 +81,20 @@ export function knobScript(host, { read, write, own, signal }) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) attempt();
   }, { signal });
   run.addEventListener("click", attempt, { signal });
-  back.addEventListener("click", own, { signal });
-  root.addEventListener("toggle", refresh, { signal });
+  back.addEventListener("click", () => {
+    forget();
+    own();
+  }, { signal });
+  root.addEventListener("toggle", () => refresh(), { signal });
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
 
   return {
     refresh,
-    /** What came of a step: whether a script of the user's is in force, and what is wrong with the one tried. */
-    show({ inForce, refused, problems: found }) {
+    forget,
+    /** What came of a step: whether a script of the user's is in force, whether the step is about one that was `written`,
+     *  and what is wrong with that. */
+    show({ inForce, written, refused, problems: found }) {
+      if (written) tried = false;
       back.disabled = !inForce;
       wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
       paint();

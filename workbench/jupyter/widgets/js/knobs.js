@@ -21,7 +21,7 @@ export function createKnobs(host, { link, signal }) {
 
 class KnobEditor {
   constructor(host, link, signal) {
-    Object.assign(this, { host, link, signal, steps: [], now: 0, kernel: "", unanswered: 0, controls: new Map() });
+    Object.assign(this, { host, link, signal, steps: [], early: [], now: 0, kernel: "", unanswered: 0, controls: new Map() });
     this.root = element("div", { class: "wb-knobs" });
     this.kernels = element("select", { "aria-label": "kernel" });
     this.own = element("div", { class: "kn-own" });
@@ -39,7 +39,7 @@ class KnobEditor {
     host.append(this.root);
     this.figures = knobFigures(figures, { signal });
     this.tellFindings = knobFindings(findings);
-    this.tellHistory = knobHistory(history, { back: (step) => this.ask("back", { step }), signal });
+    this.tellHistory = knobHistory(history, { back: (step) => this.back(step), signal });
     this.pictures = knobPictures(pictures, link, signal);
     this.script = knobScript(this.root, {
       read: async () => (await link.ask("script", { kernel: this.kernel }))?.answer,
@@ -54,7 +54,7 @@ class KnobEditor {
       take: (row, column) => this.ask("take", { row, column }),
       signal,
     });
-    reset.addEventListener("click", () => this.ask("back", { step: 0 }), { signal });
+    reset.addEventListener("click", () => this.back(AT_START), { signal });
     this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
     link.on("step", (step) => this.take(step));
   }
@@ -73,14 +73,15 @@ class KnobEditor {
     for (const [kind, title] of KNOBS_OF_ALL) this.addShared(title, shared.filter((knob) => knob.kind === kind));
     Object.assign(this, { steps, now });
     this.fill(kernel, knobs);
+    this.early.forEach((step) => this.keep(step));
     this.showStep();
   }
 
-  /** Shows the knobs of a kernel; of the selected one, if none is named. */
+  /** Shows the knobs of a kernel; of the selected one, if none is named, and where none is selected all stays. */
   async select(kernel) {
     if (!this.opened) return;
     const found = await this.link.ask("kernel", { kernel });
-    if (!found || this.signal.aborted || found.answer.kernel === this.kernel) return;
+    if (!found || this.signal.aborted || ["", this.kernel].includes(found.answer.kernel)) return;
     this.fill(found.answer.kernel, found.answer.knobs);
     this.settle();
   }
@@ -95,7 +96,7 @@ class KnobEditor {
     const signal = AbortSignal.any([this.signal, this.shown.signal]);
     for (const knob of knobs) this.add(this.own, knob, signal);
     this.map.offer();
-    this.script.refresh();
+    this.script.refresh({ another: true });
   }
 
   add(host, knob, signal) {
@@ -132,14 +133,22 @@ class KnobEditor {
     }
   }
 
+  back(step) {
+    this.script.forget();
+    this.ask("back", { step });
+  }
+
   /** Asks for another setting. What is shown stays until it is there. */
   async ask(what, given) {
     this.unanswered++;
     this.figures.busy("working…");
     const found = await this.link.ask(what, given);
     this.unanswered--;
-    if (!found) this.idle();
-    else this.watch();
+    if (found) this.watch();
+    else {
+      this.idle();
+      this.settle(); // what was chosen is not in force
+    }
     return found?.answer;
   }
 
@@ -165,11 +174,21 @@ class KnobEditor {
   }
 
   take(step) {
-    if (!this.opened) return;
-    this.steps.push(step);
-    this.now = step.now;
+    if (!this.opened) {
+      this.early.push(step); // a session that is under way may tell of a step before it answers
+      return;
+    }
+    if (!this.keep(step)) return;
     if (this.unanswered === 0) this.idle();
     this.showStep();
+  }
+
+  /** Keeps a step, unless it was among those that there were at the beginning. */
+  keep(step) {
+    if (this.steps.some(({ number }) => number === step.number)) return false;
+    this.steps.push(step);
+    this.now = step.now;
+    return true;
   }
 
   get current() {
@@ -191,7 +210,7 @@ class KnobEditor {
     if (!drawn || this.signal.aborted) return;
     this.findFindings(last.number); // all that takes long comes after the picture
     this.map.follow();
-    if (!this.current.scripts.includes(this.kernel)) this.script.refresh();
+    this.script.refresh();
   }
 
   /** Puts the knobs where they stand; those that somebody is turning just now stay where they are. */
@@ -209,7 +228,7 @@ class KnobEditor {
     this.note.hidden = !elsewhere;
     this.note.textContent = elsewhere ? `${last.what}: ${last.refused}` : "";
     const written = last.written.includes(this.kernel);
-    this.script.show({ inForce, refused: written ? last.refused : "", problems: written ? last.problems : [] });
+    this.script.show({ inForce, written, refused: written ? last.refused : "", problems: written ? last.problems : [] });
   }
 
   async findFindings(number) {
