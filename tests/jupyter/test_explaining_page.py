@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 import workbench as wb
 from simulator.array_walk import array_walk
-from tests.browser.lab import becomes, needs_chromium
+from tests.browser.lab import becomes, needs_chromium, settle
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.served import browser
 from tests.jupyter.test_explaining import product, softmax
+from tests.jupyter.timelines import two_cores
 from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.views.arrays import doing_at, incoming_at, matmuls, tile_at
 
@@ -132,6 +133,87 @@ def test_an_array_follows_the_selection_and_its_neighbours_are_a_press_away(arra
     array.choose(store)
     expected = store if store in rows else [row for row in rows if trace.start[row] <= trace.start[store]][-1]
     array.page.wait_for_function(f"look.walk.header.span === {expected}")
+
+
+def test_a_person_who_scrubs_an_array_ends_its_playing(array: Seen):
+    play = array.page.get_by_role("button", name="play and stop")
+    array.page.get_by_label("cycles a second").select_option("1")
+    play.click()
+    expect(play).to_have_attribute("aria-pressed", "true")
+    array.page.get_by_label("cycle of the array").press("Home")
+    expect(play).to_have_attribute("aria-pressed", "false")
+    array.page.wait_for_function("look.at === 0")
+
+
+class Held:
+    """Numbers that are on their way to a page, and come when they are let go."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._page, self._routes, self._holds = seen.page, list[Route](), True
+        self._page.route("**/*.bin", self._take)
+
+    def _take(self, route: Route) -> None:
+        if self._holds:
+            self._routes.append(route)
+        else:
+            route.continue_()
+
+    def wait(self, count: int) -> None:
+        becomes(lambda: self._page.evaluate("0") or len(self._routes), count)
+
+    def let_go(self) -> None:
+        """All that is held comes, and nothing is held any more."""
+        self._holds = False
+        for route in self._routes:
+            with self._page.expect_response(route.request.url):
+                route.continue_()
+        settle(self._page)
+
+
+def test_an_array_that_comes_late_is_not_shown_in_place_of_the_selected_one(array: Seen):
+    now = array.js("look.walk.header.span")
+    other = next(row for row in matmuls(product().simulated.trace) if row != now)
+    held = Held(array)
+    array.choose(other)
+    held.wait(1)
+    array.choose(now)
+    held.let_go()
+    assert array.js("look.walk.header.span") == now
+
+
+def test_a_pipeline_that_comes_late_is_not_shown_in_place_of_the_selected_one(chromium_browser: Browser):
+    run = two_cores().simulated
+    rows = [int(np.flatnonzero(run.trace.launch == launch)[0]) for launch in (0, 1)]
+    look = PipelineLook(lambda: run)
+    with looked_at(chromium_browser, look, "createPipeline", EXPLAINING_SHEETS, "window.look?.state.view") as seen:
+        assert seen.js("look.state.view.header.launch") == 0
+        held = Held(seen)
+        seen.choose(rows[1])
+        held.wait(1)
+        seen.choose(rows[0])
+        held.let_go()
+        becomes(lambda: seen.js("look.state.view.header.launch"), 0)
+        expect(seen.page.locator(".ex-top b")).to_contain_text(run.scheduled.launches.launches[0].name)
+
+
+def test_a_text_of_another_kernel_that_comes_late_is_not_taken_for_one_of_this(chromium_browser: Browser):
+    first, second = two_cores().scheduled.kernels[:2]
+    look = PassesLook(lambda: [kernel.passes.trace for kernel in (first, second)], None)
+    text = [number for number, each in enumerate(first.passes) if each.changes][2]  # that before the third change
+    ready = "document.querySelector('.ex-diff .l')"
+    with looked_at(chromium_browser, look, "createPasses", EXPLAINING_SHEETS, ready) as seen:
+        page = seen.page
+        held = Held(seen)
+        page.locator(f".ex-row[data-pass='{text}']").click()
+        held.wait(2)  # its lines before and after scheduling
+        page.get_by_label("kernel", exact=True).select_option(second.name)
+        expect(page.locator(".ex-row[aria-current=true]")).not_to_have_attribute("data-pass", str(text))
+        held.let_go()
+        page.locator(".ex-quiet button").first.click()
+        page.get_by_role("button", name="whole text after").click()
+        page.locator(f".ex-row[data-pass='{text - 1}'] .ex-name").click()
+        page.wait_for_function(f"document.querySelector('.ex-pass b').textContent.startsWith('{text} of')")
+        expect(page.locator(".ex-diff")).to_contain_text(f"@{second.name}(")
 
 
 def test_a_bar_of_a_pipeline_says_what_the_spans_say(pipeline: Seen):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,12 +11,14 @@ import torch
 from playwright.sync_api import Page, expect
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient
+from tests.browser.lab import PATIENCE_SECONDS, becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.errors import BadOption
+from workbench.findings.answer import Findings
 from workbench.jupyter.widgets.stepper import Stepper
+from workbench.views.cards import Card
 
 
 @pytest.fixture
@@ -66,8 +70,31 @@ def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_t
     assert "there is no span 99999" in front.ask("about", run=0, span=99999)["error"]
 
 
-@pytest.fixture
-def page_of(journey: wb.Journey) -> Iterator[Page]:
+@needs_chromium
+def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+    goes, measured = threading.Event(), Findings.measured
+    rows = [number for number, remedy in enumerate(journey.findings.remedy) if remedy][:2]
+
+    def held(found: Findings, row: int) -> Card:
+        if row == rows[1]:
+            goes.wait(PATIENCE_SECONDS)
+        return measured(found, row)
+
+    monkeypatch.setattr(Findings, "measured", held)
+    with opened_page(journey) as page:
+        for row in reversed(rows):
+            page.locator(".fi-card").nth(row).get_by_role("button", name="measure what").click()
+        page.locator(".fi-card").nth(rows[0]).locator("b:has-text('measured: saves')").wait_for()
+        other = page.locator(".fi-card").nth(rows[1]).get_by_role("button", name="measure what")
+        expect(other).to_have_text("trying…")
+        expect(other).to_be_disabled()
+        goes.set()
+        page.locator(".fi-card").nth(rows[1]).locator("b:has-text('measured: saves')").wait_for()
+
+
+@contextlib.contextmanager
+def opened_page(journey: wb.Journey) -> Iterator[Page]:
+    """The lab with its findings open."""
     widget = journey.widget()
     with live(widget) as address, browser() as chromium:
         page = patient(chromium.new_page(viewport={"width": 1280, "height": 1800}))
@@ -80,6 +107,12 @@ def page_of(journey: wb.Journey) -> Iterator[Page]:
         yield page
         assert wrong == []
     widget.close()
+
+
+@pytest.fixture
+def page_of(journey: wb.Journey) -> Iterator[Page]:
+    with opened_page(journey) as page:
+        yield page
 
 
 @needs_chromium

@@ -313,3 +313,15 @@ def test_a_view_that_is_hidden_stops_and_is_marked_when_it_is_shown_again(lab: S
     assert page.evaluate(slots) == plain
     tab.click()
     page.wait_for_function(f"plain => {slots} !== plain", arg=plain)
+
+
+def test_a_run_without_kernels_says_so_and_has_no_clock(chromium_browser: Browser):
+    widget = wb.trace(lambda x: x.view(64), torch.randn(8, 8)).widget()
+    assert isinstance(widget, LabWidget)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
+    with live(widget) as address:
+        page.goto(address)
+        page.get_by_role("button", name="Scratchpad and tiles").click()
+        expect(page.locator(".of-memory")).to_have_text("No kernel ran, so nothing lay in the scratchpad.")
+        page.close()
+    widget.close()

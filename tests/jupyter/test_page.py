@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient
 from tests.jupyter.served import browser
 from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
+from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter import recording
@@ -174,8 +176,8 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
     count = len(opened.lists["instructions"]) - opened.lists["instructions"].outline()[1][0] - 1
     for name, said in (
         ("aten.nothing", "this page has no Python, and finds calls"),
-        (f"{kernel}#{count}", f"{kernel} has 0 to {count - 1}"),
-        (f"{kernel}:0", f"{kernel} has 1 to "),
+        (f"{kernel}#{count}", f"{kernel} has instructions 0 to {count - 1}"),
+        (f"{kernel}:0", f"{kernel} has lines 1 to "),
         ("constructor", "this page has no Python"),
     ):
         assert said in opened.error("choose", text=name)
@@ -393,3 +395,14 @@ def test_the_same_journey_gives_the_same_page(softmax: wb.Journey, tmp_path: Pat
     for name in ("one", "other"):
         softmax.to_html(tmp_path / name, interactive=True)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+def test_the_unit_of_a_span_says_its_core_at_every_width(open_page: Opens, width: int):
+    opened = open_page(two_cores())
+    opened.page.set_viewport_size({"width": width, "height": 1000})
+    opened.page.wait_for_function("width => innerWidth === width", arg=width)
+    units = opened.page.locator(".row.of-spans > span:nth-child(2)")
+    expect(units.first).to_have_text(re.compile(r"^core\d\."))
+    becomes(lambda: units.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth).length"), 0)

@@ -297,3 +297,20 @@ def test_the_timeline_s_picture_comes_in_one_block(softmax: wb.Journey):
     assert answer["answer"]["header"]["spans"] == len(softmax.simulated.events)
     assert len(front.sent[-1][1]) == 1
     assert "no columns 'spans'" in front.ask("columns", run=0, what="spans")["error"]
+
+
+def test_lists_count_what_is_in_them_and_not_their_titles():
+    """As the strip above them does."""
+    journey = program("ffn_residual")
+    front = Open(journey.widget())
+    entries = {name: about["entries"] for name, about in front.lists.items()}
+    for name in LISTS:
+        selectable = sum(thing for _, _, _, thing in front.rows(name))
+        heads = 0 if name == "kernels" else sum(head for _, head, _, _ in front.rows(name))
+        assert entries[name] == len(front.rows(name)) - heads <= selectable, name
+    cards = {card["name"]: card["figures"][0] for card in front.answer("open")["stages"]}
+    assert cards["program"] == f"{entries['instructions']} instructions"
+    assert cards["render"] == f"{entries['rendered']} lines of MLIR"
+    assert cards["capture"] == f"{entries['calls']} ATen calls" and entries["python"] == len(journey._stages.sources())
+    assert entries["spans"] == len(journey.simulated.events)
+    assert entries["kernels"] == len(journey.lowered.kernels) + len(journey.lowered.record.nodes)

@@ -59,6 +59,14 @@ class Listing:
         """The rows that a selection has."""
         raise NotImplementedError
 
+    def entries(self) -> int:
+        """Rows that a selection may have: all but titles."""
+        return len(self)
+
+    def uncut(self) -> Mapping[str, int]:
+        """Columns that are of no use when they are cut, and the letters of the longest cell of each."""
+        return {}
+
     def outline(self) -> tuple[tuple[int, str], ...]:
         """Where parts of the list begin, and what they are called."""
         return ()
@@ -83,6 +91,9 @@ class _Made(Listing):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def entries(self) -> int:
+        return len(self._at)
 
     def row(self, number: int) -> ListRow:
         return self._rows[number]
@@ -175,6 +186,9 @@ class _Parts(Listing):
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def entries(self) -> int:
+        return len(self) - len(self._names)
 
     def outline(self) -> tuple[tuple[int, str], ...]:
         return tuple(zip(self._starts, map(escape, self._names), strict=False))
@@ -272,6 +286,9 @@ class SpanList(Listing):
 
     def __len__(self) -> int:
         return len(self._trace)
+
+    def uncut(self) -> Mapping[str, int]:
+        return {"unit": max(map(len, self._trace.unit_names), default=0)}
 
     def row(self, number: int) -> ListRow:
         trace = self._trace

@@ -67,6 +67,8 @@ def about_list(listing: Listing) -> dict[str, object]:
         "title": listing.title,
         "columns": list(listing.columns),
         "count": len(listing),
+        "entries": listing.entries(),
+        "uncut": dict(listing.uncut()),
         "widest": listing.widest(),
         "outline": [list(part) for part in listing.outline()],
     }

@@ -14,6 +14,7 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   const parts = makeArrayParts(root);
   let matmuls = null; // their rows of the events, by when they start
   let walk = null;
+  let meant = null; // the span that was asked for last: answers may come late
   let at = 0;
   let playing = 0;
   let speed = ARRAY_SPEEDS[0];
@@ -31,10 +32,16 @@ export function createArray(host, { link, signal, spans = () => [] }) {
     paint();
   }
 
+  /** Goes where somebody wants to go, which ends the playing. */
+  function scrub(cycle) {
+    if (playing) play();
+    go(cycle);
+  }
+
   function toTile(by) {
     const now = walk.lastBegun(walk.enters, at);
     const next = by < 0 && at > walk.enters[now] ? now : now + by;
-    go(next < 0 ? 0 : next >= walk.count ? walk.header.length : walk.enters[next]);
+    scrub(next < 0 ? 0 : next >= walk.count ? walk.header.length : walk.enters[next]);
   }
 
   function play() {
@@ -82,12 +89,13 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   }
 
   async function load(span) {
+    meant = span;
     if (span === walk?.header.span) return;
     const found = await link.ask("walk", { span });
-    if (!found || signal.aborted) return;
+    if (!found || signal.aborted || span !== meant) return;
     if (playing) play();
     walk = new ArrayWalk({ header: found.answer.header, data: found.buffers[0] });
-    fillArray(parts, walk, go);
+    fillArray(parts, walk, scrub);
     parts.speed.value = speed =
       ARRAY_SPEEDS.find((each) => walk.header.length / each <= PLAY_SECONDS) ?? ARRAY_SPEEDS.at(-1);
     go(walk.enters[0] + Math.floor((walk.rows[0] + walk.columns[0]) / 2)); // the front is half across
@@ -101,29 +109,29 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   parts.before.addEventListener("click", () => load(walk.header.before), { signal });
   parts.after.addEventListener("click", () => load(walk.header.after), { signal });
   parts.play.addEventListener("click", play, { signal });
-  parts.slider.addEventListener("input", () => go(Number(parts.slider.value)), { signal });
+  parts.slider.addEventListener("input", () => scrub(Number(parts.slider.value)), { signal });
   parts.speed.addEventListener("change", () => (speed = Number(parts.speed.value)), { signal });
   for (const [button, act] of [
     [parts.tileBefore, () => toTile(-1)],
-    [parts.cycleBefore, () => go(at - 1)],
-    [parts.cycleAfter, () => go(at + 1)],
+    [parts.cycleBefore, () => scrub(at - 1)],
+    [parts.cycleAfter, () => scrub(at + 1)],
     [parts.tileAfter, () => toTile(1)],
   ]) {
     button.addEventListener("click", act, { signal });
   }
   parts.tiles.addEventListener("pointerdown", (event) => {
     const wide = parts.tiles.clientWidth - TILE_LEFT;
-    go(((event.offsetX - TILE_LEFT) / wide) * walk.header.length);
+    scrub(((event.offsetX - TILE_LEFT) / wide) * walk.header.length);
   }, { signal });
   onKeys(
     root,
     {
-      ArrowLeft: () => go(at - 1),
-      ArrowRight: () => go(at + 1),
+      ArrowLeft: () => scrub(at - 1),
+      ArrowRight: () => scrub(at + 1),
       PageUp: () => toTile(-1),
       PageDown: () => toTile(1),
-      Home: () => go(0),
-      End: () => go(walk.header.length),
+      Home: () => scrub(0),
+      End: () => scrub(walk.header.length),
       p: play,
     },
     signal,

@@ -9,6 +9,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   const tools = element("label", { class: "fi-only" }, only, "only of what is selected");
   host.append(tools, said, list);
   let cards = [];
+  const trying = new Set(); // the rows of those that are being measured
 
   function boxOf(card, row) {
     const show = element("button", { type: "button", "aria-label": `select ${card.title}` }, "show");
@@ -21,13 +22,16 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   }
 
   function measureOf(card, row) {
-    const measure = element("button", { type: "button", "aria-label": `measure what the remedy of ${card.title} saves` }, "try it");
+    const measure = element("button", { type: "button", "aria-label": `measure what the remedy of ${card.title} saves` }, trying.has(row) ? "trying…" : "try it");
+    measure.disabled = trying.has(row);
     measure.addEventListener(
       "click",
       async () => {
         measure.disabled = true;
         measure.textContent = "trying…";
+        trying.add(row);
         const found = await link.ask("measure", { row });
+        trying.delete(row);
         if (signal.aborted) return;
         if (found) cards[row] = { ...cards[row], ...found.answer.card };
         draw();

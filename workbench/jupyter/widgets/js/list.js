@@ -8,7 +8,7 @@ const MARGIN = 6; // rows above and below what is in sight
 const MOST_TICKS = 400;
 
 /** Makes a list in `root`.
- *  `about` has count, columns, widest, outline and the first page of rows; `fetchRows(first, count)` resolves to rows, or to null;
+ *  `about` has count, columns, uncut, widest, outline and the first page of rows; `fetchRows(first, count)` resolves to rows, or to null;
  *  `pick(row)` is called for the row that somebody chooses. */
 export function makeList({ root, name, label, about, fetchRows, pick, signal }) {
   const pages = new Map([[0, about.first]]);
@@ -30,6 +30,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   root.append(heads, element("div", { class: "scroller" }, title, box, ruler));
   heads.append(...about.columns.map((each) => element("span", {}, each)));
   heads.classList.add(`of-${name}`);
+  for (const [column, letters] of Object.entries(about.uncut)) root.style.setProperty(`--${column}-letters`, letters);
   rows.style.height = `${about.count * ROW}px`;
   if (about.widest) rows.style.minWidth = `calc(${about.widest}ch + 64px)`;
   if (!about.count) box.append(element("p", { class: "soft nothing" }, "nothing here"));

@@ -98,6 +98,7 @@ class Memory {
     this.run = found.answer;
     if (!this.run.launches.length) {
       this.said.textContent = "No kernel ran, so nothing lay in the scratchpad.";
+      this.root.replaceChildren(this.said);
       return;
     }
     this.controls.open(this.run);

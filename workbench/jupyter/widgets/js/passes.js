@@ -14,7 +14,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   host.append(root);
   const parts = makePassesParts(root);
   const texts = new Map();
-  const state = { kernels: [], kernel: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
+  const state = { kernels: [], kernel: null, of: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
   let turn = 0;
 
   /** The texts that are compared: the pinned ones, else those before and after the pass. */
@@ -46,6 +46,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     const found = await link.ask("kernel", { kernel });
     if (!found || signal.aborted || state.kernel !== kernel) return;
     texts.clear();
+    state.of = kernel; // whose passes these are: until they are there, those of another kernel are shown
     state.passes = found.answer.passes;
     state.pins = [];
     state.at = state.passes.findIndex(({ changes }) => changes);
@@ -92,8 +93,9 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
 
   async function textOf(number) {
     if (!texts.has(number)) {
-      const found = await link.ask("text", { kernel: state.kernel, number });
-      if (!found) return null;
+      const { of } = state;
+      const found = await link.ask("text", { kernel: of, number });
+      if (!found || state.of !== of) return null;
       const [rendered, scheduled] = found.buffers.map(wholeNumbers);
       texts.set(number, { lines: found.answer.lines, rendered, scheduled });
     }
@@ -106,7 +108,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     for (const [mode, button] of parts.modes) button.setAttribute("aria-pressed", String(mode === state.mode));
     const [before, after] = pair();
     const [old, now] = [await textOf(before), await textOf(after)];
-    const found = state.mode === "text" ? true : await link.ask("diff", { kernel: state.kernel, before, after });
+    const found = state.mode === "text" ? true : await link.ask("diff", { kernel: state.of, before, after });
     if (mine !== turn || signal.aborted || !old || !now || !found) return;
     parts.head.replaceChildren(...headOf(state, before, after));
     const box = state.mode === "text" ? [wholeText(now)] : diffOf(state.mode, found.answer.stretches, old, now);

@@ -66,6 +66,8 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   host.append(root);
   const parts = makePipelineParts(root);
   let launches = [];
+  let meant = null; // the launch that was asked for last: answers may come late
+  let turn = 0;
   const state = { view: null, first: 0, active: -1, bySlots: false, marked: new Set(), cursor: null, boxes: [] };
 
   const paint = oncePerFrame(() => {
@@ -86,14 +88,16 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   /** The launch of the first selected span; null where no span of a launch with tiles is selected. */
   function wanted() {
     const rows = spans();
-    const shown = launches.find(({ launch }) => launch === state.view?.header.launch);
+    const shown = launches.find(({ launch }) => launch === meant);
     const has = ({ first, end }) => rows.some((row) => row >= first && row < end);
     return (shown && has(shown) ? shown : launches.find(has))?.launch ?? null;
   }
 
   async function load(launch, loop = null) {
+    meant = launch;
+    const mine = ++turn;
     const found = await link.ask("launch", { launch, loop });
-    if (!found || signal.aborted) return;
+    if (!found || signal.aborted || mine !== turn) return;
     state.view = new Pipeline({ header: found.answer.header, data: found.buffers[0] });
     const { header, count } = state.view;
     parts.title.textContent = header.title;
@@ -139,16 +143,16 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   }
 
   function selected() {
-    if (!state.view) return;
+    if (!launches.length) return;
     const launch = wanted();
-    if (launch !== null && launch !== state.view.header.launch) load(launch);
-    else mark();
+    if (launch !== null && launch !== meant) load(launch);
+    else if (state.view) mark();
   }
 
   parts.kernels.addEventListener("change", () => load(Number(parts.kernels.value)), { signal });
   parts.loops.addEventListener(
     "change",
-    () => load(state.view.header.launch, parts.loops.value || null),
+    () => load(meant, parts.loops.value || null),
     { signal },
   );
   parts.slots.addEventListener(

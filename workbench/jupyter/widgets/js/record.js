@@ -96,7 +96,7 @@ class Record {
     const [begin, end] = [outline[part][0] + 1, outline[part + 1]?.[0] ?? count];
     const row = begin + Number(number) - least;
     if (row >= begin && row < end) return this.ofRow(name, row) ?? undefined;
-    return `${text}: ${kernel} has ${least} to ${end - begin - 1 + least}`;
+    return `${text}: ${kernel} has ${sign === "#" ? "instructions" : "lines"} ${least} to ${end - begin - 1 + least}`;
   }
 }
 

@@ -256,7 +256,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
       signal,
     });
     lists.set(name, list);
-    counters.push(() => tell(part, list, about.count));
+    counters.push(() => tell(part, list, about.entries));
     part.up.addEventListener("click", () => list.next(-1), { signal });
     part.down.addEventListener("click", () => list.next(1), { signal });
     if (about.outline.length > 1) {
