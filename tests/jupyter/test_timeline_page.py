@@ -148,7 +148,8 @@ def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
             continue
         assert (found["begin"], found["end"], found["cause"]) == (wanted.begin, wanted.end, wanted.cause)
         assert found["reason"] == wanted.reason
-    for text in ("", "load", "kind:vector", "k0 unit:dma0", "node:softmax store", "nothing at all"):
+    typed = ["kind:vector"[:letters] for letters in range(1, 12)]
+    for text in ("", "load", *typed, "kernel", "node", "unit", "k0 unit:dma0", "node:softmax store", "nothing at all"):
         marks = shown.js("(f => [...t.data.row].filter((_, s) => f.marks[s]))(t.data.search(g[0]))", text)
         assert sorted(marks) == shown.run.search(text).index.tolist(), text
     assert "no field knid:" in shown.js("t.data.search('knid:load').error")

@@ -181,7 +181,7 @@ export class TimelineData {
     };
     const found = new Uint8Array(this.row.length).fill(1);
     for (const word of text.toLowerCase().split(/\s+/).filter(Boolean)) {
-      const [field, rest] = fields.includes(word.split(":")[0]) ? splitOnce(word) : ["", word];
+      const [field, rest] = fields.some((each) => word.startsWith(`${each}:`)) ? splitOnce(word) : ["", word];
       const asked = (field ? [field] : fields).map((name) => {
         const [names, column] = tables[name];
         return [Uint8Array.from(names, (each) => each.toLowerCase().includes(rest)), column];
