@@ -37,6 +37,7 @@ class Advice:
         """What the rules found that there were then."""
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
+        """By the whole remedy: two may be written alike and do different things."""
 
     @property
     def _facts(self) -> Facts:
@@ -78,7 +79,7 @@ class Advice:
                 after = self._predicted.get(_figures(remedy))
                 predicted = whole - after if predicted is None and after is not None else predicted
                 ask = ask if _figures(remedy) in self._predicted else _PREDICTS
-            measured = whole - self._measured[call] if call in self._measured else None
+            measured = whole - self._measured[repr(remedy)] if repr(remedy) in self._measured else None
         return Card(
             finding.rule,
             self._journey.scheduled.titles.get(finding.kernel, finding.kernel),
@@ -107,9 +108,10 @@ class Advice:
 
     def measured(self, remedy: Remedy) -> int:
         """Cycles with everything done anew."""
-        if remedy.call not in self._measured:
-            self._measured[remedy.call] = self.followed(remedy).simulated.cycles
-        return self._measured[remedy.call]
+        key = repr(remedy)
+        if key not in self._measured:
+            self._measured[key] = self.followed(remedy).simulated.cycles
+        return self._measured[key]
 
     def followed(self, remedy: Remedy) -> Journey:
         """The journey with everything done anew."""

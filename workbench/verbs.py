@@ -262,7 +262,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
             raise BadOption(_no_journey(journey))
     if not 2 <= len(journeys) <= _MOST_COMPARED:
         raise BadOption(_not_so_many(len(journeys)))
-    if names is not None and (len(names) != len(journeys) or len(set(names)) != len(names)):
+    if names is not None and not _are_names(names, len(journeys)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
     runs = (
         Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
@@ -281,6 +281,10 @@ def lab(journey: Journey | str | os.PathLike[str], *, stage: str = "capture") ->
 
 
 _MOST_COMPARED = 8
+
+
+def _are_names(given: Sequence[object], count: int) -> bool:
+    return all(isinstance(name, str) for name in given) and len(given) == len(set(given)) == count
 
 
 def _not_so_many(count: int) -> str:

@@ -26,6 +26,9 @@ def own_rules() -> Iterator[None]:
     registry._RULES.update(before)
 
 
+RELU = wb.trace(torch.relu, torch.randn(64, 64), machine="tpu-v3")
+
+
 def softmax() -> wb.Journey:
     return wb.trace(torch.softmax, torch.randn(512, 512), 1, machine="tpu-v3")
 
@@ -66,6 +69,55 @@ def test_a_rule_of_ones_own_is_run_and_one_that_raises_is_named(own_rules: None)
     assert "long stores" in set(found.rule) and "vector bound" in set(found.rule)
     (broken,) = found[found.rule == "broken rule"].reason
     assert broken == "the rule 'broken rule' failed: ValueError: no such thing"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"cycles": 10**9}, "cycles=1,000,000,000: expected 0 to "),
+        ({"cycles": -50}, "cycles=-50: expected 0 to "),
+        ({"cycles": 1.5}, "cycles=1.5, of type float; expected a whole number"),
+        ({"predicted": 10**9}, "predicted=1,000,000,000: more than the "),
+        ({"kernel": "nope"}, "kernel='nope': expected one of "),
+        ({"spans": 3}, "spans=3, of type int; expected a tuple of rows of events"),
+        ({"spans": (10**6,)}, "spans has 1000000; expected rows of events, of which there are "),
+        ({"spans": (-1,)}, "spans has -1; expected rows of events"),
+        ({"nodes": "relu"}, "nodes='relu', of type str; expected a tuple of names of nodes"),
+        ({"nodes": ("zzz",)}, "nodes has 'zzz'; expected names of captured nodes: "),
+        ({"remedy": "j.with_(fusion='none')"}, "of type str; expected wb.Remedy(...)"),
+        ({"remedy": wb.Remedy(None)}, "remedy.call=None, of type NoneType; expected text"),  # type: ignore[arg-type]
+        ({"remedy": wb.Remedy("x", options="y")}, "remedy.options='y', of type str; expected a mapping"),  # type: ignore[arg-type]
+        ({"remedy": wb.Remedy("x", machine={"nope": 1})}, "nope"),
+    ],
+)
+def test_a_finding_that_does_not_fit_the_run_is_told_and_the_others_stand(
+    given: dict[str, object], said: str, own_rules: None
+):
+    @wb.finding("odd")
+    def odd(facts: wb.Facts) -> Iterator[wb.Finding]:
+        yield wb.Finding(**{"kernel": "", "cycles": 100, "reason": "x", **given})  # type: ignore[arg-type]
+
+    found = RELU.findings
+    (told,) = found[found.rule == "odd"].reason
+    assert told.startswith("the rule 'odd' failed: ") and said in told
+    assert len(found) > 1
+
+
+def test_remedies_that_are_written_alike_are_measured_each_by_itself(own_rules: None):
+    @wb.finding("two")
+    def two(facts: wb.Facts) -> Iterator[wb.Finding]:
+        for ns in (100.0, 50.0):
+            remedy = wb.Remedy("less latency", machine={"dram_latency_ns": ns})
+            yield wb.Finding("", int(ns), f"{ns}", remedy=remedy, predicted=1)
+
+    tried = RELU.findings.tried()
+    gains = tried[tried.rule == "two"].gain
+    assert len(gains) == gains.nunique() == 2
+
+
+def test_a_run_of_no_cycles_has_no_latency_in_the_open():
+    views = wb.trace(lambda x: x.view(-1), torch.randn(4, 4), machine="tpu-v3")
+    assert "latency in the open" not in set(views.findings.rule)
 
 
 def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path: Path):

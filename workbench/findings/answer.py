@@ -79,9 +79,9 @@ class Findings(pd.DataFrame):
         with waiting("try the remedies"):
             for each in counted([each for each in found if each.remedy]):
                 remedy = cast("Remedy", each.remedy)
-                if remedy.call not in known:
-                    known[remedy.call] = _gain(trials, remedy)
-        results = [known[each.remedy.call] if each.remedy else (None, "") for each in found]
+                if repr(remedy) not in known:
+                    known[repr(remedy)] = _gain(trials, remedy)
+        results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
         made = pd.DataFrame(self)
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
         made["untried"] = [untried for _, untried in results]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
-
-import numpy as np
 
 from workbench.findings.facts import Facts
 from workbench.findings.record import Finding
 from workbench.findings.registry import Rule, rules
+from workbench.findings.soundness import refuse_unsound
 
 LEAST_SHARE = 0.01
 """Of the makespan: what is less is not worth a reader's time."""
@@ -25,24 +23,11 @@ def found(facts: Facts) -> tuple[Finding, ...]:
     return tuple(sorted(worth, key=lambda each: -each.cycles))
 
 
-def _refuse_unsound(given: object) -> None:
-    """A rule is anybody's, and what it gives is added up and sorted with what others give."""
-    if not isinstance(given, Finding):
-        raise TypeError(f"it gave {given!r}, of type {type(given).__name__}; expected wb.Finding(...)")
-    figures = {"cycles": given.cycles} | ({} if given.predicted is None else {"predicted": given.predicted})
-    for name, value in cast("dict[str, object]", figures).items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise TypeError(f"{name}={value!r}, of type {type(value).__name__}; expected a whole number of cycles")
-    for name in ("kernel", "reason"):
-        if not isinstance(getattr(given, name), str):
-            raise TypeError(f"{name}={getattr(given, name)!r}; expected text")
-
-
 def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
     try:
         every = list(rule(facts))
         for each in every:
-            _refuse_unsound(each)
+            refuse_unsound(each, facts)
         return [replace(each, rule=name) for each in every]
     except Exception as error:  # a rule may be anybody's
         what = f"the rule {name!r} failed: {type(error).__name__}: {error}"

@@ -236,8 +236,9 @@ class Compared:
 
     def sentences(self, *, totals: bool = True) -> list[str]:
         """What the tables say, in words; without `totals` what each journey takes is left to its table."""
-        told = [*self._shared(), *self._clocks()]
-        if self.identical:
+        shared = self._shared()
+        told = [*shared, *self._clocks()]
+        if self.identical and not shared:
             return [*told, "identical: the same code in every kernel, the same cycles, the same bytes"]
         first = self.runs[0]
         for run in self.runs[1:] if totals else ():
@@ -245,8 +246,9 @@ class Compared:
             than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
             told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
         same = sum(line.change == "identical" for line in self.lines)
-        of = f"{len(self.lines) - same} of {len(self.lines)} parts differ, {same} are identical"
-        told.append(of if same else f"all {len(self.lines)} parts differ")
+        differ, count = len(self.lines) - same, len(self.lines)
+        of = f"{differ} of {count} parts differ{'s' * (differ == 1)}, {same} {'is' if same == 1 else 'are'} identical"
+        told.append(of if same else f"all {count} parts differ")
         return told
 
     def _shared(self) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from workbench.findings.facts import Facts
 from workbench.findings.record import Finding, Remedy
 from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from workbench.findings.words import percent, times
 
 SHOWS = 0.05
 """Of the makespan."""
@@ -22,7 +22,7 @@ _LATENCIES = ("load latency", "store latency", "gather latency", "scatter latenc
 @finding("latency in the open")
 def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
     open_ = sum(kernel.part(*_LATENCIES) for kernel in facts.computed)
-    if open_ < SHOWS * facts.cycles or facts.machine.memory != "simple":
+    if not open_ or open_ < SHOWS * facts.cycles or facts.machine.memory != "simple":
         return
     spans = sorted(span for kernel in facts.computed for span in kernel.showing(*_LATENCIES))
     half = facts.machine.dram_latency_ns / 2
@@ -30,7 +30,7 @@ def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
         "",
         open_,
         f"{percent(open_, facts.cycles)} of all cycles are the memory's latency with nothing beside it: "
-        f"{facts.machine.dram_latency_cycles} cycles a transfer, {len(spans):,} times",
+        f"{facts.machine.dram_latency_cycles} cycles a transfer, {times(len(spans), 'time')}",
         tuple(spans),
         remedy=Remedy(
             f"j.with_(machine=j.machine.with_(dram_latency_ns={half}), mapping=j.scheduled.mappings)",
