@@ -280,13 +280,15 @@ def show(opened: Page, *, dark: bool, width: int) -> None:
 
 def laid_out(opened: Page) -> None:
     """Until all stays in its place for a while: nothing tells when JupyterLab has laid cells out anew."""
-    opened.evaluate(_LAID_OUT)
+    opened.evaluate(_LAID_OUT.replace("BOXES", _BOXES))
 
 
 _TALLEST = 16_000
 """Pixels that Chromium draws into one picture at most."""
+_BOXES = ".jp-Notebook .jp-Cell, .jp-Notebook .wb, .jp-Notebook .wb > *, .jp-Notebook .wb details"
+"""Whatever is laid out anew changes the height of one of these; all elements of a notebook are tens of thousands."""
 _LAID_OUT = """async () => {
-    const places = () => JSON.stringify([...document.querySelectorAll('.jp-Notebook .jp-Cell, .jp-Notebook .wb *')]
+    const places = () => JSON.stringify([...document.querySelectorAll('BOXES')]
         .map(each => [each.offsetTop, each.offsetWidth, each.offsetHeight]));
     let before = '', same = 0;
     while (same < 25) {

@@ -157,26 +157,30 @@ def too_high(page: Page) -> list[str]:
 
 def ink(pixels: Any) -> float:
     """The part of a picture that differs from the colour that most of it has."""
-    colours, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_counts=True)
-    return float((abs(pixels - colours[counts.argmax()]).sum(axis=2) > 60).mean())
+    pixels = pixels.astype(int)
+    names = pixels @ (1 << 16, 1 << 8, 1)
+    _, first, counts = np.unique(names, return_index=True, return_counts=True)
+    most = pixels.reshape(-1, 3)[first[counts.argmax()]]
+    return float((abs(pixels - most).sum(axis=2) > 60).mean())
 
 
 def blank(page: Page) -> list[str]:
     """Outputs that are a screen high or higher, and on whose first screen there is next to nothing."""
     found: list[str] = []
+    seen = _pixels(page.screenshot())
     for output in page.locator(OUTPUTS).all():
         box = output.bounding_box()
         if not box or box["height"] < SCREEN:
             continue
-        output.evaluate("output => output.scrollIntoView()")  # of a notebook that is higher than any window
-        box = output.bounding_box()
-        assert box is not None
+        if box["y"] + SCREEN > len(seen):  # of a notebook that is higher than any window
+            output.evaluate("output => output.scrollIntoView()")
+            seen, box = _pixels(page.screenshot()), output.bounding_box()
+            assert box is not None
         left, top = int(box["x"]), max(0, int(box["y"]))
-        pixels = _pixels(page.screenshot())[top : top + SCREEN, left : left + int(box["width"])]
-        if ink(pixels) < _INK:
+        if ink(seen[top : top + SCREEN, left : left + int(box["width"])]) < _INK:
             found.append((output.text_content() or "")[:80])
     return found
 
 
 def _pixels(picture: bytes) -> Any:
-    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
