@@ -23,7 +23,7 @@ from models import UnknownWorkload, workload
 
 import workbench as wb
 from simulator.errors import WorkbenchError
-from simulator.machine import Machine
+from simulator.machine.machine import Machine
 
 TABLE = Path(__file__).parent / "data" / "tpu_v3_cycles.csv"
 MACHINE = "tpu-v3"

@@ -23,8 +23,8 @@ from pathlib import Path
 from patterns import UnknownPattern, pattern
 
 from simulator.errors import MachineError
-from simulator.memory_file import Memory, load_memory
-from simulator.stream import Stream, run_stream
+from simulator.machine.dram_file import Memory, load_memory
+from simulator.memory.request_stream import Stream, run_stream
 
 TABLE = Path(__file__).parent / "data" / "dram_reference.csv"
 REQUESTS = 40_000

@@ -27,9 +27,9 @@ from patterns import pattern
 
 import workbench as wb
 from simulator import simulate
-from simulator.memory_file import load_memory
-from simulator.stream import run_stream
-from workbench.stages.simulate import launched
+from simulator.machine.dram_file import load_memory
+from simulator.memory.request_stream import run_stream
+from workbench.simulating.simulate import launched
 
 MEMORY, SPAN = "HBM2_2000Mbps", 1 << 30
 PATTERNS = ("seq_read", "copy_1r1w", "random_read")

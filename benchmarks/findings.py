@@ -24,7 +24,7 @@ import torch
 import workbench as wb
 from benchmarks.models import workload
 from benchmarks.monotonic import journey
-from simulator.machine_file import machine_names
+from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
 
 WORTH = 0.02

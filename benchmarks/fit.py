@@ -6,7 +6,7 @@ Two figures are fitted, by least squares of the relative errors. `launch_overhea
 its first instruction; launches run one after another, so it adds a cycle to each of a workload's launches, and the best
 one has a closed form. `weight_switch_cycles` is what an array loses with every set of weights; all programs are
 simulated with each of SWITCHES. Leave-one-out: each workload is predicted with the two that fit the others. The result
-goes into simulator/machines/tpu-v3.toml by hand.
+goes into simulator/machine/shipped/tpu-v3.toml by hand.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from accuracy import MACHINE, TABLE, error_of, options, read_table
 from models import workload
 
 import workbench as wb
-from simulator.engine import simulate
-from simulator.machine import Machine
+from simulator.engine.engine import simulate
+from simulator.machine.machine import Machine
 
 SWITCHES = range(0, 129, 8)
 """From none to as long as the array is high."""

@@ -28,14 +28,14 @@ def measure(how: str, machine: str) -> dict[str, float]:
 
     import torch
 
-    from simulator.machine_file import load_machine
+    from simulator.machine.machine_file import load_machine
     from tests.layers import Attentive, stack
-    from workbench.mlir.kernel_store import default_store
-    from workbench.mlir.scheduled import schedule_kernel
-    from workbench.stages.capture import capture
-    from workbench.stages.lower import lower
-    from workbench.stages.render import render
-    from workbench.stages.schedule import schedule
+    from workbench.capturing.capture import capture
+    from workbench.lowering.lower import lower
+    from workbench.rendering.render import render
+    from workbench.scheduling.kernel_store import default_store
+    from workbench.scheduling.schedule import schedule
+    from workbench.scheduling.schedule_kernel import schedule_kernel
 
     model = stack(Attentive, layers=12, width=256, hidden=1024)
     lowered = lower(capture(model, [torch.randn(128, 256)]).graph)

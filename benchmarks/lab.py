@@ -32,7 +32,7 @@ from million import program
 from simulator import Launched, load_machine, simulate
 from tests.jupyter.served import browser, page_files, served
 from workbench.ir import Launch, Launches
-from workbench.views.columns import Columns, timeline_columns
+from workbench.views.timelines.columns import Columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page

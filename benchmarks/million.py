@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.hazards import DependenceTracker
-from simulator.program import (
+from simulator.tileprogram.hazards import DependenceTracker
+from simulator.tileprogram.program import (
     Access,
     Argument,
     Buffer,
@@ -18,7 +18,7 @@ from simulator.program import (
     Space,
     TileProgram,
 )
-from simulator.program_builder import ProgramBuilder
+from simulator.tileprogram.program_builder import ProgramBuilder
 
 _ROWS, _COLUMNS, _SLOTS, _BYTES = 8, 128, 2, 4
 _TILE = _ROWS * _COLUMNS

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from torch import nn
 
 import workbench as wb
-from simulator.machine import Machine
-from simulator.machine_file import machine_names
+from simulator.machine.machine import Machine
+from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS, Program
 
 MOST = 1.05

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # runs without an environment, as after `make clean`
 
-from simulator.folder import user_cache
+from simulator.files.cache_folder import user_cache
 
 OURS = ("kernels", "native", "verdicts", "numba-*")
 

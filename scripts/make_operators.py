@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import workbench.journey  # noqa: F401 - hands the shipped operators to the registry
-from workbench.ops import automatic
-from workbench.ops.formulas import FAMILIES, FORMULAS, of_family
+from workbench.aten import automatic_route
+from workbench.aten.registry import DEFAULT
+from workbench.formulas import FAMILIES, FORMULAS, of_family
 from workbench.ops.listing import handler
-from workbench.ops.registry import DEFAULT
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 
@@ -29,7 +29,7 @@ refused: PyTorch computes it on the host, at the price of the host link and with
 def page() -> str:
     """The whole page."""
     registrations = DEFAULT.now()
-    overloads = {*automatic.ALL, *FORMULAS, *(item.overload for item in registrations)}
+    overloads = {*automatic_route.ALL, *FORMULAS, *(item.overload for item in registrations)}
     by_route: dict[str, set[str]] = {}
     for overload in overloads:
         by_route.setdefault(handler(overload, registrations).route, set()).add(overload)
@@ -41,7 +41,8 @@ def page() -> str:
     families = {family: found & set(of_family(family)) for family in FAMILIES}
     parts += _section("Formulas: made of other ops", families.items())
     kinds = {
-        kind: {name for name in found - set(FORMULAS) if automatic.class_of(name) == kind} for kind in automatic.KINDS
+        kind: {name for name in found - set(FORMULAS) if automatic_route.class_of(name) == kind}
+        for kind in automatic_route.KINDS
     }
     parts += _section("Imported by torch-mlir", kinds.items())
     parts += _section("Views: other strides, no kernel", [("", by_route["view"])])
@@ -64,7 +65,7 @@ def _section(title: str, groups: Iterable[tuple[str, set[str]]]) -> list[str]:
     lines = [f"## {title}", ""]
     for name, overloads in filled:
         listed = " ".join(f"`{overload}`" for overload in sorted(overloads))
-        lines += [f"**{name}** ({len(overloads)}): {listed}" if name else listed, ""]
+        lines += [f"**{name.replace('_', ' ')}** ({len(overloads)}): {listed}" if name else listed, ""]
     return lines
 
 

@@ -16,7 +16,7 @@ import workbench as wb  # noqa: E402
 from tests.browser.lab import chromium  # noqa: E402
 from tests.models import resnet18, with_statistics  # noqa: E402
 from workbench.jupyter.plot_timeline import timeline_figure  # noqa: E402
-from workbench.views.timeline import gantt_of  # noqa: E402
+from workbench.views.timelines.timeline import gantt_of  # noqa: E402
 
 FOLDER = ROOT / "docs" / "images"
 WIDE = 1040

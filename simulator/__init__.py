@@ -9,9 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.chiplets import Placed
-    from simulator.common_memory import Resident
-    from simulator.engine import simulate
+    from simulator.engine.engine import simulate
     from simulator.errors import (
         CommonMemoryFull,
         Deadlock,
@@ -26,13 +24,15 @@ if TYPE_CHECKING:
         SimulationStopped,
         SimulatorError,
     )
-    from simulator.hazards import DependenceTracker
-    from simulator.machine import Machine
-    from simulator.machine_file import load_machine, machine_names
-    from simulator.program import TileProgram
-    from simulator.spans import Cause, HostCall, Launched
-    from simulator.trace import Trace
-    from simulator.verifier import verify
+    from simulator.machine.chiplets import Placed
+    from simulator.machine.machine import Machine
+    from simulator.machine.machine_file import load_machine, machine_names
+    from simulator.records.spans import Cause, HostCall, Launched
+    from simulator.tileprogram.hazards import DependenceTracker
+    from simulator.tileprogram.program import TileProgram
+    from simulator.tileprogram.verifier import verify
+    from simulator.trace.trace import Trace
+    from simulator.units.common_memory import Resident
 
 __all__ = [
     "Cause",
@@ -63,9 +63,9 @@ __all__ = [
 ]
 
 _HOME = {
-    "Placed": "chiplets",
-    "Resident": "common_memory",
-    "simulate": "engine",
+    "Placed": "machine.chiplets",
+    "Resident": "units.common_memory",
+    "simulate": "engine.engine",
     "CommonMemoryFull": "errors",
     "Deadlock": "errors",
     "DoesNotFit": "errors",
@@ -78,16 +78,16 @@ _HOME = {
     "ProgramError": "errors",
     "SimulationStopped": "errors",
     "SimulatorError": "errors",
-    "DependenceTracker": "hazards",
-    "Machine": "machine",
-    "load_machine": "machine_file",
-    "machine_names": "machine_file",
-    "TileProgram": "program",
-    "Cause": "spans",
-    "HostCall": "spans",
-    "Launched": "spans",
-    "Trace": "trace",
-    "verify": "verifier",
+    "DependenceTracker": "tileprogram.hazards",
+    "Machine": "machine.machine",
+    "load_machine": "machine.machine_file",
+    "machine_names": "machine.machine_file",
+    "TileProgram": "tileprogram.program",
+    "Cause": "records.spans",
+    "HostCall": "records.spans",
+    "Launched": "records.spans",
+    "Trace": "trace.trace",
+    "verify": "tileprogram.verifier",
 }
 
 

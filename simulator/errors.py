@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from simulator.program import TileProgram
+    from simulator.tileprogram.program import TileProgram
 
 
 class WorkbenchError(Exception):

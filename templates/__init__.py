@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.ops.registry import Registry
+    from workbench.aten.registry import Registry
 
 
 FAMILIES = (
-    "choosing",
+    "where",
     "creation",
     "extremes",
     "indexing",

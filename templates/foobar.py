@@ -14,9 +14,9 @@ import math
 
 import torch
 
-from simulator.machine import Machine
+from simulator.machine.machine import Machine
 from workbench.ir import Mapping
-from workbench.mlir.template import Template, Tile
+from workbench.kernels.template import Template, Tile
 
 STEPS = 8
 """Tiles aimed at, so that moving and copying can overlap."""

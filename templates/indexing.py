@@ -3,7 +3,8 @@
 """Builders of ops that read at places which other tensors say: embedding, index_select, gather, indexing by tensors.
 
 Each says which dim of the result walks each axis of what is read, and which axes an index chooses: see
-`workbench.mlir.gathers`. Whether indices lie in their range is checked before a kernel is launched, so none aborts.
+`workbench.scheduling.passes.split_gathers`. Whether indices lie in their range is checked before a kernel is launched,
+so none aborts.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from torch_mlir import ir
 
 from workbench.ir import Node, TensorType
 from workbench.mlir.bindings import Value, shape_of
-from workbench.mlir.gathers import gather
+from workbench.scheduling.passes.split_gathers import gather
 
 if TYPE_CHECKING:
-    from workbench.mlir.building import NodeBuilder
-    from workbench.ops.registry import Registry
+    from workbench.aten.registry import Registry
+    from workbench.kernels.node_builder import NodeBuilder
 
 
 def embedding(op: NodeBuilder) -> Value:

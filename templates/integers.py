@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.mlir.building import NodeBuilder, converted
+from workbench.kernels.node_builder import NodeBuilder, converted
 
 if TYPE_CHECKING:
+    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
-    from workbench.ops.registry import Registry
 
 
 def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value], left: str = "self", right: str = "other") -> Value:

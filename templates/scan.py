@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simulator.machine import Machine
-from simulator.program import MAX_RANK
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import MAX_RANK
 from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, row_major, signature, worst
+from workbench.importing.importer import element_type
 from workbench.ir import Literal, Mapping, Node, TensorType
-from workbench.mlir.building import UNSIGNED
-from workbench.mlir.importer import element_type
-from workbench.mlir.template import Template, Tensor
+from workbench.kernels.node_builder import UNSIGNED
+from workbench.kernels.template import Template, Tensor
 
 if TYPE_CHECKING:
-    from workbench.ops.registry import Registry
+    from workbench.aten.registry import Registry
 
 Numbers = list[str]
 Combine = Callable[[Body, Numbers, Numbers], Numbers]

@@ -12,17 +12,17 @@ from collections.abc import Mapping as Types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.machine import Machine
-from simulator.program import MAX_RANK
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import MAX_RANK
+from workbench.aten.overload_schema import arguments
+from workbench.formulas.scattering import chosen_shape
+from workbench.importing.importer import layout_strides
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
-from workbench.mlir.importer import layout_strides
-from workbench.mlir.template import Template, Tensor, Tile
-from workbench.ops.formulas.scattering import chosen_shape
-from workbench.ops.planner import element_bytes
-from workbench.ops.schema import arguments
+from workbench.kernels.template import Template, Tensor, Tile
+from workbench.planning.dram_plan import element_bytes
 
 if TYPE_CHECKING:
-    from workbench.ops.registry import Registry
+    from workbench.aten.registry import Registry
 
 _COMBINERS = {
     "sum": ("arith.addf", "arith.addi"),

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
-from workbench.mlir.building import UNSIGNED
-from workbench.mlir.importer import element_type
-from workbench.mlir.template import Template, Tensor
+from workbench.importing.importer import element_type
+from workbench.kernels.node_builder import UNSIGNED
+from workbench.kernels.template import Template, Tensor
 
 Index = int | str
 """A number, or the SSA name of one."""

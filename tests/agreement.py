@@ -9,11 +9,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 import workbench as wb
-from simulator.trace import Trace
-from simulator.verifier import verify
+from simulator.tileprogram.verifier import verify
+from simulator.trace.trace import Trace
 from tests.flow import Flow, flow
 from tests.replaying import replayed
-from workbench.stages.simulate import simulate
+from workbench.simulating.simulate import simulate
 
 MACHINES = ("tpu-v3", "edge-8x8")
 

@@ -11,18 +11,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 import workbench.journey  # noqa: F401 - which hands the shipped operators to the registry
-from simulator.machine import Machine
-from simulator.machine_file import load_machine
-from simulator.program import Opcode, Space, TileProgram
+from simulator.machine.machine import Machine
+from simulator.machine.machine_file import load_machine
+from simulator.tileprogram.program import Opcode, Space, TileProgram
+from workbench.aten.registry import DEFAULT
+from workbench.capturing.capture import capture
+from workbench.capturing.live_call import CapturedProgram
+from workbench.host.host_steps import functions
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
-from workbench.mlir.runtime import KernelCache, NativeProgram
-from workbench.ops.captured import CapturedProgram
-from workbench.ops.host import functions
-from workbench.ops.registry import DEFAULT
-from workbench.stages.capture import capture
-from workbench.stages.lower import lower
-from workbench.stages.render import render
-from workbench.stages.schedule import schedule
+from workbench.lowering.lower import lower
+from workbench.rendering.render import render
+from workbench.running.run_program import KernelCache, NativeProgram
+from workbench.scheduling.schedule import schedule
 
 
 @dataclass

@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from simulator.machine_file import load_machine
-from simulator.verifier import verify
+from simulator.machine.machine_file import load_machine
+from simulator.tileprogram.verifier import verify
 from tests.flow import Flow
 from tests.replaying import replayed
-from workbench.mlir.runtime import KernelCache, NativeProgram
-from workbench.stages.capture import capture
-from workbench.stages.lower import lower
-from workbench.stages.render import render
-from workbench.stages.schedule import schedule
-from workbench.stages.simulate import simulate
+from workbench.capturing.capture import capture
+from workbench.lowering.lower import lower
+from workbench.rendering.render import render
+from workbench.running.run_program import KernelCache, NativeProgram
+from workbench.scheduling.schedule import schedule
+from workbench.simulating.simulate import simulate
 
 MACHINES = ("edge-8x8", "tpu-v3")
 

@@ -22,9 +22,9 @@ import torch
 import workbench as wb
 from tests.operators import OPERATORS
 from tests.test_dtypes import KERNEL_DTYPES, assert_alike, taken, values
+from workbench.environment.processor import NATIVE, SWITCH, available
 from workbench.errors import WorkbenchError
-from workbench.processor import NATIVE, SWITCH, available
-from workbench.torch_types import dtype_name
+from workbench.tensors.element_types import dtype_name
 
 PROCESSORS = (*available(), NATIVE)
 

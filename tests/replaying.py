@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from simulator.trace import Trace
+from simulator.trace.trace import Trace
 from tests.flow import Flow
+from workbench.checking.replay.replay_trace import replay
 from workbench.ir import TensorType
-from workbench.mlir.replay import replay
-from workbench.mlir.runtime import allocate
+from workbench.running.run_program import allocate
 
 
 def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.engine import simulate
+from simulator.audit.broken_programs import drop_edge, implied
+from simulator.engine.engine import simulate
 from simulator.errors import InvariantViolation, ProgramError
-from simulator.mutants import drop_edge, implied
-from simulator.program import DependenceKind, TileProgram
-from simulator.spans import Launched
-from simulator.trace import Trace
-from simulator.verifier import verify
+from simulator.records.spans import Launched
+from simulator.tileprogram.program import DependenceKind, TileProgram
+from simulator.tileprogram.verifier import verify
+from simulator.trace.trace import Trace
 from tests.flow import Flow, flow
-from workbench.mlir.replay import replay
+from workbench.checking.replay.replay_trace import replay
 
 ROWS, COLUMNS = 4, 40_000
 

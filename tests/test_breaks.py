@@ -13,8 +13,8 @@ from torch import nn
 from torch._dynamo.variables.tensor import TensorVariable
 
 import workbench as wb
-from simulator.host import cycles
-from simulator.spans import HostCall
+from simulator.engine.host_round_trip import cycles
+from simulator.records.spans import HostCall
 from tests.eager import same_as_eager
 from workbench import errors
 from workbench.ir import BREAK

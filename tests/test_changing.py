@@ -7,10 +7,10 @@ import torch
 
 import workbench as wb
 from simulator.errors import DoesNotFit
-from simulator.program import Opcode
+from simulator.tileprogram.program import Opcode
 from tests.programs import PROGRAMS
 from workbench.errors import FusionError, ScheduleScriptError
-from workbench.mlir.passes import reproduce
+from workbench.scheduling.pass_pipeline import reproduce
 
 ANY = "!transform.any_op"
 LAST = f"  %last = transform.structured.match attributes {{npu.id = 2 : i64}} in %root : ({ANY}) -> {ANY}"

@@ -126,14 +126,14 @@ def test_a_failing_check_exits_with_one_and_non_finite_numbers_are_null(
 ):
     import torch
 
-    from workbench.ops import reference
+    from workbench.checking import wide_reference
 
-    honest = reference.outcome
+    honest = wide_reference.outcome
 
     def off_by_infinity(*args: Any) -> list[torch.Tensor]:
         return [torch.full_like(each, torch.inf) for each in honest(*args)]
 
-    monkeypatch.setattr(reference, "outcome", off_by_infinity)
+    monkeypatch.setattr(wide_reference, "outcome", off_by_infinity)
     file = write(tmp_path, ADD + "inputs = (x, torch.randn(50))\n")
     assert cli.main(["trace", file]) == cli.CHECK_FAILED
     assert printed(capsys)["check"] == {"ok": False, "max_abs": None, "max_rel": None}

@@ -16,8 +16,9 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator import Trace, unpacking
+from simulator import Trace
 from simulator.errors import FileFormatError, MachineError, SimulatorError
+from simulator.files import unpacking
 from tests.crafted.judge import BAD, Opener, originals, verdicts
 from workbench import errors
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError

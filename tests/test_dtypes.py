@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from simulator.machine_file import load_machine
-from simulator.program import Opcode
+from simulator.machine.machine_file import load_machine
+from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow
 from tests.replaying import replayed
-from workbench.stages.simulate import simulate
-from workbench.torch_types import DTYPES
+from workbench.simulating.simulate import simulate
+from workbench.tensors.element_types import DTYPES
 
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

@@ -10,14 +10,14 @@ import torch
 from torch.utils import _pytree as pytree
 
 import workbench as wb
-from simulator.verifier import verify
+from simulator.tileprogram.verifier import verify
 from tests.agreement import MACHINES
 from tests.flow import Flow
 from tests.operators import OPERATORS
 from tests.operators.entry import OTHERS, SINGLE, Case, Operator
 from tests.replaying import replayed
 from workbench.errors import HostRoute
-from workbench.torch_types import dtype_name
+from workbench.tensors.element_types import dtype_name
 
 Call = tuple[torch.dtype, Case]
 

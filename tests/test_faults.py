@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 import workbench as wb
-from tests.faults.test_guarded import GOOD, PAST, READS
+from tests.running.test_guarded_call import GOOD, PAST, READS
 from workbench.errors import (
     HostRoute,
     KernelCrashed,
@@ -23,12 +23,12 @@ from workbench.errors import (
     TemplateBoundsError,
     TooManyInstructions,
 )
-from workbench.faults.process import WorkerProcess
 from workbench.faults.trial import TRIALS, Verdict
+from workbench.faults.worker_process import WorkerProcess
+from workbench.importing.import_trial import import_trial
 from workbench.ir import Node, Origin, Ref, TensorType
-from workbench.mlir.guarded import Arguments, run_trial
-from workbench.mlir.template import Template
-from workbench.ops.importing import import_trial
+from workbench.kernels.template import Template
+from workbench.running.guarded_call import Arguments, run_trial
 
 X = torch.linspace(-2, 2, 16)
 HEAD = "func.func @{{ kernel }}({{ signature }}) {\n"
@@ -100,7 +100,7 @@ def test_what_crashes_torch_mlir_gives_what_eager_gives(name: str) -> None:
 @pytest.fixture
 def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
     """No overload is known to be safe, and importing an exponential ends the worker."""
-    monkeypatch.setattr("workbench.stages.lower.proven", lambda node, types: False)
+    monkeypatch.setattr("workbench.lowering.lower.proven", lambda node, types: False)
 
     def verdict(trial: Any) -> Verdict:
         crashed = "aten.exp.default" in trial.key

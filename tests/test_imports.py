@@ -65,7 +65,7 @@ def test_machines_are_listed_without_any_heavy_library():
 
 
 def test_a_saved_program_is_simulated_without_any_heavy_library(tmp_path: Path):
-    from simulator.program import (
+    from simulator.tileprogram.program import (
         Access,
         Argument,
         Buffer,
@@ -76,7 +76,7 @@ def test_a_saved_program_is_simulated_without_any_heavy_library(tmp_path: Path):
         OpInfo,
         Space,
     )
-    from simulator.program_builder import ProgramBuilder
+    from simulator.tileprogram.program_builder import ProgramBuilder
 
     builder = ProgramBuilder("copy")
     builder.arguments += [Argument("x", (256,), (1,), 0, 4, False), Argument("y", (256,), (1,), 0, 4, True)]

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from simulator.program import Opcode
+from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import count, flow
 from workbench.errors import IndexOutOfRange
 from workbench.ir import AtenGraph
-from workbench.stages.simulate import simulate
+from workbench.simulating.simulate import simulate
 
 Maker = Callable[[], torch.Tensor]
 

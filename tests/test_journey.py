@@ -10,10 +10,10 @@ from torch import nn
 
 import workbench as wb
 from simulator import SimulationStopped
-from simulator.machine import Figure
+from simulator.machine.machine import Figure
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
-from workbench.views.timeline import EVENT_COLUMNS
+from workbench.views.timelines.timeline import EVENT_COLUMNS
 
 SMALL = (
     "add_broadcast",
@@ -114,7 +114,7 @@ def test_check_without_inputs_uses_the_traced_ones():
 
 
 def test_a_wrong_kernel_is_found(product: wb.Journey, monkeypatch: pytest.MonkeyPatch):
-    from workbench.mlir.runtime import NativeProgram
+    from workbench.running.run_program import NativeProgram
 
     honest = NativeProgram.run
 
@@ -270,7 +270,7 @@ def test_what_an_empty_table_advises_fills_it(product: wb.Journey, recwarn: pyte
 )
 def test_the_picture_is_that_of_the_stalls(product: wb.Journey, figures: dict[str, Figure]):
     """Idle time cause by cause, also where a span waits on its way, and bars in full colour for what is busy."""
-    from workbench.views.timeline import gantt_of
+    from workbench.views.timelines.timeline import gantt_of
 
     simulated = product.with_(machine=product.machine.with_(**figures)).simulated
     view, stalls = gantt_of(simulated.trace), simulated.stalls.set_index("unit")

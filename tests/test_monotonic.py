@@ -10,7 +10,7 @@ from torch import nn
 
 import workbench as wb
 from benchmarks.monotonic import ALL, KNOBS, MOST, journey
-from simulator.machine_file import machine_names
+from simulator.machine.machine_file import machine_names
 
 SMALL = [name for name in ALL if name not in ("ffn_residual", "softmax_long_row", "matmul_512")]
 SAMPLE = random.Random(0).sample([(p, m, k) for p in SMALL for m in machine_names() for k in KNOBS], 12)

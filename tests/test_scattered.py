@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from simulator.program import Opcode
+from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import flow
 from tests.test_indexed import Maker, drawn, floats, ints
 from workbench.errors import IndexOutOfRange
-from workbench.stages.simulate import simulate
+from workbench.simulating.simulate import simulate
 
 
 def some(high: int, count: int) -> Maker:

@@ -17,8 +17,8 @@ from simulator.errors import DoesNotFit
 from tests.models import BasicBlock
 from tests.programs import PROGRAMS
 from workbench.errors import BadArgument, BadOption, EmptyTable
-from workbench.views.scratchpad import INSIDE, Band, Held, Occupancy
-from workbench.views.scratchpad_layout import layout
+from workbench.views.scratchpads.scratchpad import INSIDE, Band, Held, Occupancy
+from workbench.views.scratchpads.scratchpad_layout import layout
 
 PLACE = ["buffer", "tensor", "slot", "bytes", "address", "role"]
 

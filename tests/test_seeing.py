@@ -13,8 +13,8 @@ import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, svgs
 from workbench.errors import BadOption, HostRoute
-from workbench.views.gantt import NOTHING
-from workbench.views.svg_graph import lowered_svg
+from workbench.views.graphs.svg_graph import lowered_svg
+from workbench.views.timelines.gantt import NOTHING
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from templates.foobar import FoobarDirect, FoobarDoubleBuffered, FoobarTiled, re
 from tests.layers import Plain
 from tests.programs import PROGRAMS
 from workbench.errors import AmbiguousSelection, HostRoute, UnknownSelection
-from workbench.views.kernels import scheduled_line_origins
+from workbench.views.kernel_lists.kernel_tables import scheduled_line_origins
 
 NAMES = ("softmax_last", "ffn_residual", "rmsnorm_written_out", "both_transposed", "results_in_dict", "var_last")
 HERE = Path(__file__).name

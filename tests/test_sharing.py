@@ -10,8 +10,8 @@ import torch
 
 import workbench as wb
 from tests.layers import Attentive, Plain, stack
-from workbench.mlir import jit, runtime
-from workbench.stages import schedule as scheduling
+from workbench.running import jit, run_program
+from workbench.scheduling import schedule as scheduling
 
 LAYERS = 12
 
@@ -77,8 +77,8 @@ def test_each_kernel_is_scheduled_and_compiled_once(monkeypatch: pytest.MonkeyPa
         return counted
 
     monkeypatch.setattr(scheduling, "schedule_kernel", counting("schedule", schedule))
-    monkeypatch.setattr(runtime, "compile_scheduled", counting("native", compile_scheduled))
-    monkeypatch.setattr(runtime, "compile_rendered", counting("untiled", compile_rendered))
+    monkeypatch.setattr(run_program, "compile_scheduled", counting("native", compile_scheduled))
+    monkeypatch.setattr(run_program, "compile_rendered", counting("untiled", compile_rendered))
     journey = wb.trace(stack(Plain, LAYERS), torch.randn(24, 32))
     assert journey.check() and journey.check() and journey.check(stage="rendered")
     kernels = len(journey.scheduled.kernels)

@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from simulator.machine_file import load_machine, machine_names
-from simulator.verifier import verify
+from simulator.machine.machine_file import load_machine, machine_names
+from simulator.tileprogram.verifier import verify
 from tests.flow import Flow
 from tests.programs import PROGRAMS
 from tests.replaying import replayed
-from workbench.stages.capture import capture
-from workbench.stages.lower import lower
-from workbench.stages.render import render
-from workbench.stages.schedule import schedule
-from workbench.stages.simulate import simulate
+from workbench.capturing.capture import capture
+from workbench.lowering.lower import lower
+from workbench.rendering.render import render
+from workbench.scheduling.schedule import schedule
+from workbench.simulating.simulate import simulate
 
 FRESH = 7
 """Seed of inputs that were not there when the program was traced."""

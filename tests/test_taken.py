@@ -20,7 +20,7 @@ import workbench as wb
 from tests.eager import same_as_eager
 from workbench.errors import HostRoute, UnreadableTensor, UnsupportedContainer
 from workbench.ir import BREAK
-from workbench.ops import trees
+from workbench.tensors import containers
 
 pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 
@@ -291,22 +291,22 @@ def test_other_objects_are_refused_with_the_way_to_register_them(capture: str):
 
 def test_a_mapping_is_taken_by_its_attributes_or_not_at_all():
     value = UserDict({"a": R(2)})
-    again: Any = trees.rebuild(*_apart(value), trees.classes_in(value))
+    again: Any = containers.rebuild(*_apart(value), containers.classes_in(value))
     assert type(again) is UserDict and torch.equal(again["a"], value["a"])
-    with pytest.raises(trees.NotATree, match="mappingproxy"):
-        trees.flatten(MappingProxyType({"a": R(2)}))
+    with pytest.raises(containers.NotATree, match="mappingproxy"):
+        containers.flatten(MappingProxyType({"a": R(2)}))
 
 
 def _apart(value: object) -> tuple[Any, list[torch.Tensor]]:
-    tree, leaves = trees.flatten(value)
+    tree, leaves = containers.flatten(value)
     return tree, [tensor for _, tensor in leaves]
 
 
 def test_parts_of_containers_go_back_without_calls_of_their_classes():
     value = Output(logits=R(2), attentions=(R(1), None))
-    again: Any = trees.rebuild(*_apart(value), trees.classes_in(value))
+    again: Any = containers.rebuild(*_apart(value), containers.classes_in(value))
     assert type(again) is Output and again == value and again.attentions is again["attentions"]
-    assert [path for path, _ in trees.flatten(value)[1]] == ["['logits']", "['attentions'][0]"]
+    assert [path for path, _ in containers.flatten(value)[1]] == ["['logits']", "['attentions'][0]"]
 
 
 @both

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.faults.pretender import pretender
+from workbench.aten.registry import DEFAULT
+from workbench.environment.turns import turn
 from workbench.errors import HostRoute
 from workbench.faults.channel import Message
-from workbench.ops.registry import DEFAULT
 from workbench.pipeline import Once
-from workbench.turns import turn
 
 ROOT = Path(__file__).resolve().parents[1]
 

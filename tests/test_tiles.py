@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.program import Access, Opcode, Operand, Space
+from simulator.tileprogram.program import Access, Opcode, Operand, Space
 from templates.foobar import FoobarDirect, register_fake
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
-from workbench.views.tile_grids import coarse, grids
+from workbench.views.scratchpads.tile_grids import coarse, grids
 
 TOUCHED = ["instruction", "kind", "tensor", "access", "start", "extent", "buffer", "slot"]
 

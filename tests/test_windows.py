@@ -11,17 +11,17 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from simulator.machine_file import load_machine
-from simulator.program import Opcode
+from simulator.machine.machine_file import load_machine
+from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import Flow, count, flow, moved
 from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, resnet18, with_statistics
 from tests.windows import CASES
-from workbench.stages.capture import capture
-from workbench.stages.lower import lower
-from workbench.stages.render import render
-from workbench.stages.schedule import schedule
-from workbench.stages.simulate import simulate
+from workbench.capturing.capture import capture
+from workbench.lowering.lower import lower
+from workbench.rendering.render import render
+from workbench.scheduling.schedule import schedule
+from workbench.simulating.simulate import simulate
 
 MACHINES = ("tpu-v3", "edge-8x8")
 

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.machine import Machine as Machine
+    from simulator.machine.machine import Machine as Machine
     from workbench import ops as ops
     from workbench.artefacts import Captured as Captured
     from workbench.artefacts import Lowered as Lowered
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from workbench.artefacts import Scheduled as Scheduled
     from workbench.artefacts import Simulated as Simulated
     from workbench.backend import last_journeys as last_journeys
-    from workbench.check import Check as Check
+    from workbench.checking.check_report import Check as Check
     from workbench.comparison import Comparison as Comparison
     from workbench.errors import WorkbenchError as WorkbenchError
     from workbench.findings import Facts as Facts
     from workbench.findings import Finding as Finding
     from workbench.findings import Remedy as Remedy
     from workbench.findings import finding as finding
-    from workbench.findings.changes import folded_window as folded_window
+    from workbench.findings.source_changes import folded_window as folded_window
     from workbench.journey import Journey as Journey
-    from workbench.mlir.user_passes import mlir_pass as mlir_pass
+    from workbench.scheduling.passes.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
     from workbench.verbs import compare as compare
     from workbench.verbs import lab as lab
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from workbench.verbs import schedule as schedule
     from workbench.verbs import simulate as simulate
     from workbench.verbs import trace as trace
-    from workbench.views.origins import BufferAt as BufferAt
-    from workbench.views.origins import InstructionAt as InstructionAt
-    from workbench.views.origins import MlirLine as MlirLine
-    from workbench.views.origins import RenderedLine as RenderedLine
-    from workbench.views.origins import SpanAt as SpanAt
-    from workbench.views.origins import TileAt as TileAt
-    from workbench.views.own import view as view
-    from workbench.views.selecting import SelectionModel as SelectionModel
-    from workbench.views.selection import Selection as Selection
-    from workbench.views.table import Table as Table
+    from workbench.views.basics.table import Table as Table
+    from workbench.views.basics.user_views import view as view
+    from workbench.views.selections.origins import BufferAt as BufferAt
+    from workbench.views.selections.origins import InstructionAt as InstructionAt
+    from workbench.views.selections.origins import MlirLine as MlirLine
+    from workbench.views.selections.origins import RenderedLine as RenderedLine
+    from workbench.views.selections.origins import SpanAt as SpanAt
+    from workbench.views.selections.origins import TileAt as TileAt
+    from workbench.views.selections.selecting import SelectionModel as SelectionModel
+    from workbench.views.selections.selection import Selection as Selection
 
 __version__ = "0.1.0"
 
@@ -74,18 +74,18 @@ _HOMES = {
     ),
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
     "workbench.backend": ("last_journeys",),
-    "workbench.check": ("Check",),
+    "workbench.checking.check_report": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
-    "workbench.findings.changes": ("folded_window",),
+    "workbench.findings.source_changes": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
-    "workbench.mlir.user_passes": ("mlir_pass",),
-    "workbench.views.own": ("view",),
-    "workbench.views.table": ("Table",),
-    "workbench.views.origins": ("BufferAt", "InstructionAt", "MlirLine", "RenderedLine", "SpanAt", "TileAt"),
-    "workbench.views.selecting": ("SelectionModel",),
-    "workbench.views.selection": ("Selection",),
-    "simulator.machine": ("Machine",),
+    "workbench.scheduling.passes.user_passes": ("mlir_pass",),
+    "workbench.views.basics.user_views": ("view",),
+    "workbench.views.basics.table": ("Table",),
+    "workbench.views.selections.origins": ("BufferAt", "InstructionAt", "MlirLine", "RenderedLine", "SpanAt", "TileAt"),
+    "workbench.views.selections.selecting": ("SelectionModel",),
+    "workbench.views.selections.selection": ("Selection",),
+    "simulator.machine.machine": ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -131,7 +131,7 @@ __all__ = [
 
 
 if "IPython" in sys.modules:
-    importlib.import_module("workbench.jupyter.session").begin()
+    importlib.import_module("workbench.jupyter.ipython_session").begin()
 
 
 def load_ipython_extension(ipython: object) -> None:

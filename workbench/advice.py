@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from simulator.errors import WorkbenchError
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
-from workbench.findings.changes import changed
-from workbench.findings.registry import Rule, rules
-from workbench.findings.trials import Trials
+from workbench.findings.remedy_trials import Trials
+from workbench.findings.rule_registry import Rule, rules
+from workbench.findings.source_changes import changed
 from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages
-from workbench.views.cards import Card
+from workbench.views.basics.cards import Card
 
 if TYPE_CHECKING:
     from simulator import Machine

@@ -22,16 +22,16 @@ from typing import Any, Final, Protocol, cast
 import torch
 from torch.autograd import forward_ad
 
+from workbench.capturing.live_call import CapturedProgram
+from workbench.capturing.result_aliases import refuse_unwritable
+from workbench.capturing.specialise import Specialised, floats, specialise
+from workbench.environment.call_sites import is_torchs
+from workbench.environment.turns import turn
 from workbench.errors import BadOption, HostRoute, InputMismatch, MappingError, SharedElements, WorkbenchError, not_yet
+from workbench.host import host_steps
 from workbench.journey import Journey
-from workbench.mlir.runtime import NativeProgram
-from workbench.ops import host
-from workbench.ops.aliases import refuse_unwritable
-from workbench.ops.captured import CapturedProgram
-from workbench.ops.places import is_torchs
-from workbench.ops.specialise import Specialised, floats, specialise
 from workbench.options import CompileOptions, checked_compile_options
-from workbench.turns import turn
+from workbench.running.run_program import NativeProgram
 from workbench.verbs import of_graph
 
 Tensors = tuple[torch.Tensor, ...]
@@ -155,7 +155,7 @@ class _Compiled:
         if special.changed:
             of_tensors = [name for name, each in zip(names, given, strict=True) if isinstance(each, torch.Tensor)]
             raise _lost([of_tensors[place] for place in special.changed])
-        if told := host.warning_text(journey.lowered.record):
+        if told := host_steps.warning_text(journey.lowered.record):
             warnings.warn(told, HostRoute, stacklevel=4)
         _RECENT.add(journey, broken_off=self._broken_off)
         may_host = options.get("on_missing") != "error"

@@ -24,17 +24,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Never, cast
 
 import workbench as wb
+from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import SimulatorError
-from simulator.files import check_folder, replace_file
-from simulator.names import did_you_mean, sentences
-from workbench import doctor, views
-from workbench.doctor import findings
+from simulator.files.versioned_files import check_folder, replace_file
+from workbench import aten, doctor, environment, new_op, views
+from workbench.doctor import diagnosis
+from workbench.environment.progress import waiting
 from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError
-from workbench.progress import waiting
-from workbench.views.table import Table
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
-    from workbench.check import Check
+    from workbench.checking.check_report import Check
     from workbench.journey import Journey
 
 OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
@@ -146,7 +146,7 @@ def _add_new_op(parser: argparse.ArgumentParser) -> None:
 
 def _new_op(options: argparse.Namespace) -> int:
     importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
-    made = wb.ops.new_op.new_op(
+    made = new_op.write_files.new_op(
         options.op, way=options.way, folder=Path(options.out), schema=options.schema, force=options.force
     )
     say = sys.stdout.write
@@ -186,7 +186,7 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
     except WorkbenchError:
         raise
     except Exception as error:
-        place = wb.ops.places.place_text("".join(traceback.format_tb(error.__traceback__)))
+        place = environment.call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
         if not place:
             raise
         told = f"{options.file} raised while it was captured: {type(error).__name__}: {error}, at {place}"
@@ -211,9 +211,9 @@ def _machines(options: argparse.Namespace) -> int:
     given = cast("list[str]", options.machines)
     files = [Path(each) for each in given if os.path.isfile(each) or Path(each).suffix == ".toml"]
     named = [wb.machine(each) for each in given if Path(each) not in files]
-    texts = [f"{machine.name}\n{views.machines.figures_table(machine).text(widest=90)}" for machine in named]
+    texts = [f"{machine.name}\n{views.machine_table.figures_table(machine).text(widest=90)}" for machine in named]
     if files or not named:
-        texts.append(views.machines.machines_table([wb.machine(each) for each in (*wb.machines(), *files)]).text())
+        texts.append(views.machine_table.machines_table([wb.machine(each) for each in (*wb.machines(), *files)]).text())
     sys.stdout.write("\n\n".join(texts) + "\n")
     return OK
 
@@ -222,7 +222,7 @@ def _ops(options: argparse.Namespace) -> int:
     importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     listing = wb.ops.listing
     if options.overload is None:
-        text = Table(listing.COLUMNS, listing.rows(wb.ops.registry.DEFAULT.now())).text(widest=60)
+        text = Table(listing.COLUMNS, listing.rows(aten.registry.DEFAULT.now())).text(widest=60)
     else:
         text = "\n".join(map(str, listing.handlers(options.overload, prefer=options.prefer)))
     sys.stdout.write(text + "\n")
@@ -244,8 +244,8 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    ahead = importlib.import_module("simulator.ahead")
-    folder = importlib.import_module("simulator.jit").cache_folder()
+    ahead = importlib.import_module("simulator.engine.compile_ahead")
+    folder = importlib.import_module("simulator.compiled").cache_folder()
     sys.stdout.write(f"compiling the simulator into {folder}; the first time this takes about a minute\n")
     sys.stdout.flush()
     for ready in ahead.compile_ahead():
@@ -266,10 +266,10 @@ def lab_environment() -> dict[str, str]:
 def _doctor(options: argparse.Namespace) -> int:
     with waiting("look the installation over"):
         found = doctor.examine()
-    text = json.dumps(findings.as_json(found), indent=2) if options.json else findings.as_text(found)
+    text = json.dumps(diagnosis.as_json(found), indent=2) if options.json else diagnosis.as_text(found)
     encoding = sys.stdout.encoding or "ascii"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")  # what cannot be printed, too
-    return OK if findings.healthy(found) else PROBLEMS
+    return OK if diagnosis.healthy(found) else PROBLEMS
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.files import replace_file
+from simulator.files.versioned_files import replace_file
 from workbench import views
 from workbench.artefacts import drawing_of_comparisons
 from workbench.artefacts.pictures import comparison_widgets
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings import Facts, found
-from workbench.views.kept import Found
-from workbench.views.shown import Shown
+from workbench.views.basics.shown import Shown
+from workbench.views.comparisons.finding_groups import Found
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from workbench.views.compare import Compared
-    from workbench.views.groups import Run
+    from workbench.views.comparisons.compare import Compared
+    from workbench.views.graphs.kernel_groups import Run
 
 
 def compared(runs: tuple[Run, ...]) -> Comparison:
@@ -49,7 +49,7 @@ class Comparison(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a figure, a kernel or a cause of idle time; one column a journey."""
-        return views.frame.frame(self.record.figures())
+        return views.data_frames.frame(self.record.figures())
 
     @property
     def nodes(self) -> pd.DataFrame:
@@ -57,35 +57,35 @@ class Comparison(Shown):
         meet, and one for launching kernels. Cycles and bytes of each journey, and `delta`, what it has more than the
         first one; they add up to those of the whole. What changed most comes first, and `change` says what is
         identical."""
-        return views.frame.frame(self.record.nodes_table())
+        return views.data_frames.frame(self.record.nodes_table())
 
     @property
     def modules(self) -> pd.DataFrame:
         """One row an `nn.Module`, with all that is inside of it, and the same figures; the one without a name is the
         whole program but for the launches."""
-        return views.frame.frame(self.record.modules_table())
+        return views.data_frames.frame(self.record.modules_table())
 
     @property
     def findings(self) -> pd.DataFrame:
         """One row a finding of any of the journeys: whether it `came`, `went` or `stays`, seen from the first one, and
         the cycles at stake in each."""
-        return views.frame.frame(self.record.findings_table())
+        return views.data_frames.frame(self.record.findings_table())
 
     @property
     def ratios(self) -> pd.DataFrame:
         """One row a journey: cycles and time, and both as multiples of the first one's."""
-        return views.frame.frame(self.record.ratios())
+        return views.data_frames.frame(self.record.ratios())
 
     @property
     def stages(self) -> pd.DataFrame:
         """One row a figure of a stage, one column a journey."""
-        return views.frame.frame(self.record.stages())
+        return views.data_frames.frame(self.record.stages())
 
     @property
     def changes(self) -> pd.DataFrame:
         """What the journeys were made with and is not the same in all: figures of the machine, options, which kernels
         compute the same nodes, and how these are tiled. One row each, one column a journey."""
-        return views.frame.frame(self.record.changes())
+        return views.data_frames.frame(self.record.changes())
 
     @knows_its_options
     def spans(self, row: int) -> list[list[int]]:

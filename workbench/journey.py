@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final, final
 
 import templates
 from simulator import Machine
-from simulator.files import replace_file
-from workbench import __version__, ir, ops, views
+from simulator.files.versioned_files import replace_file
+from workbench import __version__, aten, ir, views
 from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.pictures import lab_widgets
-from workbench.asking import knows_its_options
-from workbench.check import Check
-from workbench.computing import Computing
+from workbench.checking.check_report import Check
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
 from workbench.options import (
@@ -35,20 +34,21 @@ from workbench.options import (
     warn_without_common_memory,
 )
 from workbench.pipeline import Request, Stages, check_kernels_named
+from workbench.run_and_check import Computing
 from workbench.summary import MOST_SPANS, name_of, overview
-from workbench.views.overview import Overview
-from workbench.views.shown import Shown
+from workbench.views.basics.shown import Shown
+from workbench.views.pages.overview import Overview
 
 if TYPE_CHECKING:
-    from workbench.findings.answer import Findings
-    from workbench.mlir.runtime import NativeProgram
-    from workbench.mlir.user_mapping import UserMapping
-    from workbench.mlir.user_passes import UserPasses
-    from workbench.ops.choices import UserFusion
-    from workbench.views.selecting import SelectionModel
-    from workbench.views.selection import Selection
+    from workbench.findings.findings_answer import Findings
+    from workbench.lowering.fusion_options import UserFusion
+    from workbench.running.run_program import NativeProgram
+    from workbench.scheduling.passes.user_passes import UserPasses
+    from workbench.scheduling.user_mapping import UserMapping
+    from workbench.views.selections.selecting import SelectionModel
+    from workbench.views.selections.selection import Selection
 
-ops.registry.DEFAULT.fill_from(templates.builtin)
+aten.registry.DEFAULT.fill_from(templates.builtin)
 
 
 @final
@@ -114,7 +114,7 @@ class Journey(Shown):
         """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
         line of Python, the spans that show it, what to try, and the cycles that this is predicted to save.
         `.findings.tried()` measures what each saves."""
-        from workbench.findings.answer import Findings  # only here: it loads pandas
+        from workbench.findings.findings_answer import Findings  # only here: it loads pandas
 
         return Findings.of(self._advice.found(), self._advice.trials())
 

@@ -20,3 +20,15 @@ def submodules(package: str, *names: str) -> Callable[[str], ModuleType]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return __getattr__
+
+
+def modules_of(package: str, rooms: dict[str, tuple[str, ...]]) -> Callable[[str], ModuleType]:
+    """A `__getattr__` for `package` that imports on first use the modules that lie in the folders of `package`."""
+    room_of = {name: room for room, names in rooms.items() for name in names}
+
+    def __getattr__(name: str) -> ModuleType:  # noqa: N807
+        if name in room_of:
+            return importlib.import_module(f"{package}.{room_of[name]}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return __getattr__

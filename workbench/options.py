@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from simulator import Machine, load_machine
-from simulator.chiplets import POLICIES
-from simulator.given import plain_value
-from simulator.names import did_you_mean, sentences
+from simulator.argument_types import plain_value
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.chiplets import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 
 if TYPE_CHECKING:
-    from workbench.mlir.user_mapping import UserMapping
-    from workbench.ops.choices import UserFusion
+    from workbench.lowering.fusion_options import UserFusion
+    from workbench.scheduling.user_mapping import UserMapping
 
 
 class CompileOptions(TypedDict, total=False):

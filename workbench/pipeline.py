@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
-from workbench import mlir, ops, stages, views
+from workbench import (
+    aten,
+    capturing,
+    environment,
+    lowering,
+    planning,
+    rendering,
+    running,
+    scheduling,
+    simulating,
+    views,
+)
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
+from workbench.environment.progress import waiting
+from workbench.environment.turns import own_lock, turn
 from workbench.errors import (
     BadOption,
     MappingError,
@@ -21,21 +34,19 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
-from workbench.progress import waiting
-from workbench.turns import own_lock, turn
 
 if TYPE_CHECKING:
     import torch
 
     from simulator import Trace
+    from workbench.aten.registry import Registrations
     from workbench.ir import Kernel
     from workbench.ir.archive import Archive
-    from workbench.mlir.runtime import KernelCache
-    from workbench.mlir.user_mapping import UserMapping
-    from workbench.mlir.user_passes import UserPasses
-    from workbench.ops.choices import UserFusion
-    from workbench.ops.registry import Registrations
-    from workbench.views.origins import OriginIndex
+    from workbench.lowering.fusion_options import UserFusion
+    from workbench.running.run_program import KernelCache
+    from workbench.scheduling.passes.user_passes import UserPasses
+    from workbench.scheduling.user_mapping import UserMapping
+    from workbench.views.selections.origins import OriginIndex
 
 T = TypeVar("T")
 
@@ -120,7 +131,7 @@ class Request:
     """What stays in the common memory: names, `auto`, or nothing."""
     placement: Mapping[str, int | str] | None = None
     """On which chiplet tensors lie, or by which policy, by name."""
-    registrations: Registrations | None = field(default_factory=lambda: ops.registry.DEFAULT.now())
+    registrations: Registrations | None = field(default_factory=lambda: aten.registry.DEFAULT.now())
     """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
     what is registered when a stage runs: what was registered once is code, which a file does not hold."""
     path: str = ""
@@ -135,7 +146,7 @@ class Request:
 
     def given(self, **options: object) -> Request:
         """The same, with what is not None of these options given where the user's code calls us now."""
-        file, line = ops.places.called_from()
+        file, line = environment.call_sites.called_from()
         kept = {option: place for option, place in self.given_at.items() if option not in options}
         now = {option: f"{file}:{line}" for option, value in options.items() if file and value is not None}
         return replace(self, given_at=kept | now)
@@ -170,8 +181,8 @@ class Stages:
     @staticmethod
     def of(request: Request) -> Stages:
         captured = Once("capture", lambda: _capture(request))
-        kernels = Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store()))
-        sources = Once("read the sources", lambda: views.sources.source_lines(captured().record), captured)
+        kernels = Once("compile", lambda: running.run_program.KernelCache(running.native_store.default_native_store()))
+        sources = Once("read the sources", lambda: views.source_lines.source_lines(captured().record), captured)
         return Stages._lowered(request, captured, kernels, sources)
 
     def rescheduled(self, request: Request) -> Stages:
@@ -245,11 +256,11 @@ class Stages:
     def loaded(found: Archive) -> Stages:
         """The stages of a file, all of them made."""
         took = found.seconds.get
-        kept = tuple(ops.residence.residents(found.scheduled, found.scheduled.residence))
-        lie = tuple(ops.placement.placed(found.scheduled))
+        kept = tuple(planning.common_memory_plan.residents(found.scheduled, found.scheduled.residence))
+        lie = tuple(planning.chiplet_plan.placed(found.scheduled))
         titles = views.titles.kernel_titles(found.lowered)
         shared = views.titles.scheduled_titles(found.lowered, found.scheduled)
-        trace = replace(found.trace, launches=stages.simulate.launched(found.scheduled), residents=kept, placed=lie)
+        trace = replace(found.trace, launches=simulating.simulate.launched(found.scheduled), residents=kept, placed=lie)
         return Stages(
             Once("capture", lambda: Captured(found.lowered.captured)).keep(took("capture")),
             Once("lower", lambda: Lowered(found.lowered)).keep(took("lower")),
@@ -258,7 +269,7 @@ class Stages:
                 took("schedule")
             ),
             Once("simulate", lambda: Simulated(trace, found.scheduled, found.lowered)).keep(took("simulate")),
-            Once("compile", lambda: mlir.runtime.KernelCache(mlir.native_store.default_native_store())),
+            Once("compile", lambda: running.run_program.KernelCache(running.native_store.default_native_store())),
             Once("read the sources", lambda: found.sources).keep(None),
             Once(
                 "follow the origins",
@@ -288,9 +299,9 @@ def _compiler(what: str) -> Generator[None]:
 def _capture(request: Request) -> Captured:
     assert request.target is not None, "a loaded journey is captured already"
     if isinstance(request.target, GraphCall):
-        program = stages.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        program = capturing.capture.capture_graph(request.target.module, request.inputs, request.registrations)
         return Captured(program.graph, program)
-    program = stages.capture.capture(
+    program = capturing.capture.capture(
         request.target,
         request.inputs,
         request.kwargs,
@@ -302,7 +313,7 @@ def _capture(request: Request) -> Captured:
 
 def _lower(graph: AtenGraph, request: Request) -> Lowered:
     with _compiler("lowering"):
-        verb = stages.lower.lower
+        verb = lowering.lower.lower
     made = verb(
         graph,
         on_missing=request.on_missing,
@@ -315,7 +326,7 @@ def _lower(graph: AtenGraph, request: Request) -> Lowered:
 
 def rendered_of(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
     with _compiler("rendering"):
-        verb = stages.render.render
+        verb = rendering.render.render
     return Rendered(verb(lowered, registrations), _hosts(lowered), views.titles.kernel_titles(lowered))
 
 
@@ -329,12 +340,12 @@ _OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
 def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
     """Raises for a mapping of kernels that are not there, as soon as their names are known."""
     if request.mapping:
-        mlir.user_mapping.check_kernels(request.mapping, [kernel.name for kernel in lowered.kernels])
+        scheduling.user_mapping.check_kernels(request.mapping, [kernel.name for kernel in lowered.kernels])
 
 
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:
     with _compiler("scheduling"):
-        verb, store = stages.schedule.schedule, mlir.kernel_store.default_store()
+        verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
     with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered):
         made = verb(
             lowered,
@@ -351,9 +362,9 @@ def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], reque
 
 def _planned(lowered: KernelGraph, scheduled: Scheduled, request: Request) -> Scheduled:
     with request.blaming("resident", BadOption, CommonMemoryFull):
-        record = ops.residence.planned(lowered, scheduled.record, request.machine, request.resident)
+        record = planning.common_memory_plan.planned(lowered, scheduled.record, request.machine, request.resident)
     with request.blaming("placement", BadOption, NoSuchPlace):
-        record = ops.placement.planned(lowered, record, request.machine, request.placement)
+        record = planning.chiplet_plan.planned(lowered, record, request.machine, request.placement)
     return replace(scheduled, record=record, titles=views.titles.scheduled_titles(lowered, record))
 
 
@@ -362,18 +373,18 @@ def simulated_of(
     scheduled: ScheduledProgram,
     machine: Machine,
     seconds: float | None = None,
-    filled: stages.simulate.Filled | None = None,
+    filled: simulating.simulate.Filled | None = None,
 ) -> Simulated:
     with naming_tensors(lowered):
-        return Simulated(stages.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
+        return Simulated(simulating.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
 
 
-def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> stages.simulate.Filled:
+def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simulating.simulate.Filled:
     """Where the tensors of the call are not zero now, if the machine makes use of it and the call is at hand."""
     program = captured.program
     if not request.machine.skips_zero_tiles or program is None or program.parts:
         return {}
-    return ops.filled.filled(program, lowered, request.inputs, request.kwargs)
+    return simulating.nonzero_tiles.filled(program, lowered, request.inputs, request.kwargs)
 
 
 def _origins(

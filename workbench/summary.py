@@ -9,12 +9,12 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
 from workbench.pipeline import Once, Request, Stages
-from workbench.views.modules import captured_tree
-from workbench.views.overview import Overview, Stage
+from workbench.views.graphs.module_tree import captured_tree
+from workbench.views.pages.overview import Overview, Stage
 
 if TYPE_CHECKING:
-    from workbench.check import Check
-    from workbench.views.cards import Card
+    from workbench.checking.check_report import Check
+    from workbench.views.basics.cards import Card
 
 T = TypeVar("T")
 

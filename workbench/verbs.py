@@ -11,12 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from simulator import Machine, machine_names
-from simulator.given import checks_what_it_is_given
-from simulator.machine import Override
-from workbench import ir, ops, stages, views
+from simulator.argument_types import checks_what_it_is_given
+from simulator.machine.machine import Override
+from workbench import capturing, host, ir, lowering, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.asking import knows_its_options
 from workbench.comparison import Comparison, compared
+from workbench.environment.progress import waiting
+from workbench.environment.turns import turn
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
@@ -31,15 +33,13 @@ from workbench.options import (
     warn_without_common_memory,
 )
 from workbench.pipeline import GraphCall, Request, Stages, check_kernels_named, rendered_of, scheduled_of, simulated_of
-from workbench.progress import waiting
-from workbench.turns import turn
-from workbench.views.groups import Run
+from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
     import torch
 
-    from workbench.mlir.user_mapping import UserMapping
-    from workbench.ops.choices import UserFusion
+    from workbench.lowering.fusion_options import UserFusion
+    from workbench.scheduling.user_mapping import UserMapping
 
 
 @knows_its_options
@@ -75,7 +75,7 @@ def trace(
     """
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")
-    ops.calls.refuse_uncallable(fn_or_module)
+    capturing.user_call.refuse_uncallable(fn_or_module)
     given = MappingProxyType(dict(kwargs or {}))
     request = Request(
         fn_or_module,
@@ -96,8 +96,8 @@ def trace(
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
     check_kernels_named(journey.lowered.record, request)
-    breaks = ops.host.break_texts(journey.lowered.record, journey.captured.breaks)
-    for told in filter(None, [ops.host.warning_text(journey.lowered.record), *breaks]):
+    breaks = host.host_steps.break_texts(journey.lowered.record, journey.captured.breaks)
+    for told in filter(None, [host.host_steps.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=3)
     return journey
 
@@ -172,7 +172,7 @@ def capture(
 ) -> Captured:
     """The first stage alone."""
     with waiting("capture"):
-        program = stages.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
+        program = capturing.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
     return Captured(program.graph, program)
 
 
@@ -183,7 +183,7 @@ def lower(
     """The second stage alone."""
     graph = captured.record if isinstance(captured, Captured) else captured
     with turn(), waiting("lower"):
-        return Lowered(stages.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
+        return Lowered(lowering.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
 
 
 @knows_its_options
@@ -305,7 +305,7 @@ def _no_journey(given: object) -> str:
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
-    machines = views.machines.told_apart([journey.machine for journey in journeys])
+    machines = views.machine_table.told_apart([journey.machine for journey in journeys])
     functions = [journey.captured.record.name for journey in journeys]
     for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
         if len(set(names)) == len(names):

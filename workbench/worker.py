@@ -7,17 +7,18 @@ from typing import BinaryIO, Final
 
 import torch
 
-from simulator.machine_file import load_machine
+from simulator.machine.machine_file import load_machine
+from workbench.environment.processor import processor_named
 from workbench.faults.channel import Message
 from workbench.faults.serving import Say, Work, serve
+from workbench.importing import fx_graph, import_trial, importer
 from workbench.ir import AtenGraph, ScheduledKernel, codec
-from workbench.mlir import guarded, handwritten, importer, jit
-from workbench.mlir.passes import reproduce
-from workbench.ops import fx, importing
-from workbench.processor import processor_named
-from workbench.stages import schedule
-from workbench.stages.lower import lower
-from workbench.stages.render import render
+from workbench.kernels import handwritten
+from workbench.lowering.lower import lower
+from workbench.rendering.render import render
+from workbench.running import guarded_call, jit
+from workbench.scheduling import schedule
+from workbench.scheduling.pass_pipeline import reproduce
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -26,8 +27,8 @@ def main(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _import(job: Message, say: Say) -> str:
-    piece = codec.decode(importing.Piece, job.body["piece"])
-    module = fx.graph_module(piece.nodes, piece.types, piece.inputs, piece.outputs, "kernel")
+    piece = codec.decode(import_trial.Piece, job.body["piece"])
+    module = fx_graph.graph_module(piece.nodes, piece.types, piece.inputs, piece.outputs, "kernel")
     importer.import_kernel(module, "kernel", [piece.types[value] for value in (*piece.inputs, *piece.outputs)])
     return ""
 
@@ -49,7 +50,7 @@ def _read(job: Message, say: Say) -> str:
 
 
 def _run(job: Message, say: Say) -> str:
-    return guarded.try_run(job, say)
+    return guarded_call.try_run(job, say)
 
 
 def _node(job: Message, say: Say) -> str:
@@ -75,7 +76,7 @@ def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
     native = jit.compile_scheduled(kernel.mlir, kernel.kernel, processor_named(name))
     names = [f"{place}" for place, _ in enumerate(native.layouts)]
     contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
-    return guarded.run_watched(native, names, contents, lambda stage: say(f"{stage} for {name}"))
+    return guarded_call.run_watched(native, names, contents, lambda stage: say(f"{stage} for {name}"))
 
 
 def _made_up(layout: jit.Layout) -> bytes:

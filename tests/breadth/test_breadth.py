@@ -17,10 +17,10 @@ from tests.breadth.__main__ import SECONDS, WORKER
 from tests.breadth.judge import Call, difference, jobs, judged, operators
 from tests.breadth.programs import PROGRAMS, x, z
 from tests.fuzz.__main__ import answers
+from workbench.capturing.functional_graph import substitute
 from workbench.errors import HostResult, HostRoute
-from workbench.ops.functional import substitute
-from workbench.ops.planner import element_bytes
-from workbench.torch_types import dtype_name
+from workbench.planning.dram_plan import element_bytes
+from workbench.tensors.element_types import dtype_name
 
 EVERY_DTYPE = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
 

@@ -114,7 +114,8 @@ def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path):
 def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.Server, page: Page, folder: Path):
     slow = "with progress.waiting('schedule', delay=0.0):\n    time.sleep(3)"
     cells = [
-        nbformat.v4.new_code_cell(code) for code in ("import time, workbench, workbench.progress as progress", slow)
+        nbformat.v4.new_code_cell(code)
+        for code in ("import time, workbench, workbench.environment.progress as progress", slow)
     ]
     seen = """() => new Promise(done => {
         const seen = [], look = () => {

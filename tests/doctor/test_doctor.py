@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.doctor import children, installed, surroundings
-from workbench.doctor.findings import Finding, Level, as_text, healthy, ok, problem, warning
-from workbench.processor import available
+from workbench.doctor import child_processes, installed, surroundings
+from workbench.doctor.diagnosis import Finding, Level, as_text, healthy, ok, problem, warning
+from workbench.environment.processor import available
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
@@ -82,16 +82,18 @@ def test_a_broken_library_is_a_problem_and_a_broken_extra_a_warning(
     (tmp_path / "broken.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     broken, seconds = {"broken": "broken"}, 2.0 if "sleep" in source else 60.0
-    core = only(children.imports(broken, {}, seconds=seconds))
+    core = only(child_processes.imports(broken, {}, seconds=seconds))
     assert (core.topic, core.level, core.what) == ("broken", Level.PROBLEM, said)
-    extra = only(children.imports({}, broken, seconds=seconds))
+    extra = only(child_processes.imports({}, broken, seconds=seconds))
     assert extra.level == Level.WARNING and extra.what.startswith(said)
     assert extra.todo == "pip install 'aten-workbench[lab]'"
 
 
 def test_a_trial_run_that_gives_other_numbers_fails(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(children, "_TRIAL", "print('FAILED at stage scheduled: 3 mismatches'); raise SystemExit(3)")
-    found = only(children.trial())
+    monkeypatch.setattr(
+        child_processes, "_TRIAL", "print('FAILED at stage scheduled: 3 mismatches'); raise SystemExit(3)"
+    )
+    found = only(child_processes.trial())
     assert found.level == Level.PROBLEM and "other numbers than PyTorch: FAILED at stage scheduled" in found.what
 
 
@@ -99,9 +101,9 @@ def test_a_trial_run_that_gives_other_numbers_fails(monkeypatch: pytest.MonkeyPa
 def test_a_type_that_this_processor_cannot_compute_is_named(monkeypatch: pytest.MonkeyPatch):
     """Narrow floats left to a compiler that has no instructions for them: the other types are tried all the same."""
     monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "x86-64-v2")
-    broken = "import workbench.mlir.jit as jit; jit.legalise = lambda *_: None\n"
-    monkeypatch.setattr(children, "_TRIAL", broken + children._TRIAL)
-    found = only(children.trial())
+    broken = "import workbench.running.jit as jit; jit.legalise = lambda *_: None\n"
+    monkeypatch.setattr(child_processes, "_TRIAL", broken + child_processes._TRIAL)
+    found = only(child_processes.trial())
     assert found.level == Level.PROBLEM
     assert "in f16: " in found.what and "in bf16: " in found.what and "in f32: " not in found.what
     assert "functions that this process does not have: __truncsfbf2." in found.what
@@ -109,7 +111,7 @@ def test_a_type_that_this_processor_cannot_compute_is_named(monkeypatch: pytest.
 
 def test_a_processor_that_does_not_exist_is_told_once_by_the_trial_run(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "z80")
-    found = only(children.trial())
+    found = only(child_processes.trial())
     assert found.level is Level.PROBLEM
     assert "in f64, f32, f16," in found.what and found.what.count("z80") == 1
 
@@ -120,8 +122,10 @@ def test_kernels_that_are_restricted_to_a_level_are_said_with_the_processor(monk
 
 
 def test_a_type_that_ends_the_trial_run_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(children, "_TRIAL", f"import sys; print('trying bf16', file=sys.stderr, flush=True); {CRASH}")
-    assert "ends the process with SIGSEGV, in bf16" in only(children.trial()).what
+    monkeypatch.setattr(
+        child_processes, "_TRIAL", f"import sys; print('trying bf16', file=sys.stderr, flush=True); {CRASH}"
+    )
+    assert "ends the process with SIGSEGV, in bf16" in only(child_processes.trial()).what
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ from pathlib import Path
 import torch
 
 import workbench as wb
-from tests.faults.test_guarded import PAST, N
+from tests.running.test_guarded_call import PAST, N
 from tests.test_faults import int8_mm
 from workbench.doctor import surroundings
 from workbench.errors import KernelCrashed, KernelOverran
-from workbench.faults import process
+from workbench.faults import worker_process
 from workbench.faults.fences import fence
 from workbench.faults.trial import TRIALS, Trial
-from workbench.mlir.guarded import Arguments, run_trial
-from workbench.mlir.native_store import default_native_store
-from workbench.ops.importing import import_trial
+from workbench.importing.import_trial import import_trial
+from workbench.running.guarded_call import Arguments, run_trial
+from workbench.running.native_store import default_native_store
 
-LACKING_TOO = f"import sys; sys.path[:] = sys.argv[1:]; import tests.elsewhere.lacking; {process._BOOT}"
+LACKING_TOO = f"import sys; sys.path[:] = sys.argv[1:]; import tests.elsewhere.lacking; {worker_process._BOOT}"
 
 
 def refused(trial: Trial) -> str:
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, backend="npu")(x), model(x), rtol=1e-4, atol=1e-4)
     assert len(wb.last_journeys()) == 1
-    TRIALS.worker = process.WorkerProcess([sys.executable, "-c", LACKING_TOO, *sys.path])
+    TRIALS.worker = worker_process.WorkerProcess([sys.executable, "-c", LACKING_TOO, *sys.path])
     crashed = refused(import_trial("k0_mm", *int8_mm(), ("y",)))
     assert crashed.startswith("KernelCrashed") and "segmentation fault" in crashed, crashed
     past = refused(run_trial("scheduled", PAST, "k", (), Arguments(("x", "y"), [torch.zeros(N)] * 2, 1)))

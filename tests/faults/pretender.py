@@ -9,8 +9,8 @@ import time
 from typing import BinaryIO
 
 from workbench.faults.channel import Message
-from workbench.faults.process import WorkerProcess
 from workbench.faults.serving import Say, serve
+from workbench.faults.worker_process import WorkerProcess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BOOT = f"""

@@ -14,8 +14,8 @@ from tests.faults.pretender import pretender
 from workbench.errors import BadOption, KernelCrashed, KernelHung, KernelOverran
 from workbench.faults import trial
 from workbench.faults.channel import Message
-from workbench.faults.process import WorkerProcess, ending
 from workbench.faults.trial import Trial, Trials, Verdict
+from workbench.faults.worker_process import WorkerProcess, ending
 
 
 def asked(kind: str = "good", key: str = "k", **body: object) -> Trial:

@@ -14,16 +14,16 @@ from torch import nn
 
 import workbench as wb
 from workbench.errors import BadOption
-from workbench.findings import registry
-from workbench.findings.changes import changed, folded_window, folds
+from workbench.findings import rule_registry
+from workbench.findings.source_changes import changed, folded_window, folds
 
 
 @pytest.fixture
 def own_rules() -> Iterator[None]:
-    before = registry.rules()
+    before = rule_registry.rules()
     yield
-    registry._RULES.clear()
-    registry._RULES.update(before)
+    rule_registry._RULES.clear()
+    rule_registry._RULES.update(before)
 
 
 RELU = wb.trace(torch.relu, torch.randn(64, 64), machine="tpu-v3")
@@ -193,7 +193,7 @@ def test_remedies_are_followed_one_after_another_on_copies():
 
 
 def test_what_saves_nothing_is_not_kept(own_rules: None):
-    registry._RULES.clear()
+    rule_registry._RULES.clear()
 
     @wb.finding("slower memory")
     def slower_memory(facts: wb.Facts) -> Iterator[wb.Finding]:

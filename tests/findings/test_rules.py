@@ -13,9 +13,9 @@ from torch import nn
 
 import workbench as wb
 from benchmarks.monotonic import journey
-from simulator.machine_file import machine_names
+from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
-from workbench.mlir.template import Template
+from workbench.kernels.template import Template
 
 Program = Callable[[], wb.Journey]
 

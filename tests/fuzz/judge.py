@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from tests.fuzz.program import Program
-from workbench.ops.compare import OutputCheck, Pair, compare
-from workbench.ops.literals import to_type
-from workbench.ops.reference import Answers, Arithmetic
+from workbench.checking.tensor_comparison import OutputCheck, Pair, compare
+from workbench.checking.wide_reference import Answers, Arithmetic
+from workbench.tensors.torch_literals import to_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.jupyter.widgets.base import LabWidget
+from workbench.jupyter.widgets.widget_base import LabWidget
 
 PATIENCE_SECONDS = 120
 

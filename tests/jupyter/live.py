@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from workbench.jupyter.widgets.base import LabWidget
+from workbench.jupyter.widgets.widget_base import LabWidget
 
 _POLL_SECONDS = 10.0
 _PLAIN = (str, int, float, bool, list, dict, type(None))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tests.browser.lab import _FLAGS, chromium
-from workbench.jupyter.widgets.modules import JS, styles
-from workbench.views import markup
-from workbench.views.columns import Columns
+from workbench.jupyter.widgets.es_modules import JS, styles
+from workbench.views.basics import markup
+from workbench.views.timelines.columns import Columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

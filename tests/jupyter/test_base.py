@@ -16,8 +16,8 @@ from ipywidgets.widgets.widget import _instances
 
 from tests.jupyter.browserless import Front
 from workbench.errors import BadOption
-from workbench.jupyter.widgets import base
-from workbench.jupyter.widgets.base import VIEW, Answer, LabWidget, Later
+from workbench.jupyter.widgets import widget_base
+from workbench.jupyter.widgets.widget_base import VIEW, Answer, LabWidget, Later
 
 
 class Halves(LabWidget):
@@ -137,7 +137,7 @@ def test_a_closed_widget_gives_its_memory_back():
 
 def test_a_closed_widget_is_shown_as_closed(monkeypatch: pytest.MonkeyPatch):
     shown = list[dict[str, object]]()
-    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    monkeypatch.setattr(widget_base, "publish_display_data", shown.append)
     widget = Halves()
     widget.close()
     widget._ipython_display_()
@@ -146,7 +146,7 @@ def test_a_closed_widget_is_shown_as_closed(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_notebook_keeps_a_twin_and_no_address_and_no_state(monkeypatch: pytest.MonkeyPatch):
     shown = list[dict[str, object]]()
-    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    monkeypatch.setattr(widget_base, "publish_display_data", shown.append)
     widget = Halves()
     InteractiveShell.instance().display_formatter.format(widget)
     twin, view = shown

@@ -13,7 +13,7 @@ from jupyter_client.manager import start_new_kernel
 
 SLOW = """
 import time
-import workbench.progress as progress
+import workbench.environment.progress as progress
 with progress.waiting("schedule", delay=0.0):
     for _ in progress.counted(range(4)):
         {inside}

@@ -19,8 +19,8 @@ from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.errors import BadOption
-from workbench.jupyter.widgets.comparing import ComparisonWidget
-from workbench.views.columns import Columns, timeline_columns
+from workbench.jupyter.widgets.comparison_widget import ComparisonWidget
+from workbench.views.timelines.columns import Columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

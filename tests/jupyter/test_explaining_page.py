@@ -14,14 +14,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Route, expect
 
 import workbench as wb
-from simulator.array_walk import array_walk
+from simulator.analysis.array_steps import array_walk
 from tests.browser.lab import becomes, needs_chromium, settle
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.served import browser
 from tests.jupyter.test_explaining import product, softmax
 from tests.jupyter.timelines import two_cores
-from workbench.jupyter.widgets.explaining import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
-from workbench.views.arrays import doing_at, incoming_at, matmuls, tile_at
+from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
+from workbench.views.timelines.arrays import doing_at, incoming_at, matmuls, tile_at
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -16,9 +16,9 @@ from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from workbench.errors import BadOption
-from workbench.findings.answer import Findings
-from workbench.jupyter.widgets.stepper import Stepper
-from workbench.views.cards import Card
+from workbench.findings.findings_answer import Findings
+from workbench.jupyter.widgets.stepper_widget import Stepper
+from workbench.views.basics.cards import Card
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
-from workbench.jupyter.widgets.base import Answer
-from workbench.jupyter.widgets.knobs import KnobsLook, KnobsWidget
-from workbench.jupyter.widgets.stepper import Stepper
+from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
+from workbench.jupyter.widgets.stepper_widget import Stepper
+from workbench.jupyter.widgets.widget_base import Answer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -15,9 +15,9 @@ import workbench as wb
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import by_host
 from workbench.errors import BadOption
-from workbench.jupyter.widgets.knobs import KnobsWidget
-from workbench.jupyter.widgets.stepper import Stepper
-from workbench.views.columns import Columns, timeline_columns
+from workbench.jupyter.widgets.knobs_widget import KnobsWidget
+from workbench.jupyter.widgets.stepper_widget import Stepper
+from workbench.views.timelines.columns import Columns, timeline_columns
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: An
         ("%%kernel aten::frac torch.rand(4) torch.rand(4)\n" + FRAC, "at most 1 argument(s) but received 2"),
         ("%%kernel aten::add torch.rand(4)\n" + FRAC, "missing value for argument 'other'"),
         ("%%mlir --as lambda\n" + MLIR, "--as lambda: expected the name of a variable"),
-        ("%%kernel aten::frac --like torch.Tensor\nx", "expected a subclass of workbench.mlir.template.Template"),
+        ("%%kernel aten::frac --like torch.Tensor\nx", "expected a subclass of workbench.kernels.template.Template"),
     ],
 )
 def test_every_mistake_has_its_message_and_no_traceback(shell: Any, cell: str, words: str):

@@ -17,7 +17,7 @@ from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.served import browser
 from tests.jupyter.timelines import by_host, two_cores
-from workbench.jupyter.widgets.base import LabWidget
+from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

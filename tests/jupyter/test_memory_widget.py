@@ -17,7 +17,7 @@ from simulator.errors import DoesNotFit
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import RUNS, softmax, two_cores
 from workbench.errors import BadOption
-from workbench.jupyter.widgets.memory import MemoryWidget
+from workbench.jupyter.widgets.memory_widget import MemoryWidget
 
 
 def widget_of(journey: wb.Journey) -> MemoryWidget:

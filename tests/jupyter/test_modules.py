@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.jupyter.widgets.modules import JS, BrokenModule, joined
+from workbench.jupyter.widgets.es_modules import JS, BrokenModule, joined
 
 WIDGET = 'import { half } from "./half.js";\n\nexport default { render: () => half(4) };\n'
 

@@ -20,16 +20,15 @@ from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
 from workbench.errors import BadOption, WorkbenchError
-from workbench.jupyter import recording
-from workbench.jupyter.widgets import stepper
-from workbench.jupyter.widgets.base import Answer, Later
+from workbench.jupyter.widgets import recording, stepper_widget
 from workbench.jupyter.widgets.look import Look, Question
-from workbench.jupyter.widgets.plain import LISTS as MADE
-from workbench.jupyter.widgets.plain import about_selection, cells
-from workbench.jupyter.widgets.timeline import TimelineSource
-from workbench.views.columns import critical_columns, dependence_columns, timeline_columns
-from workbench.views.listings import Listing
-from workbench.views.naming import names_of
+from workbench.jupyter.widgets.plain_values import LISTS as MADE
+from workbench.jupyter.widgets.plain_values import about_selection, cells
+from workbench.jupyter.widgets.timeline_widget import TimelineSource
+from workbench.jupyter.widgets.widget_base import Answer, Later
+from workbench.views.selections.listings import Listing
+from workbench.views.selections.naming import names_of
+from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -355,7 +354,7 @@ class NotKept(Halves):
 def test_views_answer_what_was_recorded_and_others_are_left_out(
     softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stepper, "_looks", lambda *_: [Halves(), NotKept()])
+    monkeypatch.setattr(stepper_widget, "_looks", lambda *_: [Halves(), NotKept()])
     opened = open_page(softmax)
     assert opened.answer("open")["looks"] == ["halves"]
     assert opened.ask("halves.half", **{"in": "all", "of": 3}) == [

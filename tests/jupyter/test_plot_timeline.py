@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from simulator import Cause
-from simulator.contention import INEFFICIENT, MEMORY_PEAK
-from simulator.program import Opcode
-from simulator.report import SCALAR_LATENCY
-from simulator.spans import Wait
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
+from simulator.analysis.stalls import SCALAR_LATENCY
+from simulator.records.spans import Wait
+from simulator.tileprogram.program import Opcode
 from workbench.jupyter.plot_timeline import timeline_figure
-from workbench.views.gantt import OTHER, Gantt, Spans, gantt
-from workbench.views.style import DARK, LIGHT, Style
+from workbench.views.basics.colours import DARK, LIGHT, Style
+from workbench.views.timelines.gantt import OTHER, Gantt, Spans, gantt
 
 
 def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int = 10) -> Gantt:

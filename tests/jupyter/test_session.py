@@ -12,7 +12,7 @@ import torch
 from IPython.core.formatters import DisplayFormatter
 
 import workbench as wb
-from workbench.jupyter import session
+from workbench.jupyter import ipython_session
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Any:
     formatter = DisplayFormatter()
     shell = SimpleNamespace(display_formatter=formatter)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
-    session.begin()
+    ipython_session.begin()
     return lambda value: formatter.format(value)[0]
 
 
@@ -57,4 +57,4 @@ def test_the_registry_shows_itself_and_other_modules_are_as_they_were(shown: Any
 
 def test_a_program_that_only_imports_ipython_is_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))  # type: ignore[arg-type]
-    session.begin()
+    ipython_session.begin()

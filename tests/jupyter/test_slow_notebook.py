@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 SLOW = """
 import time
-import workbench.progress as progress
+import workbench.environment.progress as progress
 with progress.waiting("schedule", delay=0.0) as shown:
     for _ in progress.counted(range(3)):
         time.sleep(0.2)
@@ -22,7 +22,7 @@ print(shown.done)
 
 COLD = """
 import torch, workbench as wb
-from simulator.jit import cache_folder
+from simulator.compiled import cache_folder
 was_there = cache_folder().exists()
 print(was_there, wb.trace(torch.relu, torch.ones(8)).simulated.cycles > 0)
 """

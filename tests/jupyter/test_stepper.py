@@ -22,7 +22,7 @@ from tests.jupyter.browserless import Front
 from tests.models import resnet18, with_statistics
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption, UnknownSelection
-from workbench.jupyter.widgets.stepper import STAGES, Stepper
+from workbench.jupyter.widgets.stepper_widget import STAGES, Stepper
 
 LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
 

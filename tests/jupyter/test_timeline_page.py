@@ -18,18 +18,18 @@ from playwright.sync_api import expect
 import workbench as wb
 from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
-from simulator.program import Opcode
-from simulator.slack import dependences
+from simulator.analysis.slack import dependences
+from simulator.tileprogram.program import Opcode
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.served import browser, page_files, served
 from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
 from workbench.ir import Launch, Launches
-from workbench.views.columns import critical_columns, dependence_columns, timeline_columns
-from workbench.views.gantt import NOTHING, Gantt
-from workbench.views.gaps import gap
-from workbench.views.style import DARK, LIGHT
-from workbench.views.timeline import gantt_of, on_critical_path
+from workbench.views.basics.colours import DARK, LIGHT
+from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
+from workbench.views.timelines.gantt import NOTHING, Gantt
+from workbench.views.timelines.gaps import gap
+from workbench.views.timelines.timeline import gantt_of, on_critical_path
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -14,11 +14,11 @@ from simulator.errors import BadArgument
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from workbench.errors import BadOption
-from workbench.findings.about import about
-from workbench.findings.record import Finding
-from workbench.jupyter.widgets import timeline as timelines
-from workbench.jupyter.widgets.timeline import TimelineWidget
-from workbench.views.columns import Columns, timeline_columns
+from workbench.findings.finding_record import Finding
+from workbench.findings.findings_at import about
+from workbench.jupyter.widgets import timeline_widget as timelines
+from workbench.jupyter.widgets.timeline_widget import TimelineWidget
+from workbench.views.timelines.columns import Columns, timeline_columns
 
 
 def opened(journey: wb.Journey, beside: wb.Journey | None = None) -> tuple[TimelineWidget, Front]:

@@ -15,7 +15,7 @@ import torch
 import workbench as wb
 from tests.jupyter.browserless import PATIENCE_SECONDS, Front
 from workbench.errors import BadOption
-from workbench.findings import registry
+from workbench.findings import rule_registry
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +152,11 @@ def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, m
         asked.append(facts)
         return []
 
-    monkeypatch.setitem(registry._RULES, "counts", rule)
+    monkeypatch.setitem(rule_registry._RULES, "counts", rule)
     again = journey.with_()
     front = Front(cast("Any", again.widget()))
     front.answer("findings.open")
     front.answer("about", run=0, span=0)
     assert len(again.findings) and len(asked) == 1
-    monkeypatch.setitem(registry._RULES, "another", rule)
+    monkeypatch.setitem(rule_registry._RULES, "another", rule)
     assert len(again.findings) and len(asked) == 3, "a rule that is new is asked"

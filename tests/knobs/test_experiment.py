@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import workbench as wb
+from workbench.environment.turns import turn
 from workbench.errors import BadOption
 from workbench.knobs import Experiment, Step
-from workbench.turns import turn
 
 
 @pytest.fixture(scope="module")

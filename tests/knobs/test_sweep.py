@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import workbench as wb
+from workbench.environment.progress import in_background
 from workbench.errors import BadOption, Stopped
 from workbench.knobs import Point, Sweep
-from workbench.progress import in_background
 
 
 @pytest.fixture(scope="module")

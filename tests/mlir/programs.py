@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.program import (
+from simulator.tileprogram.program import (
     Access,
     Argument,
     Buffer,
@@ -19,7 +19,7 @@ from simulator.program import (
     Space,
     TileProgram,
 )
-from simulator.program_builder import ProgramBuilder
+from simulator.tileprogram.program_builder import ProgramBuilder
 from tests.mlir.examples import row_softmax, tiled_matmul
 from workbench.ir import Mapping, ScheduledKernel
 

@@ -43,36 +43,64 @@ class Group:
 
 
 MLIR = (
-    *(f"tests/mlir/test_{each}.py" for each in ("carried", "extract_fills", "extract_reshapes", "layout")),
-    *(f"tests/mlir/test_{each}.py" for each in ("replay", "replay_direct", "runs_and_rows", "verify")),
-    *(f"tests/stages/test_{each}.py" for each in ("arrays", "cores", "schedule", "small_machines")),
-    *(f"tests/test_{each}.py" for each in ("indexed", "residence", "scattered", "spine", "windows")),
+    "tests/extraction/test_loop_carried.py",
+    "tests/extraction/test_extract_fills.py",
+    "tests/extraction/test_extract_reshapes.py",
+    "tests/extraction/test_lane_layout.py",
+    "tests/checking/test_replay_trace.py",
+    "tests/checking/test_replay_direct.py",
+    "tests/scheduling/test_runs_and_rows.py",
+    "tests/mlir/test_scheduled_form.py",
+    "tests/extraction/test_array_sharing.py",
+    "tests/scheduling/test_core_split.py",
+    "tests/scheduling/test_schedule.py",
+    "tests/scheduling/test_small_machines.py",
+    "tests/test_indexed.py",
+    "tests/planning/test_common_memory_plan.py",
+    "tests/test_scattered.py",
+    "tests/test_spine.py",
+    "tests/test_windows.py",
 )
 GROUPS = (
     Group(
         "simulator",
         0.35,
-        ("simulator/*.py",),
+        ("simulator/**/*.py",),
         ("tests/simulator", "tests/test_calls.py"),
-        ("simulator/errors.py", "simulator/jit.py"),  # words, and what plain Python does without
+        ("simulator/errors.py", "simulator/compiled.py"),  # words, and what plain Python does without
         plain=True,
     ),
     Group(
         "reading off",
         0.2,
-        tuple(
-            f"workbench/mlir/{each}.py"
-            for each in ("extract", "evaluate", "instructions", "direct", "carried", "sharing", "layout", "indexed")
+        (
+            "workbench/extraction/extract.py",
+            "workbench/extraction/evaluate.py",
+            "workbench/mlir/instruction_forms.py",
+            "workbench/extraction/direct_accesses.py",
+            "workbench/extraction/loop_carried.py",
+            "workbench/extraction/array_sharing.py",
+            "workbench/extraction/lane_layout.py",
+            "workbench/mlir/indexed_moves.py",
         ),
         MLIR,
     ),
-    Group("promotion", 0.1, ("workbench/mlir/promote.py", "workbench/mlir/padding.py"), MLIR),
-    Group("heuristic", 0.15, ("workbench/mlir/heuristic.py", "workbench/mlir/cores.py"), MLIR),
+    Group(
+        "promotion",
+        0.1,
+        ("workbench/scheduling/passes/promote.py", "workbench/scheduling/passes/padded_views.py"),
+        MLIR,
+    ),
+    Group("heuristic", 0.15, ("workbench/scheduling/heuristic.py", "workbench/scheduling/core_split.py"), MLIR),
     Group(
         "comparison",
         0.2,
-        ("workbench/ops/compare.py", "workbench/ops/allowance.py"),
-        ("tests/ops/test_compare.py", "tests/test_checking.py", "tests/wrong_results/test_sample.py"),
+        ("workbench/checking/tensor_comparison.py", "workbench/checking/rounding_allowance.py"),
+        (
+            "tests/checking/test_tensor_comparison.py",
+            "tests/checking/test_checking.py",
+            "tests/wrong_results/test_sample.py",
+        ),
     ),
 )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from simulator.hazards import DependenceTracker
-from simulator.program import (
+from simulator.tileprogram.hazards import DependenceTracker
+from simulator.tileprogram.program import (
     Access,
     Argument,
     Buffer,
@@ -17,7 +17,7 @@ from simulator.program import (
     Space,
     TileProgram,
 )
-from simulator.program_builder import ProgramBuilder
+from simulator.tileprogram.program_builder import ProgramBuilder
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:

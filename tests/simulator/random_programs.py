@@ -17,20 +17,9 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from simulator import (
-    Deadlock,
-    Launched,
-    Machine,
-    Placed,
-    Resident,
-    Trace,
-    engine,
-    event_loop,
-    load_machine,
-    simulate,
-    verify,
-)
-from simulator.program import Access, Carried, DependenceKind, Opcode, Operand, TileProgram
+from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, load_machine, simulate, verify
+from simulator.engine import engine, event_loop
+from simulator.tileprogram.program import Access, Carried, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
 SECONDS = 600

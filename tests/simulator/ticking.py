@@ -1,13 +1,13 @@
 """A memory controller written for reading: it looks at every cycle, and at every rule by itself.
 
-What `simulator.banks` does event by event must come out the same here, cycle by cycle.
+What `simulator.memory.banked.banks` does event by event must come out the same here, cycle by cycle.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simulator.memory_file import Memory
+from simulator.machine.dram_file import Memory
 
 BANK, GROUP, PSEUDO = 3, 2, 1
 """How much of (pseudo-channel, group, bank) two commands must share for a rule to hold between them."""

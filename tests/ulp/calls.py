@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 
 import workbench.journey  # noqa: F401 - hands the shipped operators to the registry
-from workbench.ops import automatic
-from workbench.ops.formulas import of_family
-from workbench.ops.registry import DEFAULT
+from workbench.aten import automatic_route
+from workbench.aten.registry import DEFAULT
+from workbench.formulas import of_family
 
 Numbers = Mapping[str, Any]
 Unit = Literal["own", "row", "terms"]
@@ -229,7 +229,7 @@ def overloads() -> set[str]:
     scans = {item.overload for item in DEFAULT.now() if item.overload.split(".")[1].find("cum") >= 0}
     families = ("activations", "arithmetic", "pointwise", "reductions", "statistics", "normalisation", "training")
     made_of_others = {name for family in families for name in of_family(family)}
-    return registered | scans | automatic.POINTWISE | automatic.REDUCTION | made_of_others
+    return registered | scans | automatic_route.POINTWISE | automatic_route.REDUCTION | made_of_others
 
 
 def calls(wanted: Iterable[str] | None = None) -> list[Call]:

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.array_walk import ArrayWalk, array_walk
-from simulator.program import Opcode
+from simulator.analysis.array_steps import ArrayWalk, array_walk
+from simulator.tileprogram.program import Opcode
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
-from workbench.views.arrays import PARTS, doing_at, share
+from workbench.views.timelines.arrays import PARTS, doing_at, share
 
 MACHINES = {
     "tpu-v3": wb.machine("tpu-v3"),

@@ -17,11 +17,11 @@ import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, assert_self_contained, svgs
 from workbench.errors import BadOption
-from workbench.views.aligned import AS_LONG, SLOWER, aligned
-from workbench.views.compare import LAUNCHING, Compared
-from workbench.views.gantt import NOTHING
-from workbench.views.kept import Found, kept
-from workbench.views.matching import matched, merged, refined
+from workbench.views.basics.common_parts import matched, merged, refined
+from workbench.views.comparisons.compare import LAUNCHING, Compared
+from workbench.views.comparisons.finding_groups import Found, kept
+from workbench.views.timelines.aligned import AS_LONG, SLOWER, aligned
+from workbench.views.timelines.gantt import NOTHING
 
 
 @pytest.fixture(scope="module")

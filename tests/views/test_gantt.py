@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.views.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
-from workbench.views.letters import timeline_text
-from workbench.views.style import DARK, LIGHT, Style
-from workbench.views.svg_gantt import gantt_svg, ticks_to
+from workbench.views.basics.colours import DARK, LIGHT, Style
+from workbench.views.timelines.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
+from workbench.views.timelines.letters import timeline_text
+from workbench.views.timelines.svg_gantt import gantt_svg, ticks_to
 
 
 def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, int], ...] = ()) -> Spans:

@@ -8,8 +8,8 @@ import pytest
 from matplotlib import pyplot
 
 from workbench.jupyter.plot_heat_map import heat_map
-from workbench.views.heat_map import HeatMap, Spot, short, summary
-from workbench.views.svg_heat_map import heat_map_svg
+from workbench.views.comparisons.heat_map import HeatMap, Spot, short, summary
+from workbench.views.comparisons.svg_heat_map import heat_map_svg
 
 MAP = HeatMap(
     ("tile.m", "order"),

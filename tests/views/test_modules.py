@@ -12,7 +12,7 @@ import workbench as wb
 from tests.models import GPT2, BasicBlock
 from tests.programs import PROGRAMS
 from workbench.errors import HostRoute
-from workbench.views.modules import MOST_ROWS, Leaf, Module, captured_tree, folded, lowered_tree, opened
+from workbench.views.graphs.module_tree import MOST_ROWS, Leaf, Module, captured_tree, folded, lowered_tree, opened
 
 SCREEN = 32
 """Rows of a tree that a screen of 800 pixels has room for: its head, one for launches and 30 below."""

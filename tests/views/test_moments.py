@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.program import Access, Space
+from simulator.tileprogram.program import Access, Space
 from tests.jupyter.timelines import RUNS
 from workbench.errors import BadOption, EmptyTable
-from workbench.views.moments import EMPTY, IN_USE, WAITS
-from workbench.views.replay_columns import replay_columns
-from workbench.views.tiles import BY_INDEX
+from workbench.views.scratchpads.moments import EMPTY, IN_USE, WAITS
+from workbench.views.scratchpads.replay_columns import replay_columns
+from workbench.views.scratchpads.tiles import BY_INDEX
 
 
 @pytest.fixture(scope="module", params=RUNS)

@@ -9,12 +9,12 @@ import torch
 
 import workbench as wb
 from workbench.errors import BadOption, BadRegistration
-from workbench.views import own
+from workbench.views.basics import user_views
 
 
 @pytest.fixture(autouse=True)
 def own_views(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(own, "_REGISTERED", {stage: {} for stage in own.STAGES})
+    monkeypatch.setattr(user_views, "_REGISTERED", {stage: {} for stage in user_views.STAGES})
     yield
 
 

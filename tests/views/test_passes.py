@@ -13,9 +13,9 @@ import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import assert_self_contained
 from workbench.errors import BadOption
-from workbench.mlir.pass_places import WRITTEN_IN, passes_of, places
-from workbench.mlir.passes import _PASSES
-from workbench.views.mlir_diff import compared, same_but_for_names
+from workbench.scheduling.pass_pipeline import _PASSES
+from workbench.scheduling.passes.pass_places import WRITTEN_IN, passes_of, places
+from workbench.views.basics.mlir_diff import compared, same_but_for_names
 
 BEFORE = """\
 #map = affine_map<(d0) -> (d0)>
@@ -176,7 +176,7 @@ def test_every_pass_of_ours_says_where_it_is_written():
         file, line = places(name).split(":")
         function = Path(file).read_text("utf-8").splitlines()[int(line) - 1]
         assert function.startswith(f"def {WRITTEN_IN[name][1]}(")
-    assert places("npu-promote{buffers=2}").startswith("workbench/mlir/promote.py:")
+    assert places("npu-promote{buffers=2}").startswith("workbench/scheduling/passes/promote.py:")
     assert places("func.func(linalg-fuse-elementwise-ops),canonicalize,cse,canonicalize") == (
         "MLIR: linalg-fuse-elementwise-ops, canonicalize, cse"
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from simulator.spans import Via
+from simulator.records.spans import Via
 from tests.programs import PROGRAMS
 
 UNITS = 1

@@ -12,8 +12,8 @@ import workbench as wb
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
-from workbench.views.columns import NONE
-from workbench.views.pipelines import LOAD, pipeline_columns
+from workbench.views.timelines.columns import NONE
+from workbench.views.timelines.pipelines import LOAD, pipeline_columns
 
 
 def product() -> wb.Journey:

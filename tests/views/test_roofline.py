@@ -15,9 +15,9 @@ import torch
 import workbench as wb
 from tests.views.test_stage_html import svgs
 from workbench.errors import EmptyTable, HostRoute
-from workbench.views.gantt import NOTHING
-from workbench.views.roof_chart import Chart, Line, chart, decades, number_text
-from workbench.views.roofline import WHOLE, Point, Roofline
+from workbench.views.timelines.gantt import NOTHING
+from workbench.views.timelines.roof_chart import Chart, Line, chart, decades, number_text
+from workbench.views.timelines.roofline import WHOLE, Point, Roofline
 
 X = torch.randn(64, 64)
 

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from simulator import Cause
-from simulator.program import Opcode
-from simulator.report import SCALAR_LATENCY
-from simulator.spans import Wait
-from workbench.views import markup
-from workbench.views.sheet import Sheet
-from workbench.views.style import DARK, HUES, LIGHT, Style, colour_of_step
+from simulator.analysis.stalls import SCALAR_LATENCY
+from simulator.records.spans import Wait
+from simulator.tileprogram.program import Opcode
+from workbench.views.basics import markup
+from workbench.views.basics.colours import DARK, HUES, LIGHT, Style, colour_of_step
+from workbench.views.basics.style_sheet import Sheet
 
 RULES = """
 .wb{color:var(--ink)}.wb b,.wb .none{color:red}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.views.frame import frame
-from workbench.views.table import Table
+from workbench.views.basics.data_frames import frame
+from workbench.views.basics.table import Table
 
 TABLE = Table(
     ("name", "shape", "bytes", "share", "line"),

@@ -9,15 +9,15 @@ import pytest
 
 import workbench as wb
 from simulator import Cause
-from simulator.contention import INEFFICIENT, MEMORY_PEAK
-from simulator.program import Opcode
-from simulator.slack import dependences
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
+from simulator.analysis.slack import dependences
+from simulator.tileprogram.program import Opcode
 from tests.jupyter.timelines import RUNS, softmax, two_cores
 from workbench.errors import BadOption
-from workbench.views.columns import critical_columns, dependence_columns, packed, timeline_columns
-from workbench.views.gantt import LAUNCH
-from workbench.views.gaps import MEMORY, REASONS, gap
-from workbench.views.timeline import gantt_of
+from workbench.views.timelines.columns import critical_columns, dependence_columns, packed, timeline_columns
+from workbench.views.timelines.gantt import LAUNCH
+from workbench.views.timelines.gaps import MEMORY, REASONS, gap
+from workbench.views.timelines.timeline import gantt_of
 
 
 @pytest.fixture(params=RUNS)

@@ -8,7 +8,7 @@ from torch import nn
 
 import workbench as wb
 from tests.models import BasicBlock
-from workbench.views.titles import Titles, kernel_titles, scheduled_titles, short_op
+from workbench.views.graphs.titles import Titles, kernel_titles, scheduled_titles, short_op
 
 
 @pytest.mark.parametrize(

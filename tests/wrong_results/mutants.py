@@ -10,11 +10,11 @@ from torch.utils import _pytree as pytree
 
 from tests.operators import OPERATORS
 from tests.operators.entry import OTHERS, SINGLE, Case, Operator
-from workbench.ops.allowance import one_unit
-from workbench.ops.compare import Pair, compare
-from workbench.ops.literals import to_type
-from workbench.ops.reference import Answers, Arithmetic
-from workbench.torch_types import dtype_name
+from workbench.checking.rounding_allowance import one_unit
+from workbench.checking.tensor_comparison import Pair, compare
+from workbench.checking.wide_reference import Answers, Arithmetic
+from workbench.tensors.element_types import dtype_name
+from workbench.tensors.torch_literals import to_type
 
 SMALLER = {
     torch.float64: torch.float32, torch.float32: torch.float16, torch.float16: torch.float8_e5m2,

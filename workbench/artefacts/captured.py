@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.ir import BREAK, AtenGraph
-from workbench.views.table import Table
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.artefacts.simulated import Simulated
-    from workbench.ops.captured import CapturedProgram
+    from workbench.capturing.live_call import CapturedProgram
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,11 +29,11 @@ class Captured(Handle[AtenGraph]):
     """The run of the journey that it belongs to, if that has been simulated by now."""
 
     def _table(self) -> Table:
-        return views.graph.nodes_table(self.record)
+        return views.graph_tables.nodes_table(self.record)
 
     @knows_its_options
     def text(self) -> str:
-        return views.graph.graph_text(self.record)
+        return views.graph_tables.graph_text(self.record)
 
     def body_html(self) -> str:
         run = self._run()
@@ -45,8 +45,8 @@ class Captured(Handle[AtenGraph]):
         """One row a module or call, as the tree of modules has them; with what the run spent, once it is simulated."""
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
-        tree = views.modules.captured_tree(self.record, lowered, spent)
-        return views.frame.frame(views.modules.modules_table(tree, spent))
+        tree = views.module_tree.captured_tree(self.record, lowered, spent)
+        return views.data_frames.frame(views.module_tree.modules_table(tree, spent))
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:
@@ -57,12 +57,14 @@ class Captured(Handle[AtenGraph]):
     @property
     def inputs(self) -> pd.DataFrame:
         """What the caller gives: one row a tensor, in call order."""
-        return views.frame.frame(views.graph.inputs_table(self.record, "user"))
+        return views.data_frames.frame(views.graph_tables.inputs_table(self.record, "user"))
 
     @property
     def params(self) -> pd.DataFrame:
         """What the function holds itself: parameters, buffers, closed-over tensors and constants."""
-        return views.frame.frame(views.graph.inputs_table(self.record, "parameter", "buffer", "closure", "constant"))
+        return views.data_frames.frame(
+            views.graph_tables.inputs_table(self.record, "parameter", "buffer", "closure", "constant")
+        )
 
     @property
     def breaks(self) -> tuple[str, ...]:

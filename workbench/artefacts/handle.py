@@ -6,12 +6,12 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from simulator.given import checks_what_it_is_given
+from simulator.argument_types import checks_what_it_is_given
 from workbench import views
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, not_yet
-from workbench.views.shown import Shown
-from workbench.views.table import Table
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ class Handle(Shown, Generic[R]):
     @property
     def table(self) -> pd.DataFrame:
         """The artefact as a DataFrame, a fresh one at each call."""
-        return views.frame.frame(self._table())
+        return views.data_frames.frame(self._table())
 
     def body_html(self) -> str:
         """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
@@ -53,19 +53,19 @@ class Handle(Shown, Generic[R]):
     @property
     def views(self) -> tuple[str, ...]:
         """Names of the views that were registered for this stage with `wb.view`."""
-        return views.own.names(self._stage())
+        return views.user_views.names(self._stage())
 
     @checks_what_it_is_given
     def view(self, name: str, **options: object) -> object:
         """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
-        function = views.own.named(self._stage(), name)
+        function = views.user_views.named(self._stage(), name)
         signature = inspect.signature(function)
         try:
             signature.bind(self, **options)
         except TypeError as error:
             raise BadOption(f"the view {name!r} is {function.__name__}{signature}: {error}") from None
         made = function(self, **options)
-        return views.frame.frame(made) if isinstance(made, Table) else made
+        return views.data_frames.frame(made) if isinstance(made, Table) else made
 
     def _stage(self) -> str:
         return type(self).__name__.lower()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.ir import Kernel, KernelGraph, TensorType
-from workbench.views.table import Table
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,11 +72,11 @@ class Lowered(Handle[KernelGraph]):
     """The run of the journey that it belongs to, if that has been simulated by now."""
 
     def _table(self) -> Table:
-        return views.graph.lowered_table(self.record)
+        return views.graph_tables.lowered_table(self.record)
 
     @knows_its_options
     def text(self) -> str:
-        return views.graph.lowered_text(self.record)
+        return views.graph_tables.lowered_text(self.record)
 
     def body_html(self) -> str:
         run = self._run()
@@ -87,13 +87,16 @@ class Lowered(Handle[KernelGraph]):
         """One row a module or kernel, as the tree of modules has them; with what the run spent, once it is simulated.
         A kernel that works for several modules stands at the one that holds them all."""
         run = self._run()
-        tree, spent = views.modules.lowered_tree(self.record, run.spent if run else None), run.spent if run else None
-        return views.frame.frame(views.modules.modules_table(tree, spent))
+        tree, spent = (
+            views.module_tree.lowered_tree(self.record, run.spent if run else None),
+            run.spent if run else None,
+        )
+        return views.data_frames.frame(views.module_tree.modules_table(tree, spent))
 
     @property
     def fusions(self) -> pd.DataFrame:
         """Pairs of nodes, fused and refused, with the rule and the reason."""
-        return views.frame.frame(views.graph.fusions_table(self.record))
+        return views.data_frames.frame(views.graph_tables.fusions_table(self.record))
 
     @cached_property
     def kernels(self) -> tuple[LoweredKernel, ...]:
@@ -103,7 +106,7 @@ class Lowered(Handle[KernelGraph]):
     @property
     def kernel_table(self) -> pd.DataFrame:
         """One row a kernel, in launch order."""
-        return views.frame.frame(views.graph.kernels_table(self.record))
+        return views.data_frames.frame(views.graph_tables.kernels_table(self.record))
 
     def __repr__(self) -> str:
         return f"Lowered({count_of(len(self.record.nodes), 'node')} in {count_of(len(self.record.kernels), 'kernel')})"

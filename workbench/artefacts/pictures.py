@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from workbench.artefacts.array import ArrayView
-    from workbench.artefacts.passes import Passes
-    from workbench.artefacts.pipeline import PipelineView
+    from workbench.artefacts.array_handle import ArrayView
+    from workbench.artefacts.passes_handle import Passes
+    from workbench.artefacts.pipeline_handle import PipelineView
     from workbench.artefacts.simulated import Simulated
-    from workbench.views.aligned import Aligned
-    from workbench.views.gantt import Gantt
-    from workbench.views.heat_map import HeatMap
-    from workbench.views.replay import Replays
-    from workbench.views.roofline import Roofline
-    from workbench.views.scratchpad import Occupancy
-    from workbench.views.selecting import SelectionModel
-    from workbench.views.tiles import Tiling
+    from workbench.views.comparisons.heat_map import HeatMap
+    from workbench.views.scratchpads.launch_replay import Replays
+    from workbench.views.scratchpads.scratchpad import Occupancy
+    from workbench.views.scratchpads.tiles import Tiling
+    from workbench.views.selections.selecting import SelectionModel
+    from workbench.views.timelines.aligned import Aligned
+    from workbench.views.timelines.gantt import Gantt
+    from workbench.views.timelines.roofline import Roofline
 
 
 class Drawing(Protocol):
@@ -58,7 +58,7 @@ class RooflineDrawing(Protocol):
 
 
 class LabWidgets(Protocol):
-    """What `workbench.jupyter.widgets.stepper` offers."""
+    """What `workbench.jupyter.widgets.stepper_widget` offers."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
@@ -71,33 +71,33 @@ class LabWidgets(Protocol):
 
 def lab_widgets() -> LabWidgets:
     """How a journey is shown in the lab."""
-    return cast(LabWidgets, _module("widgets.stepper", "Without it there are j.html() and j.select(x)."))
+    return cast(LabWidgets, _module("widgets.stepper_widget", "Without it there are j.html() and j.select(x)."))
 
 
 class TimelineWidgets(Protocol):
-    """What `workbench.jupyter.widgets.timeline` offers."""
+    """What `workbench.jupyter.widgets.timeline_widget` offers."""
 
     def timeline(self, runs: Sequence[Simulated]) -> object: ...
 
 
 def timeline_widgets() -> TimelineWidgets:
     """How a run is shown in the lab."""
-    return cast(TimelineWidgets, _module("widgets.timeline", "Without it there are .html(), .area and .gap."))
+    return cast(TimelineWidgets, _module("widgets.timeline_widget", "Without it there are .html(), .area and .gap."))
 
 
 class MemoryWidgets(Protocol):
-    """What `workbench.jupyter.widgets.memory` offers."""
+    """What `workbench.jupyter.widgets.memory_widget` offers."""
 
     def memory(self, replays: Replays, selection: SelectionModel | None, *, cycle: int) -> object: ...
 
 
 def memory_widgets() -> MemoryWidgets:
     """How scratchpad and tiles are shown cycle by cycle."""
-    return cast(MemoryWidgets, _module("widgets.memory", "Without it there is j.simulated.at(cycle)."))
+    return cast(MemoryWidgets, _module("widgets.memory_widget", "Without it there is j.simulated.at(cycle)."))
 
 
 class ExplainingWidgets(Protocol):
-    """What `workbench.jupyter.widgets.explaining` offers."""
+    """What `workbench.jupyter.widgets.explaining_widgets` offers."""
 
     def array(self, view: ArrayView) -> object: ...
 
@@ -108,29 +108,33 @@ class ExplainingWidgets(Protocol):
 
 def explaining_widgets() -> ExplainingWidgets:
     """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
-    return cast(ExplainingWidgets, _module("widgets.explaining", "Without it there are .html(), .text() and .table."))
+    return cast(
+        ExplainingWidgets, _module("widgets.explaining_widgets", "Without it there are .html(), .text() and .table.")
+    )
 
 
 class KnobWidgets(Protocol):
-    """What `workbench.jupyter.widgets.knobs` offers."""
+    """What `workbench.jupyter.widgets.knobs_widget` offers."""
 
     def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
 
 
 def knob_widgets() -> KnobWidgets:
     """How knobs are turned in a notebook."""
-    return cast(KnobWidgets, _module("widgets.knobs", "Without it there are .turn, .table and .html()."))
+    return cast(KnobWidgets, _module("widgets.knobs_widget", "Without it there are .turn, .table and .html()."))
 
 
 class ComparisonWidgets(Protocol):
-    """What `workbench.jupyter.widgets.comparing` offers."""
+    """What `workbench.jupyter.widgets.comparison_widget` offers."""
 
     def comparing(self, comparison: object) -> object: ...
 
 
 def comparison_widgets() -> ComparisonWidgets:
     """How a comparison is shown in a notebook."""
-    return cast(ComparisonWidgets, _module("widgets.comparing", "Without it there are .html(), .nodes and .plot()."))
+    return cast(
+        ComparisonWidgets, _module("widgets.comparison_widget", "Without it there are .html(), .nodes and .plot().")
+    )
 
 
 class HeatMapDrawing(Protocol):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.ir import Kernel, KernelModule
-from workbench.views.shown import Shown
-from workbench.views.table import Table
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
-    from workbench.views.kernels import Selected
-    from workbench.views.selection import Selection
+    from workbench.views.kernel_lists.kernel_tables import Selected
+    from workbench.views.selections.selection import Selection
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,12 +35,12 @@ class RenderedKernel(Shown):
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The MLIR; with a selection, `>` stands before its lines."""
-        return views.kernels.marked(self.mlir, self.name, _rendered_lines(select))
+        return views.kernel_tables.marked(self.mlir, self.name, _rendered_lines(select))
 
     @cached_property
     def lines(self) -> dict[int, tuple[str, ...]]:
         """1-based line of `.mlir` -> the nodes it comes from."""
-        return views.kernels.rendered_line_origins(self.record)
+        return views.kernel_tables.rendered_line_origins(self.record)
 
     def __repr__(self) -> str:
         return f"RenderedKernel({self.name!r}, {count_of(len(self.mlir.splitlines()), 'line')})"
@@ -61,12 +61,12 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     """What a person calls each kernel."""
 
     def _table(self) -> Table:
-        return views.titles.with_titles(views.kernels.rendered_table(self.record, self.hosts), self.titles)
+        return views.titles.with_titles(views.kernel_tables.rendered_table(self.record, self.hosts), self.titles)
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels' MLIR; with a selection, `>` stands before its lines."""
-        return views.kernels.rendered_text(self.record, self.hosts, _rendered_lines(select))
+        return views.kernel_tables.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
     def body_html(self) -> str:
         return views.stage_html.rendered(self.record, hosts=self.hosts, titles=self.titles)

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from simulator.program import Buffer, TileProgram
+from simulator.tileprogram.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
-from workbench.artefacts.passes import Passes
-from workbench.artefacts.tiles import Tiles
-from workbench.asking import knows_its_options
+from workbench.artefacts.passes_handle import Passes
+from workbench.artefacts.tiles_handle import Tiles
+from workbench.environment.verb_options import knows_its_options
 from workbench.faults.trial import TRIALS
 from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
-from workbench.mlir.user_mapping import UserMapping, mapping_of
-from workbench.views.shown import Shown
-from workbench.views.table import Table
+from workbench.scheduling.user_mapping import UserMapping, mapping_of
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.views.selection import Selection
+    from workbench.views.selections.selection import Selection
 
 
 class Buffers(Shown, tuple[Buffer, ...]):
@@ -38,14 +38,14 @@ class Buffers(Shown, tuple[Buffer, ...]):
     @property
     def table(self) -> pd.DataFrame:
         """One row a buffer, and its core if there are several."""
-        return views.frame.frame(views.kernels.buffers_table(self._record.program))
+        return views.data_frames.frame(views.kernel_tables.buffers_table(self._record.program))
 
     @knows_its_options
     def html(self) -> str:
-        return views.markup.fragment(views.markup.table(views.kernels.buffers_table(self._record.program)))
+        return views.markup.fragment(views.markup.table(views.kernel_tables.buffers_table(self._record.program)))
 
     def __repr__(self) -> str:
-        return views.kernels.buffers_table(self._record.program).text() if self else "no buffers"
+        return views.kernel_tables.buffers_table(self._record.program).text() if self else "no buffers"
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +94,7 @@ class ScheduledKernelHandle(Shown):
     @property
     def instructions(self) -> pd.DataFrame:
         """One row an instruction of the program: what it does, on which pieces of memory, and what it waits for."""
-        return views.frame.frame(views.kernels.instructions_table(self.record.program))
+        return views.data_frames.frame(views.kernel_tables.instructions_table(self.record.program))
 
     @property
     def buffers(self) -> Buffers:
@@ -109,7 +109,7 @@ class ScheduledKernelHandle(Shown):
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The mapping, what it moves, and the MLIR; with a selection, `>` stands before its lines."""
-        return views.kernels.scheduled_kernel_text(self.record, select.lines_of if select else None)
+        return views.kernel_tables.scheduled_kernel_text(self.record, select.lines_of if select else None)
 
     def __repr__(self) -> str:
         return f"ScheduledKernel({self.name!r}, {count_of(len(self.program), 'instruction')})"
@@ -133,7 +133,7 @@ class Scheduled(Handle[ScheduledProgram]):
     """What a person calls each kernel."""
 
     def _table(self) -> Table:
-        return views.titles.with_titles(views.kernels.scheduled_table(self.record), self.titles)
+        return views.titles.with_titles(views.kernel_tables.scheduled_table(self.record), self.titles)
 
     @property
     def mappings(self) -> dict[str, UserMapping]:
@@ -144,7 +144,7 @@ class Scheduled(Handle[ScheduledProgram]):
     def residence(self) -> pd.DataFrame:
         """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
         that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
-        return views.frame.frame(views.residence.residence_table(self.record))
+        return views.data_frames.frame(views.common_memory_table.residence_table(self.record))
 
     @knows_its_options
     def tiles(self, kernel: str) -> Tiles:
@@ -155,7 +155,7 @@ class Scheduled(Handle[ScheduledProgram]):
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels with their mappings; with a selection, `>` stands before its lines."""
-        return views.kernels.scheduled_text(self.record, select.lines_of if select else None)
+        return views.kernel_tables.scheduled_text(self.record, select.lines_of if select else None)
 
     def body_html(self) -> str:
         return views.stage_html.scheduled(self.record, self.rendered, titles=self.titles)

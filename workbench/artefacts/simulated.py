@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, cast
 
 from simulator import Trace
 from workbench import views
-from workbench.artefacts.array import ArrayView
+from workbench.artefacts.array_handle import ArrayView
 from workbench.artefacts.handle import Handle
-from workbench.artefacts.moment import Moment
+from workbench.artefacts.moment_handle import Moment
 from workbench.artefacts.pictures import drawing, memory_widgets, timeline_widgets
-from workbench.artefacts.pipeline import PipelineView
-from workbench.artefacts.roofline import RooflineView
-from workbench.artefacts.scratchpad import Scratchpad
-from workbench.asking import knows_its_options
+from workbench.artefacts.pipeline_handle import PipelineView
+from workbench.artefacts.roofline_handle import RooflineView
+from workbench.artefacts.scratchpad_handle import Scratchpad
+from workbench.environment.verb_options import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
-from workbench.views.table import Table
+from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from simulator import Machine
-    from workbench.views.gantt import Gantt
-    from workbench.views.replay import Replays
-    from workbench.views.selecting import SelectionModel
-    from workbench.views.selection import Selection
-    from workbench.views.spent import Spent
+    from workbench.views.graphs.spent import Spent
+    from workbench.views.scratchpads.launch_replay import Replays
+    from workbench.views.selections.selecting import SelectionModel
+    from workbench.views.selections.selection import Selection
+    from workbench.views.timelines.gantt import Gantt
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class Simulated(Handle[Trace]):
         requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
         `peak_share` what it asks for of all that the memory could move in its time, in which others' data did not move.
         """
-        return views.frame.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
+        return views.data_frames.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
 
     @property
     def by_kernel(self) -> pd.DataFrame:
@@ -86,18 +86,18 @@ class Simulated(Handle[Trace]):
 
         What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
         """
-        return views.frame.frame(self._table())
+        return views.data_frames.frame(self._table())
 
     @property
     def transfers(self) -> pd.DataFrame:
         """One row a kernel and kind of transfer from or to DRAM: how many, bytes asked for and moved, bytes of a run
         and of a stretch on the average, cycles, and the share of the memory's peak: see `.events`."""
-        return views.frame.frame(views.transfers.by_kernel(self.record))
+        return views.data_frames.frame(views.transfers.by_kernel(self.record))
 
     @property
     def by_op(self) -> pd.DataFrame:
         """One row a captured node: its part of the busy unit cycles and of the bytes."""
-        return views.frame.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
+        return views.data_frames.frame(views.timeline.by_op(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def stalls(self) -> pd.DataFrame:
@@ -106,7 +106,7 @@ class Simulated(Handle[Trace]):
         Of the cycles that wait for the memory while it serves others, `memory_peak` are those in which it moves bytes
         that were asked for, and `inefficient_transfers` those in which it moves the rest of whole requests.
         """
-        return views.frame.frame(views.timeline.stalls(self.record))
+        return views.data_frames.frame(views.timeline.stalls(self.record))
 
     @property
     def memory(self) -> pd.DataFrame:
@@ -114,25 +114,25 @@ class Simulated(Handle[Trace]):
         cycles by what it did, which add up to the makespan, and those in which requests found its queue full. With
         another memory there are no rows, and a warning.
         """
-        return views.frame.frame(views.timeline.memory(self.record))
+        return views.data_frames.frame(views.timeline.memory(self.record))
 
     @property
     def bandwidth(self) -> pd.DataFrame:
         """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle. With
         another memory there are no rows, and a warning."""
-        return views.frame.frame(views.timeline.bandwidth(self.record))
+        return views.data_frames.frame(views.timeline.bandwidth(self.record))
 
     @property
     def energy(self) -> pd.DataFrame:
         """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
         by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
-        return views.frame.frame(views.timeline.energy(self.record))
+        return views.data_frames.frame(views.timeline.energy(self.record))
 
     @property
     def links(self) -> pd.DataFrame:
         """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, cycles it was held, and their
         part of the makespan. Where there are no links there are no rows, and a warning."""
-        return views.frame.frame(views.timeline.links(self.record))
+        return views.data_frames.frame(views.timeline.links(self.record))
 
     @property
     def placement(self) -> pd.DataFrame:
@@ -140,7 +140,7 @@ class Simulated(Handle[Trace]):
         each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests.
         On a machine in one piece there are no rows, and a warning."""
         paths = {given.value: given.path for given in self.lowered.captured.inputs}
-        return views.frame.frame(views.placement.placement_table(self.record, paths))
+        return views.data_frames.frame(views.chiplet_table.placement_table(self.record, paths))
 
     @property
     def roofline(self) -> RooflineView:
@@ -152,7 +152,7 @@ class Simulated(Handle[Trace]):
     def skipped(self) -> pd.DataFrame:
         """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
         for its products; `known` says whether the tensor's numbers were at hand when the timeline was made."""
-        return views.frame.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
+        return views.data_frames.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
 
     @cached_property
     def scratchpad(self) -> Scratchpad:
@@ -169,7 +169,7 @@ class Simulated(Handle[Trace]):
     @cached_property
     def replays(self) -> Replays:
         """The launches as `at` and the widget look at them."""
-        return views.replay.Replays(self.record, self.scheduled, self.lowered)
+        return views.launch_replay.Replays(self.record, self.scheduled, self.lowered)
 
     def _memory_widget(self, cycle: int) -> object:
         return memory_widgets().memory(self.replays, self._selection() if self._selection else None, cycle=cycle)
@@ -178,31 +178,31 @@ class Simulated(Handle[Trace]):
     def critical_path(self) -> pd.DataFrame:
         """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
         and what it had waited for. The cycles add up to the makespan."""
-        return views.frame.frame(views.timeline.critical_path(self.record))
+        return views.data_frames.frame(views.timeline.critical_path(self.record))
 
     @property
     def waterfall(self) -> pd.DataFrame:
         """Where the makespan went along the critical path; the cycles add up to it."""
-        return views.frame.frame(views.timeline.waterfall(self.record))
+        return views.data_frames.frame(views.timeline.waterfall(self.record))
 
     @knows_its_options
     def area(self, begin: int, end: int, *, units: Sequence[str] | None = None) -> pd.DataFrame:
         """What units did between two cycles, one row a unit: spans that lie there at least in part, busy cycles and
         their share, bytes and their rate. A span's bytes are taken to move evenly over it."""
-        return views.frame.frame(views.areas.area(self.record, begin, end, units))
+        return views.data_frames.frame(views.areas.area(self.record, begin, end, units))
 
     @knows_its_options
     def gap(self, unit: str, cycle: int) -> pd.DataFrame:
         """Why a unit does no work in a cycle: one row with the idle time around it, its cause, the reason in words, the
         span that waited and the one that it waited for (rows of `.events`, -1 for none). It is an error where the unit
         works."""
-        return views.frame.frame(views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle)))
+        return views.data_frames.frame(views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle)))
 
     @knows_its_options
     def search(self, text: str) -> pd.DataFrame:
         """The rows of `.events` that have all of these words, in the name of their kernel, of a node, of their kind or
         of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
-        rows = views.searching.found(self.record, self.scheduled.launches, text)
+        rows = views.span_search.found(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
 
     @knows_its_options

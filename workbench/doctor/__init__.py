@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from workbench.doctor import children, installed, surroundings
-from workbench.doctor.findings import Finding, Level
+from workbench.doctor import child_processes, installed, surroundings
+from workbench.doctor.diagnosis import Finding, Level
 
 EXAMINATIONS: Final[tuple[Callable[[], Iterable[Finding]], ...]] = (
     installed.python,
@@ -23,13 +23,13 @@ EXAMINATIONS: Final[tuple[Callable[[], Iterable[Finding]], ...]] = (
     surroundings.encoding,
     surroundings.switches,
     surroundings.cache,
-    children.imports,
-    children.notebook_kernel,
+    child_processes.imports,
+    child_processes.notebook_kernel,
 )
 
 
 def examine() -> list[Finding]:
     """Everything that can be said, in reading order; the trial run last, and only where it can succeed."""
     found = [finding for examination in EXAMINATIONS for finding in examination()]
-    broken = any(finding.level == Level.PROBLEM and finding.topic in children.CORE for finding in found)
-    return [*found, *children.trial(skipped=broken)]
+    broken = any(finding.level == Level.PROBLEM and finding.topic in child_processes.CORE for finding in found)
+    return [*found, *child_processes.trial(skipped=broken)]

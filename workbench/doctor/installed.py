@@ -14,7 +14,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import workbench
-from workbench.doctor.findings import Finding, ok, problem, warning
+from workbench.doctor.diagnosis import Finding, ok, problem, warning
 
 DISTRIBUTION = "aten-workbench"
 PACKAGES = ("workbench", "templates", "simulator")

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simulator.errors import BadSetting
-from simulator.folder import LIMIT, bytes_in, limit_bytes, user_cache
-from workbench.doctor.findings import Finding, ok, problem, warning
+from simulator.files.cache_folder import LIMIT, bytes_in, limit_bytes, user_cache
+from workbench.doctor.diagnosis import Finding, ok, problem, warning
+from workbench.environment.operating_system import can_link
+from workbench.environment.processor import SWITCH
+from workbench.environment.processor import processor as processor_now
 from workbench.errors import BadOption
 from workbench.faults.fences import fence
-from workbench.processor import SWITCH
-from workbench.processor import processor as processor_now
-from workbench.system import can_link
 
 _LEAST_MEMORY, _LEAST_DISK, _LITTLE_DISK = 2 << 30, 100 << 20, 2 << 30
 _SHOWN_IN_TEXTS = "µ·→─│█é"

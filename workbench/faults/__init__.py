@@ -1,7 +1,7 @@
 """Native code that may fault runs first in a process of its own, where a fault is an answer and not an end.
 
 torch-mlir, MLIR's passes and compiled kernels run inside the Python process, so that one bad kernel can take a
-notebook with everything in it down. What is known to be safe (`ops.proven`) is done in process at once. Everything
+notebook with everything in it down. What is known to be safe (`aten/proven.py`) is done in process at once. Everything
 else is a trial: the same work, done first by a worker process (`workbench.worker`), under a time-out and with the
 memory around its tensors watched. Its verdict is kept, on disk beside the kernels.
 

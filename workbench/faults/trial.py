@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from workbench import errors
+from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.progress import waiting
+from workbench.environment.versions import made_by
 from workbench.faults.channel import Message
-from workbench.faults.process import Died, Overdue, WorkerProcess, ending
-from workbench.progress import waiting
-from workbench.store import Store, user_folder
-from workbench.versions import made_by
+from workbench.faults.worker_process import Died, Overdue, WorkerProcess, ending
 
 OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran"
 

@@ -6,9 +6,9 @@ A rule is a function of the facts of a run and yields findings. What a remedy ga
 
 from __future__ import annotations
 
-from workbench.findings.facts import Facts as Facts
-from workbench.findings.facts import KernelFacts as KernelFacts
-from workbench.findings.record import Finding as Finding
-from workbench.findings.record import Remedy as Remedy
-from workbench.findings.registry import finding as finding
-from workbench.findings.search import found as found
+from workbench.findings.finding_record import Finding as Finding
+from workbench.findings.finding_record import Remedy as Remedy
+from workbench.findings.rule_registry import finding as finding
+from workbench.findings.rule_search import found as found
+from workbench.findings.run_facts import Facts as Facts
+from workbench.findings.run_facts import KernelFacts as KernelFacts

@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding, Remedy
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.run_facts import Facts
 
 
 def refuse_unsound(given: object, facts: Facts) -> None:

@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from simulator import unpacking
+from simulator.did_you_mean import not_there
 from simulator.errors import FileFormatError, NoFile, SimulatorError
-from simulator.files import replace_file
-from simulator.machine import Machine
-from simulator.names import not_there
-from simulator.program import TileProgram
-from simulator.trace import Trace
+from simulator.files import unpacking
+from simulator.files.versioned_files import replace_file
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import TileProgram
+from simulator.trace.trace import Trace
 from workbench.errors import (
     JourneyFileEdited,
     JourneyFileForeign,

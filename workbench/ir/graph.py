@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator import unpacking
+from simulator.files import unpacking
 from workbench.ir import codec, graph_checks
 
 FORMAT, VERSION = "aten-workbench/aten-graph", 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from simulator.program import TileProgram
+from simulator.tileprogram.program import TileProgram
 from workbench.ir import codec, graph_checks
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 

@@ -13,10 +13,10 @@ from itertools import islice
 import numpy as np
 
 from simulator.errors import ProgramError
-from simulator.program import Opcode, TileProgram
-from simulator.spans import HOST_STEPS
-from simulator.trace import Trace
-from simulator.verifier import LARGEST, verify_tables
+from simulator.records.spans import HOST_STEPS
+from simulator.tileprogram.program import Opcode, TileProgram
+from simulator.tileprogram.verifier import LARGEST, verify_tables
+from simulator.trace.trace import Trace
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph_checks import MOST, numbers_mistakes
 from workbench.ir.kernels import HOST, KernelGraph, KernelModule, Launches, ScheduledKernel, ScheduledProgram

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from workbench.asking import knows_its_options
+from workbench.environment.verb_options import knows_its_options
 from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.mlir.context import parse, print_module
-from workbench.mlir.passes import reproduce
-from workbench.views import highlight, markup
-from workbench.views.mlir_diff import compared
-from workbench.views.shown import Shown
+from workbench.scheduling.pass_pipeline import reproduce
+from workbench.views.basics import highlight, markup
+from workbench.views.basics.mlir_diff import compared
+from workbench.views.basics.shown import Shown
 
 _WHOLE = "builtin.module("
 

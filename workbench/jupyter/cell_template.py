@@ -11,11 +11,11 @@ import jinja2
 import torch
 
 from simulator.errors import WorkbenchError
-from workbench import ops, verbs
-from workbench.check import Check
+from workbench import aten, verbs
+from workbench.checking.check_report import Check
 from workbench.errors import BadOption, TemplateSyntaxError
 from workbench.journey import Journey
-from workbench.mlir.template import Place, Template
+from workbench.kernels.template import Place, Template
 
 
 class InCell:
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def overloads(self) -> tuple[str, ...]:
-        return ops.names.overloads(self.operator)
+        return aten.overload_names.overloads(self.operator)
 
     def register(self) -> None:
         """Has the cell make these overloads from now on, if its text is Jinja."""
@@ -52,7 +52,7 @@ class Cell:
         except jinja2.TemplateSyntaxError as error:
             place = f"{self.cell}:{error.lineno + self.lines_before}"
             raise TemplateSyntaxError(template.__name__, place, error.message or "not valid Jinja") from None
-        ops.registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
+        aten.registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
 
     def tried(self, given: Sequence[object]) -> tuple[Journey, Check]:
         """The operator traced on these arguments, checked and simulated; what came of it before stays registered if
@@ -64,7 +64,7 @@ class Cell:
         def operator(*inputs: Any) -> object:
             return called(*inputs)
 
-        with ops.registry.DEFAULT.scope():
+        with aten.registry.DEFAULT.scope():
             self.register()
             try:
                 journey = verbs.trace(operator, *given, on_missing="error")
@@ -89,7 +89,7 @@ class Cell:
     def _template(self) -> type[Template]:
         like = self.like or Template
         if not (isinstance(like, type) and issubclass(like, Template)):
-            raise BadOption(f"--like {like!r}: expected a subclass of workbench.mlir.template.Template")
+            raise BadOption(f"--like {like!r}: expected a subclass of workbench.kernels.template.Template")
         name = "Cell_" + re.sub(r"\W+", "_", self.operator)
         body = {"source": self.text, "cell": self.cell, "lines_before": self.lines_before, "__module__": "__main__"}
         return type(name, (InCell, like), body)

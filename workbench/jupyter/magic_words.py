@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from simulator.names import did_you_mean, sentences
+from simulator.did_you_mean import did_you_mean, sentences
 
 if TYPE_CHECKING:
     from workbench.journey import Journey

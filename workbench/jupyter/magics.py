@@ -12,10 +12,10 @@ from IPython.core.magic import no_var_expand
 from IPython.display import HTML, display  # pyright: ignore[reportUnknownVariableType] - it has no types
 
 from simulator.errors import WorkbenchError
-from workbench.errors.scheduling import Problem
-from workbench.jupyter import completing
+from workbench.errors.schedule_errors import Problem
+from workbench.jupyter import magic_completion
 from workbench.jupyter.magic_words import Words, journey_named, words_of
-from workbench.views import highlight, markup
+from workbench.views.basics import highlight, markup
 
 if TYPE_CHECKING:
     from workbench.journey import Journey
@@ -33,7 +33,7 @@ def load(shell: Any) -> None:
     shell.register_magic_function(magics.mlir, "cell", "mlir")
     shell.register_magic_function(magics.schedule, "line_cell", "schedule")
     shell.register_magic_function(magics.kernel, "cell", "kernel")
-    completing.install(shell)
+    magic_completion.install(shell)
 
 
 def unload(shell: Any) -> None:

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from workbench.jupyter.plot_themes import THEME, colours_of, new_figure, words_as_they_are
 from workbench.jupyter.plot_timeline import draw_boxes, draw_shares
-from workbench.jupyter.themed import THEME, colours_of, new_figure, words_as_they_are
-from workbench.views import markup
-from workbench.views.aligned import AS_LONG, FASTER, SLOWER, Aligned
-from workbench.views.gantt import LAUNCH, NOTHING
-from workbench.views.style import Style
+from workbench.views.basics import markup
+from workbench.views.basics.colours import Style
+from workbench.views.timelines.aligned import AS_LONG, FASTER, SLOWER, Aligned
+from workbench.views.timelines.gantt import LAUNCH, NOTHING
 
 _NAME, _STRIP, _LANE, _BAR, _GAP = 0.75, 0.18, 1.0, 0.8, 0.5
 """Heights, in lanes."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.knobs.answer import Knobs as Knobs
-from workbench.knobs.answer import knobs_of as knobs_of
 from workbench.knobs.experiment import Experiment as Experiment
 from workbench.knobs.experiment import Step as Step
 from workbench.knobs.knob import Knob as Knob
+from workbench.knobs.knobs_answer import Knobs as Knobs
+from workbench.knobs.knobs_answer import knobs_of as knobs_of
 from workbench.knobs.sweep import Point as Point
 from workbench.knobs.sweep import Sweep as Sweep

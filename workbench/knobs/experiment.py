@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Self
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts.pictures import knob_widgets
-from workbench.asking import knows_its_options
 from workbench.comparison import Comparison, compared
+from workbench.environment.progress import Progress, in_background
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, Problem, ScheduleScriptError, Stopped
-from workbench.knobs.answer import Knobs, knobs_of
 from workbench.knobs.knob import Knob, Value, kernel_named
-from workbench.knobs.turned import Turned, refusal_of
-from workbench.progress import Progress, in_background
-from workbench.views.groups import Run
-from workbench.views.shown import Shown
-from workbench.views.table import Table
+from workbench.knobs.knobs_answer import Knobs, knobs_of
+from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
+from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,7 +285,7 @@ class Experiment(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a step: cycles and bytes, how many more than at the start, why it was refused, and its call."""
-        return views.frame.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
+        return views.data_frames.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
 
     def _table(self) -> Table:
         first = self._steps[0]

@@ -14,15 +14,15 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator import Machine
-from simulator.figures import choices_of, range_of
-from simulator.machine import figure_names
-from simulator.names import did_you_mean, sentences
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.figures import choices_of, range_of
+from simulator.machine.machine import figure_names
 from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
-from workbench.mlir.user_mapping import most_slots
-from workbench.ops.choices import choice_of
-from workbench.ops.fusion import RULES
-from workbench.views.naming import with_full_kernel
+from workbench.lowering.fusion import RULES
+from workbench.lowering.fusion_options import choice_of
+from workbench.scheduling.user_mapping import most_slots
+from workbench.views.selections.naming import with_full_kernel
 
 if TYPE_CHECKING:
     from workbench.pipeline import Request

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Self
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts import drawing_of_heat_maps
-from workbench.asking import knows_its_options
+from workbench.environment.progress import Progress, counted, in_background, waiting
+from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, Stopped
 from workbench.knobs.knob import Knob, Value, text_of
-from workbench.knobs.turned import Turned, refusal_of
-from workbench.progress import Progress, counted, in_background, waiting
-from workbench.views.heat_map import HeatMap, Spot
-from workbench.views.shown import Shown
-from workbench.views.table import Table
+from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
+from workbench.views.comparisons.heat_map import HeatMap, Spot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ class Sweep(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
-        return views.frame.frame(self._table(), whole=("cycles", "bytes"))
+        return views.data_frames.frame(self._table(), whole=("cycles", "bytes"))
 
     def _table(self) -> Table:
         rows = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from workbench.ops import names
-from workbench.ops.automatic import class_of
-from workbench.ops.formulas import FORMULAS
-from workbench.ops.registry import DEFAULT, Owner, Registration, Registrations
+from workbench.aten import overload_names
+from workbench.aten.automatic_route import class_of
+from workbench.aten.registry import DEFAULT, Owner, Registration, Registrations
+from workbench.formulas import FORMULAS
 
 COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
 
@@ -52,7 +52,7 @@ def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
     """Who makes nodes of each overload that a name stands for."""
     registrations = DEFAULT.now()
-    return tuple(handler(name, registrations, prefer) for name in names.overloads(overload))
+    return tuple(handler(name, registrations, prefer) for name in overload_names.overloads(overload))
 
 
 def handler(overload: str, registrations: Registrations, prefer: str | None = None) -> Who:
@@ -69,7 +69,7 @@ def handler(overload: str, registrations: Registrations, prefer: str | None = No
         return Who(overload, "view", "its parts are made in place, or copied there")
     if overload in FORMULAS:
         rest = f", where that is for the call; else torch-mlir imports it ({kind})" if kind else ""
-        return Who(overload, "automatic", f"written out by its formula in workbench/ops/formulas{rest}")
+        return Who(overload, "automatic", f"written out by its formula in workbench/formulas{rest}")
     if kind is not None:
         return Who(overload, "automatic", f"torch-mlir imports it ({kind})")
     return Who(overload, "host", "nothing here makes it: PyTorch computes it on the host, over the host link")

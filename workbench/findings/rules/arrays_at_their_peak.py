@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulator.spans import TOTALS
-from workbench.findings.facts import Facts, KernelFacts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from simulator.records.spans import TOTALS
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts
 
 AT_PEAK = 0.7
 """Of all multiplications in a kernel's time; the rest are its first load, its last store and the arrays' filling."""

@@ -9,11 +9,11 @@ from typing import cast
 
 import numpy as np
 
-from simulator.barriers import meetings
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from simulator.tileprogram.barriers import meetings
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 
 @finding("barrier waits")

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.machine import Machine
-from workbench.findings.facts import Facts, KernelFacts, moved_bytes
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
+from simulator.machine.machine import Machine
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
 from workbench.findings.rules.arrays_at_their_peak import at_peak
-from workbench.findings.words import percent
+from workbench.findings.run_facts import Facts, KernelFacts, moved_bytes
 
 AT_PEAK = 0.8
 """Of the memory's rate over a kernel's time: what is left are the first load and the last store."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import times
-from workbench.ops.residence import AUTO, planned
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
+from workbench.planning.common_memory_plan import AUTO, planned
 
 
 @finding("common memory unused")

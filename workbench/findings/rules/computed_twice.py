@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workbench import ops
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import times
+from workbench import checking
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 from workbench.ir import Node, Ref
 
 
@@ -52,7 +52,7 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
 
 def _may_draw_lots(op: str) -> bool:
     try:
-        return ops.reference.draws_lots([op])
+        return checking.wide_reference.draws_lots([op])
     except ModuleNotFoundError:  # a journey from a file is read without PyTorch, too
         return True
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 SHOWS = 0.05
 """Of the makespan."""

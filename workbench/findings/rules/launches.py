@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 
 @finding("launches")

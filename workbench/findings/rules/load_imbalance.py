@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.program import I64, Opcode
-from workbench.findings.facts import Facts, KernelFacts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from simulator.tileprogram.program import I64, Opcode
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from simulator.program import Access
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
+from simulator.tileprogram.program import Access
+from workbench.findings.finding_record import Finding
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 
 @finding("missed fusions")

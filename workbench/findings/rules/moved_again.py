@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.program import Opcode, Space, TileProgram
-from workbench.findings.facts import Facts, KernelFacts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from simulator.tileprogram.program import Opcode, Space, TileProgram
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts
 
 _LOADS = ("load transfer",)
 SHOWS = 0.05

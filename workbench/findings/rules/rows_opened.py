@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.memory_file import load_memory
-from simulator.spans import CHANNEL_COUNTERS, Wait
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from simulator.machine.dram_file import load_memory
+from simulator.records.spans import CHANNEL_COUNTERS, Wait
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 SHOWS = 0.05
 """Of a kernel's cycles."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 _SCALAR = ("scalar accesses", "scalar latency")
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.program import Opcode
-from workbench.findings.changes import CHANNELS_LAST
-from workbench.findings.facts import Facts, KernelFacts, bytes_of
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from simulator.tileprogram.program import Opcode
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts, bytes_of
+from workbench.findings.source_changes import CHANNELS_LAST
 from workbench.ir import ScheduledKernel
 
 _OF_MODULES = (

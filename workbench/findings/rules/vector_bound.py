@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulator import vector
-from simulator.machine import Machine
-from simulator.program import Opcode, TileProgram
-from workbench.findings.facts import Facts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import Opcode, TileProgram
+from simulator.units import vector
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
 
 BOUND = 0.25
 """Of a kernel's cycles on the critical path."""

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.program import Opcode
-from simulator.slots import with_room_for_all, with_slots
-from simulator.spans import Cause
-from workbench.findings.facts import Facts, KernelFacts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from simulator.records.spans import Cause
+from simulator.tileprogram.more_slots import with_room_for_all, with_slots
+from simulator.tileprogram.program import Opcode
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts
 from workbench.ir import ScheduledKernel
-from workbench.mlir.user_mapping import mapping_of, rounds_of
+from workbench.scheduling.user_mapping import mapping_of, rounds_of
 
 AT_STAKE = 0.01
 """Of the makespan: less is not told (`search.LEAST_SHARE`), so more is not simulated for it."""

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator import systolic
-from simulator.machine import Machine
-from simulator.program import I64, Opcode, TileProgram
-from workbench.findings.facts import Facts, KernelFacts
-from workbench.findings.record import Finding, Remedy
-from workbench.findings.registry import finding
-from workbench.findings.words import percent, times
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, Opcode, TileProgram
+from simulator.units import systolic
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import percent, times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.knobs.knob import Knob, text_of
-from workbench.views.heat_map import HeatMap, short, summary
+from workbench.views.comparisons.heat_map import HeatMap, short, summary
 
 if TYPE_CHECKING:
     from workbench.knobs import Step, Sweep
     from workbench.knobs.knob import Value
-    from workbench.knobs.turned import Turned
+    from workbench.knobs.turned_knobs import Turned
 
 
 def knob_told(knob: Knob) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from workbench.errors import BadOption
 
 if TYPE_CHECKING:
-    from workbench.jupyter.widgets.base import Answer, Buffer, Later
+    from workbench.jupyter.widgets.widget_base import Answer, Buffer, Later
 
 Question = tuple[str, Mapping[str, object]]
 """What a module asks: `("grid", {"kernel": "k0"})` is `link.ask("grid", {kernel: "k0"})`."""

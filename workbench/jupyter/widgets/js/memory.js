@@ -105,7 +105,7 @@ class Memory {
     this.show(this.cycle);
   }
 
-  /** The launch that began last: between two of them the one before, as in replay.py. */
+  /** The launch that began last: between two of them the one before, as in launch_replay.py. */
   launchAt(cycle) {
     const after = this.run.launches.findIndex(([begin]) => begin > cycle);
     return Math.max(0, (after < 0 ? this.run.launches.length : after) - 1);

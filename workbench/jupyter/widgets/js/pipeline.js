@@ -11,7 +11,7 @@ const AXIS_HIGH = 18;
 const NOBODY = 0xffffffff;
 const LANES = { load: 0, copy: 0, compute: 1, barrier: 1, store: 2 };
 
-/** The spans of a launch by iteration, as `workbench.views.pipelines` packed them. */
+/** The spans of a launch by iteration, as `workbench.views.timelines.pipelines` packed them. */
 export class Pipeline {
   constructor(block) {
     this.header = block.header;

@@ -1,5 +1,5 @@
 // A journey that was recorded into the page: what the lab asks is answered here as Python would, from what Python
-// answered when the page was written (workbench/jupyter/recording.py). Nothing is computed but what was looked up.
+// answered when the page was written (workbench/jupyter/widgets/recording.py). Nothing is computed but what was looked up.
 
 import { element } from "./common.js";
 import { columnsOf } from "./timeline_data.js";

@@ -1,0 +1,313 @@
+"""One matmul on its systolic array, step by step: what `systolic` adds up in closed form, as places in time.
+
+Times are cycles of the array's own clock. Zero is the first streamed row of the instruction (`Trace.phase`), so what
+moves in before it has times below zero. Of a preload that was hidden behind the matmul before, the trace does not tell
+when it ran: it is told as late as it can have been, right before the first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.machine.core_kinds import of_core
+from simulator.records.spans import HostCall, Via
+from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgram
+from simulator.units.systolic import matmul_cost, passes
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiles:
+    """What the array holds one after another: sets of weights, or tiles of sums. One entry a tile.
+
+    The element in row i and column j of the array works on what came in `entry` cycles after the first in cycle
+    `enters + entry + i + j`, if the tile takes that row and column.
+    """
+
+    batch: I64
+    product: I64
+    """Which of the products that the precision takes, from 0 on; with `output_stationary` all are one stream."""
+    down: I64
+    """First place, in the matmul, of what lies along the array's rows: k of weights, m of sums."""
+    across: I64
+    """First place of what lies along its columns: n, or m where the left operand stays."""
+    rows: I64
+    columns: I64
+    moves_in: I64
+    """First cycle in which weights, or sums to add to, move in."""
+    moved_in: I64
+    """Cycles that this takes, a row each; 0 where nothing does."""
+    enters: I64
+    """First cycle in which something streams in."""
+    streams: I64
+    """Cycles in which something does."""
+    complete: I64
+    """When the last result is there: with `output_stationary` it stays in the array until it moves out."""
+    out: I64
+    """When the last result has left the array."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the time: its formula, the same with this instruction's numbers, and the cycles it comes to."""
+
+    name: str
+    formula: str
+    numbers: str
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayWalk:
+    """One matmul on its array."""
+
+    span: int
+    """Row of the trace."""
+    machine: Machine
+    """As the array's core is: its rows and columns are these."""
+    ratio: Fraction
+    """The array's clock as a part of the machine's."""
+    extent: tuple[int, int, int, int]
+    """batch, m, n, k."""
+    stationary: int
+    """The operand whose tiles the array holds: 0 left, 1 right, 2 sums."""
+    times: int
+    """Products that the precision takes."""
+    adds: bool
+    """Whether it adds to sums that were there before."""
+    tiles: Tiles
+    parts: tuple[Part, ...]
+    """preload, stream, drain, in cycles of the machine's clock: they are those of the trace."""
+    start: int
+    phase: int
+    end: int
+    done: int
+    """Of the span, as in the trace."""
+
+    @property
+    def hidden(self) -> int:
+        """Cycles of the preload that lie before the span: the array was still at work on what came before."""
+        return self.parts[0].cycles - (self.phase - self.start)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the array holds what is used before a tile begins: weights, or sums to add to."""
+        return self.stationary != 2 or self.adds
+
+    @property
+    def span_cycles(self) -> int:
+        """From the span's start to its last result: what of the parts is not hidden."""
+        return self.done - self.start
+
+    def cycle(self, own: int) -> int:
+        """A cycle of the array's clock as one of the machine's."""
+        return self.phase + -(-own * self.ratio.denominator // self.ratio.numerator)
+
+    @property
+    def first(self) -> int:
+        """The first cycle of the array's clock that anything happens in."""
+        return int(min(self.tiles.moves_in.min(), 0))
+
+    @property
+    def last(self) -> int:
+        """The cycle of the array's clock in which all is over."""
+        return int(self.tiles.out.max())
+
+    def at_work(self, own: int) -> int:
+        """Elements of the array that multiply in a cycle of its clock."""
+        tiles = self.tiles
+        first = own - tiles.enters  # the entry that element 0, 0 works on
+        reached = _diagonals(first, tiles.rows, tiles.columns)
+        left = _diagonals(first - tiles.streams, tiles.rows, tiles.columns)
+        return int((reached - left).sum())
+
+
+def _diagonals(last: I64, rows: I64, columns: I64) -> I64:
+    """Elements of arrays of rows x columns whose row and column add up to at most `last`."""
+
+    def triangle(side: I64) -> I64:
+        side = np.maximum(side, 0)
+        return side * (side + 1) // 2
+
+    side = last + 1
+    return triangle(side) - triangle(side - rows) - triangle(side - columns) + triangle(side - rows - columns)
+
+
+def array_walk(trace: Trace, span: int) -> ArrayWalk | None:
+    """The matmul of a span on its array; None where it was left out, because a factor is zero.
+
+    The span is one of a matmul, in a trace that has its programs.
+    """
+    launch, instr = int(trace.launch[span]), int(trace.instr[span])
+    launched = trace.launches[launch]
+    if trace.via[span] == Via.SKIPPED or isinstance(launched, HostCall):
+        return None
+    program, chain = launched.program, _chain(trace, launched.program, instr)
+    machine, ratio = of_core(trace.machine, int(trace.core[span]))
+    rows = np.array(chain)
+    cost = matmul_cost(
+        program.extent[rows], program.stationary[rows], machine, passes(program, machine)[rows],
+        program.accumulates[rows],
+    )  # fmt: skip
+    goes_on = bool(cost.keeps[0]) and len(chain) > 1 and _before(trace, span) == chain[1]
+    b, m, n, k = (int(each) for each in program.extent[instr, :4])
+    times, adds = int(passes(program, machine)[instr]), bool(program.accumulates[instr])
+    sums_stay = machine.dataflow == "output_stationary"
+    stationary = 2 if sums_stay else int(program.stationary[instr])
+    if sums_stay:
+        tiles, parts = _of_sums(machine, (b, m, n, k * times), adds=adds, goes_on=goes_on)
+    else:
+        tiles, parts = _of_weights(machine, (b, m, n, k), stationary, times)
+    left = [int(trace.start[span]), int(trace.phase[span]), int(trace.end[span]), int(trace.done[span])]
+    drain = int(cost.drain.max())  # sums leave in order: not before those that they are added to
+    if drain > parts[2].cycles:
+        told = f"max({parts[2].numbers}, {drain})"
+        parts = (*parts[:2], Part("drain", f"max({parts[2].formula}, of the chain so far)", told, drain))
+    shown = tuple(_at_clock(part, ratio) for part in parts)
+    return ArrayWalk(span, machine, ratio, (b, m, n, k), stationary, times, adds, tiles, shown, *left)
+
+
+def _at_clock(part: Part, ratio: Fraction) -> Part:
+    if ratio == 1:
+        return part
+    cycles = -(-part.cycles * ratio.denominator // ratio.numerator)
+    formula, numbers = f"({part.formula}) / clock ratio", f"({part.numbers}) * {ratio.denominator} / {ratio.numerator}"
+    return Part(part.name, f"{formula}, rounded up", numbers, cycles)
+
+
+def _chain(trace: Trace, program: TileProgram, instr: int) -> list[int]:
+    """A matmul and those whose sums it adds to while they lie beside the array, the latest first."""
+    found = [instr]
+    while trace.machine.accumulator_residence == "array":
+        edges = slice(int(program.dependence_start[found[-1]]), int(program.dependence_start[found[-1] + 1]))
+        adds = program.dependence[edges][program.dependence_kind[edges] == DependenceKind.ACCUMULATE]
+        if not len(adds):
+            break
+        found.append(int(adds[-1]))
+    return found
+
+
+def _before(trace: Trace, span: int) -> int:
+    """The instruction that had the span's array before it in its launch; -1 for none."""
+    mine = (trace.launch == trace.launch[span]) & (trace.unit == trace.unit[span]) & (trace.kind == Opcode.MATMUL)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.lexsort((trace.instr[rows], trace.start[rows]))]
+    place = int(np.flatnonzero(rows == span)[0])
+    return int(trace.instr[rows[place - 1]]) if place else -1
+
+
+def _cuts(extent: int, most: int) -> I64:
+    """First places of the pieces of an extent."""
+    return np.arange(0, extent, most)
+
+
+def _grid(*extents: I64) -> list[I64]:
+    """All places of a nest of loops, outermost first, as one column a loop."""
+    return [column.reshape(-1) for column in np.meshgrid(*extents, indexing="ij")]
+
+
+def _of_weights(
+    machine: Machine, extent: tuple[int, int, int, int], stationary: int, times: int
+) -> tuple[Tiles, tuple[Part, ...]]:
+    """Weights stay, rows stream."""
+    (b, m, n, k), switch = extent, machine.weight_switch_cycles
+    streamed, wide = (m, n) if stationary == 1 else (n, m)
+    high, broad = machine.systolic_rows, machine.systolic_columns
+    batch, product, across, down = _grid(np.arange(b), np.arange(times), _cuts(wide, broad), _cuts(k, high))
+    rows, columns = np.minimum(high, k - down), np.minimum(broad, wide - across)
+    fill, count = min(k, high) + min(wide, broad) - 2, len(rows)
+    alone = machine.systolic_preload_depth == 1
+    further = rows[1:] + switch + streamed + fill if alone else switch + np.maximum(streamed, rows[1:])
+    begins = np.concatenate([[0], np.cumsum(further)])
+    enters = begins + switch
+    complete = enters + streamed + fill
+    moves_in = begins - rows if alone else np.concatenate([[-rows[0]], enters[:-1]])
+    tiles = Tiles(
+        batch, product, down, across, rows, columns, moves_in, rows, enters, np.full(count, streamed),
+        complete, complete,
+    )  # fmt: skip
+    if alone:
+        formula = "T * (switch + S) + sum over tiles 2 to T of (kₜ + r + c - 2)"
+        more = _sum([f"({each} + {fill})" for each in rows[1:].tolist()])
+        numbers = f"{count} * ({switch} + {streamed}){more}"
+    else:
+        formula = "T * switch + S + sum over tiles 2 to T of max(S, kₜ)"
+        more = _sum([f"max({streamed}, {each})" for each in rows[1:].tolist()])
+        numbers = f"{count} * {switch} + {streamed}{more}"
+    return tiles, (
+        Part("preload", "k₁, a row of weights a cycle", str(rows[0]), int(rows[0])),
+        Part("stream", formula, numbers, int(enters[-1] + streamed)),
+        Part("drain", "r + c - 2", f"{min(k, high)} + {min(wide, broad)} - 2", fill),
+    )
+
+
+def _of_sums(
+    machine: Machine, extent: tuple[int, int, int, int], *, adds: bool, goes_on: bool
+) -> tuple[Tiles, tuple[Part, ...]]:
+    """Sums stay, columns of the left operand and rows of the right one stream past each other."""
+    b, m, n, k = extent
+    high, broad = machine.systolic_rows, machine.systolic_columns
+    batch, across, down = _grid(np.arange(b), _cuts(n, broad), _cuts(m, high))
+    rows, columns = np.minimum(high, m - down), np.minimum(broad, n - across)
+    fill, count, last = min(m, high) + min(n, broad) - 2, len(rows), int(rows[-1])
+    comes = rows if adds else np.zeros(count, np.int64)
+    alone, keeps = machine.systolic_preload_depth == 1, adds and count == 1
+    if alone:
+        further = rows[:-1] + comes[1:] + k + fill
+        held = k
+    else:
+        further, held = np.maximum(k, rows[:-1]), k if keeps else max(k, last)
+    enters = np.concatenate([[0], np.cumsum(further)])
+    complete = enters + k + fill
+    first = np.concatenate([[-comes[0]], enters[:-1]])
+    moves_in = enters - comes if alone else first
+    moved = np.zeros(count, np.int64) if goes_on else comes
+    tiles = Tiles(
+        batch, np.zeros(count, np.int64), down, across, rows, columns, moves_in, moved, enters, np.full(count, k),
+        complete, complete + rows,
+    )  # fmt: skip
+    if goes_on:
+        preload = Part("preload", "0: its sums still lie in the array", "0", 0)
+    elif adds:
+        preload = Part("preload", "r₁, a row of sums a cycle", str(rows[0]), int(rows[0]))
+    else:
+        preload = Part("preload", "0: it adds to no sums", "0", 0)
+    if alone:
+        moving = "rₜ before it + its rₜ + r + c - 2" if adds else "rₜ before it + r + c - 2"
+        each = [
+            f"({' + '.join(map(str, [before, *([into] if adds else []), fill]))})"
+            for before, into in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True)
+        ]
+        stream = Part("stream", f"T * k + sum over tiles 2 to T of ({moving})", f"{count} * {k}{_sum(each)}", 0)
+    elif keeps:
+        stream = Part("stream", "k", str(k), 0)
+    else:
+        told = _sum([f"max({k}, {each})" for each in rows.tolist()]).removeprefix(" + ")
+        stream = Part("stream", "sum over tiles of max(k, rₜ)", told, 0)
+    cycles = int(enters[-1]) + held
+    stream = Part(stream.name, stream.formula, stream.numbers, cycles)
+    after = k + fill + last - held
+    over = f"{min(m, high)} + {min(n, broad)} - 2 + {last}"
+    drain = Part("drain", "r + c - 2 + r of the last tile", over, after)
+    if held != k:
+        drain = Part("drain", "r + c - 2 + r of the last tile - (max(k, r) - k)", f"{over} - ({held} - {k})", after)
+    return tiles, (preload, stream, drain)
+
+
+def _sum(terms: Sequence[str]) -> str:
+    """`" + 3 * a + b"`: equal terms once, with how many there are; nothing where there are none."""
+    counts: dict[str, int] = {}
+    for term in terms:
+        counts[term] = counts.get(term, 0) + 1
+    return "".join(f" + {f'{count} * ' if count > 1 else ''}{term}" for term, count in counts.items())

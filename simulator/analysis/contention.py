@@ -1,0 +1,138 @@
+"""Waiting for the memory while it serves others: for bytes that somebody asked for, or for bytes that nobody did.
+
+A memory moves whole requests. A run that is shorter than one, or lies across the border of two, takes the memory for
+more bytes than it asks for. So what is waited for while others hold the memory is told apart by what the memory moved
+meanwhile:
+
+    memory_peak               the part of the bytes that were asked for: the memory is at its peak, and only fewer bytes
+                              would be less to wait for
+    inefficient_transfers     the rest: longer runs would be less to wait for
+
+There are two such waits. One is before a transfer that could not begin because the memory was taken
+(`Cause.BANDWIDTH`, with simple memory): of the idle time before it, as much as the memory was at work then. In the rest
+of it the memory stood idle, so it is told as what else was waited for last. The other is within a transfer, while the
+data of others moved (`Wait.MEMORY_BUS`, with banks or several buses).
+
+A transfer moves its bytes evenly: on the one bus of a simple memory one after the other, as long as each takes there,
+else from its first request to its last byte.
+
+What else keeps a banked memory from its peak (rows, bank groups, turnarounds, refreshes) are waits of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.records.spans import Cause, Wait
+from simulator.tileprogram.program import I64
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+F64 = npt.NDArray[np.float64]
+
+MEMORY_PEAK, INEFFICIENT = "memory_peak", "inefficient_transfers"
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """Of each span, cycles that its unit waited for others' transfers."""
+
+    before: I64
+    """Before it began."""
+    wasted_before: I64
+    """Of these, for bytes that nobody asked for."""
+    cause: I64
+    """What the rest of the idle time before it is for."""
+    within: I64
+    """After it began."""
+    wasted_within: I64
+
+
+def waited(trace: Trace) -> Waited:
+    """See the module's docstring."""
+    moved = _Moved(trace)
+    before, wasted, cause = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64), trace.cause.astype(np.int64)
+    rows = np.flatnonzero(trace.cause == Cause.BANDWIDTH)
+    idle, others = idle_before(trace)[rows], trace.met[rows]
+    others[:, Cause.BANDWIDTH] = -1
+    cause[rows] = len(Cause) - 1 - np.argmax(others[:, ::-1], axis=1)
+    all_bytes, asked = moved.between(trace.start[rows] - idle, trace.start[rows])
+    rate = float(trace.machine.bus_bytes_per_cycle)
+    before[rows] = np.minimum(np.rint(all_bytes / rate), idle)
+    wasted[rows] = before[rows] - np.minimum(np.rint(asked / rate), before[rows])
+
+    within, in_vain = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64)
+    if len(trace.waits):
+        within += trace.waits[:, Wait.MEMORY_BUS]
+    rows = np.flatnonzero(within)
+    in_vain[rows] = within[rows] - np.rint(within[rows] * moved.wanted_beside(rows))
+    return Waited(before, wasted, cause, within, in_vain)
+
+
+def idle_before(trace: Trace) -> I64:
+    """Of each span, the cycles before it in which its unit did nothing, from the begin of its launch on."""
+    before = previous(trace)
+    return trace.start - np.where(before >= 0, trace.end[before], trace.begins[trace.launch])
+
+
+def previous(trace: Trace) -> I64:
+    """What the unit of each span did before it in the same launch, -1 for nothing."""
+    order = np.lexsort((trace.start, trace.unit, trace.launch))
+    before = np.full(len(trace), -1, np.int64)
+    later, earlier = order[1:], order[:-1]
+    same = (trace.unit[later] == trace.unit[earlier]) & (trace.launch[later] == trace.launch[earlier])
+    before[later[same]] = earlier[same]
+    return before
+
+
+class _Moved:
+    """What the memory moved over time, and what of this was asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, machine = trace, trace.machine
+        rows = np.flatnonzero(trace.requested > 0)
+        begin, takes = trace.start[rows].astype(np.float64), np.maximum(trace.phase - trace.start, 1)[rows]
+        if machine.memory == "simple" and machine.chiplets == 1:
+            order = np.lexsort((trace.met[rows, Cause.BANDWIDTH], trace.start[rows]))
+            rows, begin = rows[order], begin[order]
+            takes = trace.requested[rows] / float(machine.bus_bytes_per_cycle)
+            before = np.cumsum(takes) - takes
+            begin = before + np.maximum.accumulate(begin - before)
+        self.times, place = np.unique(np.concatenate([begin, begin + takes]), return_inverse=True)
+        self.moved, self.asked = (
+            self._so_far(place.astype(np.int64), column[rows] / takes) for column in (trace.requested, trace.bytes)
+        )
+
+    def _so_far(self, place: I64, pace: F64) -> F64:
+        """Bytes until each of the times, where each transfer has its pace from its begin to its end."""
+        change = np.bincount(place, np.concatenate([pace, -pace]), len(self.times))
+        pieces = np.cumsum(change)[:-1] * np.diff(self.times)
+        return np.concatenate([np.zeros(1), np.cumsum(pieces)])
+
+    def between(self, begin: I64, end: I64) -> tuple[F64, F64]:
+        """Bytes that moved from one cycle to another, and those that were asked for."""
+        if not len(self.times):
+            return np.zeros(len(begin)), np.zeros(len(begin))
+        moved, asked = (
+            np.interp(end, self.times, column) - np.interp(begin, self.times, column)
+            for column in (self.moved, self.asked)
+        )
+        return moved, asked
+
+    def wanted_beside(self, rows: I64) -> F64:
+        """Of others' bytes that moved while these transfers were under way, the part that was asked for.
+
+        Where there were none, of all that moved before: a banked memory still writes what it took.
+        """
+        trace = self.trace
+        own_moved, own_asked = trace.requested[rows], trace.bytes[rows]
+        moved, asked = self.between(trace.start[rows], trace.end[rows])
+        all_moved, all_asked = self.between(np.zeros_like(rows), trace.end[rows])
+        known = moved - own_moved >= 1
+        moved, asked = np.where(known, moved, all_moved) - own_moved, np.where(known, asked, all_asked) - own_asked
+        return np.where(moved >= 1, np.minimum(asked / np.maximum(moved, 1), 1), 1)

@@ -1,0 +1,126 @@
+"""The critical path: what each cycle of the makespan was spent on, and by which instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, previous, waited
+from simulator.errors import SimulatorError
+from simulator.records.spans import Cause, Via, Wait
+from simulator.tileprogram.program import I64, Opcode
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A piece of the makespan: the next one begins where it ends."""
+
+    launch: int
+    span: int
+    """What was on its way, as a row of the trace; -1 before a launch begins."""
+    what: str
+    begin: int
+    end: int
+
+    @property
+    def cycles(self) -> int:
+        return self.end - self.begin
+
+
+def critical_path(trace: Trace) -> list[Step]:
+    """From the first cycle to the last, launch by launch.
+
+    It is found backward from the last completion of each launch. A span is on the path until the moment its successor
+    no longer needed it; what it was doing in that time is told apart (a copy's transfer or a loop of accesses from its
+    latency, a matmul's preload from its stream and drain). Where weights went in late while their array was still busy,
+    the path goes on with what kept the array busy. Where an instruction was only late because it was issued late, it
+    goes on through issue.
+    """
+    intervals = trace.kernel_spans
+    first = np.searchsorted(trace.launch, np.arange(len(intervals) + 1)).tolist()
+    known, found = _Known(previous(trace), waited(trace).wasted_within), list[Step]()
+    for index in range(len(intervals) - 1, -1, -1):
+        _, begin, now = intervals[index]
+        if first[index] < first[index + 1]:
+            last = first[index] + int(np.argmax(trace.done[first[index] : first[index + 1]]))
+            found += _walk(trace, known, first[index], last, now)
+        found.append(Step(index, -1, "launch", intervals[index - 1][2] if index else 0, begin))
+    return [step for step in reversed(found) if step.cycles]
+
+
+def waterfall(trace: Trace) -> list[tuple[str, int]]:
+    """See `Trace.waterfall`."""
+    cycles: dict[str, int] = {}
+    for step in critical_path(trace):
+        cycles[step.what] = cycles.get(step.what, 0) + step.cycles
+    return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is worked out of each span beforehand."""
+
+    before: I64
+    """What its unit did before it in the same launch, -1 for nothing."""
+    wasted: I64
+    """`Waited.wasted_within`."""
+
+
+def _walk(trace: Trace, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
+    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
+    launch = int(trace.launch[base])
+    for _ in range(2 * len(trace) + 2):  # no span is come to twice but as a span and as one that was issued
+        if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
+            span = int(known.before[span])
+        yield from reversed([*_parts(trace, int(known.wasted[span]), span, now)])
+        now = int(trace.start[span])
+        cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
+        while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage
+            if cause == Cause.LAUNCH:
+                return
+            span = base + blocker
+            yield Step(launch, span, Cause.ISSUE.label, int(trace.issue[span]), now)
+            now = int(trace.issue[span])
+            cause, blocker = int(trace.issue_cause[span]), int(trace.issue_blocker[span])
+        span = base + blocker
+    raise SimulatorError(f"the way back from the end of launch {launch} never comes to its begin")
+
+
+def _parts(trace: Trace, wasted: int, span: int, until: int) -> Iterator[Step]:
+    """What a span did between its start and cycle `until`."""
+    launch = int(trace.launch[span])
+    opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
+    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
+    parts = _waits(trace, span, name, wasted)
+    if opcode == Opcode.MATMUL:
+        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
+    elif opcode == Opcode.DIRECT:
+        parts += [("scalar accesses", phase), ("scalar latency", end)]
+    elif opcode == Opcode.HOST:
+        parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
+    elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
+        parts += [(name, end)]
+    else:
+        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
+        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
+    for label, stop in parts:
+        yield Step(launch, span, label, now, max(now, min(stop, until)))
+        now = max(now, min(stop, until))
+
+
+def _waits(trace: Trace, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
+    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
+    parts, now = list[tuple[str, int]](), int(trace.start[span])
+    for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
+        if wait == Wait.MEMORY_BUS:
+            parts += [(f"{name} {MEMORY_PEAK}", now + cycles - wasted), (f"{name} {INEFFICIENT}", now + cycles)]
+        else:
+            parts.append((f"{name} {wait.label}", now + cycles))
+        now += cycles
+    return parts

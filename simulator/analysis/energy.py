@@ -1,0 +1,177 @@
+"""Energy: what was counted, times what each costs, in picojoules of the machine's figures.
+
+    systolic        MACs, as often as a precision takes its factors through the array
+    vector, scalar  element operations of the ALUs and of the special function units
+    scratchpad      bytes that instructions and copies read and write there. Of a product: the stationary factor once,
+                    the other once for each tile it streams past (both, where sums stay), each time for every pass; of
+                    the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
+                    so
+    common memory   bytes moved
+    dram            bytes moved, in whole requests, and ACTs
+
+Banked memory counts its ACTs, over a whole run; each kernel has the part of them that it has of the requests. With
+simple memory they are counted from rows touched: memory taken as pieces as long as a row, and one ACT for every piece
+that a copy touches. Not there: what is used while nothing happens, refreshes, the clock, the interconnect, the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.machine.dram_file import load_memory
+from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
+from simulator.tileprogram.program import I64, Access, DependenceKind, Opcode, Space, TileProgram
+from simulator.units import cost_table, scalar, vector
+from simulator.units.dma import contiguous
+from simulator.units.gather import elements
+from simulator.units.systolic import passes
+
+Mask = npt.NDArray[np.bool_]
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+
+FIGURES = {
+    ("systolic", "mac"): "mac_pj",
+    ("vector", "alu"): "vector_op_pj",
+    ("vector", "special"): "special_op_pj",
+    ("scalar", "alu"): "vector_op_pj",
+    ("scalar", "special"): "special_op_pj",
+    ("scratchpad", "byte"): "scratchpad_pj_per_byte",
+    ("common memory", "byte"): "common_memory_pj_per_byte",
+    ("dram", "byte"): "dram_pj_per_bit",
+    ("dram", "activate"): "dram_activate_pj",
+}
+"""The figure of the machine that each unit and kind is counted in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The energy of one kind of thing, over all launches of a kernel."""
+
+    kernel: str
+    unit: str
+    kind: str
+    count: float
+    """Whole, but for a kernel's part of the ACTs of a run."""
+    pj_each: float
+
+    @property
+    def pj(self) -> float:
+        return self.count * self.pj_each
+
+
+def energy(trace: Trace) -> list[Spent]:
+    """What each kernel spent, by unit and kind; kinds of which there was nothing are left out."""
+    sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
+    each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
+    for index, counted in enumerate(_counted(trace)):
+        for (unit, kind), count in counted.items():
+            key = trace.kernels[index], unit, kind
+            sums[key] = sums.get(key, 0) + count
+    return [Spent(*key, count, each[key[1:]]) for key, count in sums.items() if count]
+
+
+def _counted(trace: Trace) -> Iterator[dict[tuple[str, str], float]]:
+    """What each launch did, by unit and kind."""
+    known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    asked = trace.totals[:, TOTALS.index("dram_request_bytes")]
+    activates = int(trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
+    for index, launched in enumerate(trace.launches):
+        if isinstance(launched, HostCall):
+            yield {}
+            continue
+        total = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
+        via = trace.via[starts[index] : starts[index + 1]]
+        key = id(launched.program), via.tobytes()
+        if key not in known:
+            known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))
+            if trace.machine.memory == "simple":
+                known[key]["dram", "activate"] = _rows_touched(launched, trace.machine, via == Via.DRAM)
+        part = {("dram", "activate"): activates * int(asked[index]) / int(asked.sum())} if activates else {}
+        yield (
+            known[key]
+            | part
+            | {
+                ("common memory", "byte"): total["common_read_bytes"] + total["common_write_bytes"],
+                ("dram", "byte"): total["dram_request_bytes"],
+            }
+        )
+
+
+def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[tuple[tuple[str, str], float]]:
+    products = (program.opcode == Opcode.MATMUL) & done
+    macs = program.extent.prod(1) * passes(program, machine)
+    yield ("systolic", "mac"), int(macs[products].sum())
+    for unit, each in (
+        ("vector", vector.operations(program)[program.opcode == Opcode.VECTOR].sum(0)),
+        ("scalar", scalar.operations(program).sum(0)),
+    ):
+        yield (unit, "alu"), int(each[0])
+        yield (unit, "special"), int(each[1])
+    yield ("scratchpad", "byte"), int(scratchpad_bytes(program, machine)[done].sum())
+
+
+def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
+    """Bytes that each instruction reads from its scratchpad and writes to it."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    place = np.arange(len(owner)) - program.operand_start[owner]
+    ways = ((program.access & Access.READ) != 0).astype(np.int64) + ((program.access & Access.WRITE) != 0)
+    size: I64 = elements(program) * program.element_bytes * ways * (program.space == Space.SCRATCHPAD)
+    product = program.opcode[owner] == Opcode.MATMUL
+    times, extent = passes(program, machine)[owner], program.extent[owner]
+    stationary = program.stationary[owner]
+    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
+    past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
+    if machine.dataflow == "output_stationary":
+        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
+    size = np.where(product & (place < 2), size * times * past, size)
+    kept = product & (place == 2)
+    box = elements(program) * program.element_bytes
+    reads, writes = _accumulators(program, machine)
+    size = np.where(kept, box * (reads[owner].astype(np.int64) + writes[owner]), size)
+    found = np.zeros(len(program), np.int64)
+    np.add.at(found, owner, size)
+    return found
+
+
+def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
+    """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
+    products = program.opcode == Opcode.MATMUL
+    chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
+    if machine.accumulator_residence == "array":
+        owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+        links = program.dependence_kind == DependenceKind.ACCUMULATE
+        chained[owner[links]] = True
+        goes_on[program.dependence[links]] = True
+    reads = products & (program.accumulates == 1) & ~chained
+    return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
+
+
+def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
+    """Pieces of memory as long as a row that each instruction touches, added up."""
+    program, row = launched.program, load_memory(machine.dram_timing).row_bytes
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
+    here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])
+    size = program.element_bytes[here].astype(np.int64)
+    shape, strides = program.shape[here], np.abs(program.strides[here])
+    inside = contiguous(shape, strides)
+    run = np.where(inside, shape, 1).prod(1) * size
+    runs = np.where(inside, 1, shape).prod(1)
+    span = ((shape - 1) * strides).sum(1) * size + size
+    touched = np.minimum(runs * -(-run // row), -(-span // row))
+    if not (indexed & asked).any():
+        return int(touched.sum())
+    found = cost_table.work(program, launched.addresses, machine, launched.indices).requests
+    runs = np.repeat(np.arange(len(program)), np.diff(found.start))
+    wanted = asked[runs]
+    return int(touched.sum()) + int((-(-found.size[wanted] // row)).sum())

@@ -1,0 +1,68 @@
+"""What each launch of a trace asked of the machine, worked out again: a trace does not keep it, since it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.errors import SimulatorError
+from simulator.memory.chiplet_pages import PageTable
+from simulator.records.spans import HostCall, Via
+from simulator.units.common_memory import CommonMemory
+from simulator.units.cost_table import Work, work
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+
+def works(trace: Trace, pages: PageTable | None = None) -> Iterator[Work | None]:
+    """The work of each launch, None for a step on the host. A table of pages that is given is led along."""
+    common, pages = CommonMemory(trace.residents), pages or PageTable(trace.machine, trace.placed)
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, launched in enumerate(trace.launches):
+        skipped = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        served = common.launch(index, launched, skipped)
+        if isinstance(launched, HostCall):
+            yield None
+            continue
+        asked = work(launched.program, launched.addresses, trace.machine, launched.indices, served)
+        yield pages.launch(index, launched.program, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class OnChiplets:
+    """What became of a tensor on a machine of several chiplets; `name` is empty for what belongs to none."""
+
+    name: str
+    bytes: int
+    where: int | str | None
+    """What was asked for: `Placed.where`."""
+    pages: tuple[int, ...]
+    """How many were placed on each chiplet."""
+    local: int
+    remote: int
+    """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
+
+
+def placement(trace: Trace) -> list[OnChiplets]:
+    """See `Trace.placement`."""
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
+    if trace.machine.chiplets == 1:
+        return []
+    pages = PageTable(trace.machine, trace.placed)
+    for _ in works(trace, pages):
+        pass
+    found = list[OnChiplets]()
+    for index, asked in enumerate(pages.asked):
+        local = int(asked.trace())
+        told = (tuple(pages.pages[index].tolist()), local, int(asked.sum()) - local)
+        if index < len(trace.placed):
+            each = trace.placed[index]
+            found.append(OnChiplets(each.name, each.bytes, each.where, *told))
+        elif asked.any():
+            found.append(OnChiplets("", 0, None, *told))
+    return found

@@ -1,0 +1,106 @@
+"""Lifetimes: from which cycle to which a slot of the scratchpad held something.
+
+A lifetime is a filling of a slot (see tileprogram/slot_fillings.py) on the timeline: from the start of the first
+instruction that touches it until what it was filled with is used for the last time and the last write to it is
+complete. Fillings of one slot that meet in time, because other parts of it are filled anew while some are still read,
+are one lifetime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.errors import SimulatorError
+from simulator.records.spans import HostCall
+from simulator.tileprogram.program import I64, Access, Space, TileProgram
+from simulator.tileprogram.slot_fillings import Fillings, fillings, owners
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One stretch of time in which a slot holds something; of a program without a trace, in instructions."""
+
+    launch: int
+    buffer: int
+    slot: int
+    start: int
+    read: int
+    """When something that was filled in is read for the first time; `end` if it never is."""
+    end: int
+    fillings: tuple[int, ...]
+    """Numbers of the program's fillings that it holds."""
+
+
+def lifetimes(trace: Trace) -> Iterator[tuple[Fillings, list[Lifetime]]]:
+    """Of each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
+    _check_programs(trace)
+    known = dict[int, Fillings]()
+    for launch, launched in enumerate(trace.launches):
+        program = launched.program
+        if isinstance(launched, HostCall) or id(program) not in known:
+            known[id(program)] = fillings(program)
+        filled = known[id(program)]
+        yield filled, _of_launch(launch, program, filled, *_times(trace, launch))
+
+
+def lifetimes_of(trace: Trace, launch: int) -> tuple[Fillings, list[Lifetime]]:
+    """The same of one launch alone."""
+    _check_programs(trace)
+    program = trace.launches[launch].program
+    filled = fillings(program)
+    return filled, _of_launch(launch, program, filled, *_times(trace, launch))
+
+
+def _check_programs(trace: Trace) -> None:
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
+
+
+def _times(trace: Trace, launch: int) -> tuple[I64, I64, I64]:
+    """When each instruction of a launch starts, ends and is done."""
+    here = trace.rows_of(launch)
+    return trace.start[here], trace.end[here], trace.done[here]
+
+
+def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:
+    """The same of a program that nobody ran: each instruction takes one step, in program order."""
+    steps, filled = np.arange(len(program), dtype=np.int64), fillings(program)
+    return filled, _of_launch(0, program, filled, steps, steps + 1, steps + 1)
+
+
+def _of_launch(launch: int, program: TileProgram, filled: Fillings, start: I64, end: I64, done: I64) -> list[Lifetime]:
+    count = len(filled)
+    here = np.flatnonzero(program.space == Space.SCRATCHPAD)
+    owner, filling = owners(program)[here], filled.of_operand[here]
+    access = program.access[here]
+    begin, read, over = np.full(count, _LATER), np.full(count, _LATER), np.zeros(count, np.int64)
+    only_read = access == Access.READ
+    np.minimum.at(begin, filling, start[owner])
+    np.minimum.at(read, filling[only_read], start[owner[only_read]])
+    np.maximum.at(over, filling, np.where(only_read, end[owner], done[owner]))
+    out = list[Lifetime]()
+    for number in np.lexsort((begin, filled.slot, filled.buffer)).tolist():
+        places = (int(filled.buffer[number]), int(filled.slot[number]))
+        times = (int(begin[number]), int(min(read[number], over[number])), int(over[number]))
+        made = Lifetime(launch, *places, *times, (number,))
+        before = out[-1] if out else None
+        if before and (before.buffer, before.slot) == places and made.start < before.end:
+            out[-1] = replace(
+                before,
+                read=min(before.read, made.read),
+                end=max(before.end, made.end),
+                fillings=(*before.fillings, number),
+            )
+        else:
+            out.append(made)
+    return out
+
+
+_LATER = np.iinfo(np.int64).max

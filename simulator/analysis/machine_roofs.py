@@ -1,0 +1,133 @@
+"""What each kernel of a trace would take at least, by part of the machine: its place under the machine's roofs.
+
+    arrays             multiply-adds * passes / what all arrays multiply in a cycle
+    vector unit        vectors of element operations, all lanes full and nothing waited for: see units/vector.py
+    memory             bytes in whole requests / what the memory moves in a cycle
+    short transfers    cycles that DMA queues need for stretches narrower than they are, of all queues: see units/dma.py
+
+A kernel takes as long as the largest of these at least, whatever its schedule, as long as it does and moves the same.
+On cores that differ each kind has its own time for what runs on it, and the longest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import SimulatorError
+from simulator.machine import core_kinds
+from simulator.records.spans import TOTALS, HostCall, Via
+from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
+from simulator.units import systolic, vector
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "short transfers")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one launch does and moves."""
+
+    launch: int
+    kernel: str
+    cycles: int
+    macs: int
+    element_ops: int
+    """Of the ALUs and the special functions, vector and scalar."""
+    asked: int
+    """Bytes asked of the DRAM."""
+    moved: int
+    """What it moved for them."""
+    runs: float
+    """In how many pieces that lie together."""
+    stretches: float
+    """In how many pieces a queue moves them."""
+    least: tuple[float, ...]
+    """Cycles that it takes at least, by `ROOFS`."""
+
+
+def loads(trace: Trace) -> list[Load]:
+    """One for each launch but for steps on the host."""
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
+    use = trace.memory_use()
+    stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
+    width = trace.machine.dma_bytes_per_cycle
+    queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
+    edges = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    found = list[Load]()
+    for index, ((kernel, begin, end), launched) in enumerate(zip(trace.kernel_spans, trace.launches, strict=True)):
+        if isinstance(launched, HostCall):
+            continue
+        rows = slice(edges[index], edges[index + 1])
+        totals = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
+        moved, counted = int(use.requested[rows].sum()), totals["alu"] + totals["special"]
+        queues = trace.kind[rows] != Opcode.DIRECT
+        least = (
+            *_computing(launched.program, trace.machine, trace.via[rows] != Via.SKIPPED),
+            float(moved / trace.machine.bus_bytes_per_cycle),
+            float(queued[rows][queues].sum()) / (trace.machine.dma_queues * trace.machine.cores),
+        )
+        runs, stretches = (_pieces(use.asked[rows], each[rows]) for each in (use.run, use.stretch))
+        asked = int(use.asked[rows].sum())
+        found.append(Load(index, kernel, end - begin, totals["macs"], counted, asked, moved, runs, stretches, least))
+    return found
+
+
+def _pieces(asked: I64, size: I64) -> float:
+    """How many pieces of so many bytes there are; none where the size is not known."""
+    return float(np.sum(asked / np.maximum(size, 1) * (size > 0)))
+
+
+def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Cycles that the arrays and the vector units need at least for what is `done` of a program."""
+    is_matmul, is_vector = program.opcode == Opcode.MATMUL, program.opcode == Opcode.VECTOR
+    macs = program.extent.prod(1) * systolic.passes(program, machine) * (is_matmul & done)
+    products, passes = 0.0, 0.0
+    for alike, ratio, cores in core_kinds.kinds(machine):
+        mine, rate = np.isin(program.core, cores), float(ratio) * len(cores)
+        products = max(products, float(macs[mine].sum()) / (alike.macs_per_cycle * rate))
+        cycles = vector.least_cycles(program, alike)
+        passes = max(passes, float(cycles[mine & is_vector & done].sum()) / rate)
+    return products, passes
+
+
+def least_bytes(trace: Trace, traffic: Sequence[Mapping[str, str | int]]) -> list[int]:
+    """Of each row of `Trace.traffic`: bytes if each that is read, and each that is written, goes once.
+
+    No more than are asked for: a kernel that looks up some rows of a table needs no others.
+    """
+    programs = [launched.program for launched in trace.launches]
+    sizes = [_size(argument) for program in programs for argument in program.arguments]
+    return [
+        min(int(row["read"]), size) + min(int(row["written"]), size) for row, size in zip(traffic, sizes, strict=True)
+    ]
+
+
+def _size(argument: Argument) -> int:
+    """Bytes of an argument's elements; those that several places share count once."""
+    elements = 1
+    for extent, stride in zip(argument.shape, argument.strides, strict=True):
+        elements *= extent if stride else 1
+    return elements * argument.element_bytes
+
+
+def peaks(machine: Machine) -> dict[str, float]:
+    """The highest that each roof is: operations a cycle, those of the vector unit on elements of four bytes; bytes a
+    cycle."""
+    of_vectors = (
+        each.vector_elements(4) * each.vector_alus * float(ratio) * len(cores)
+        for each, ratio, cores in core_kinds.kinds(machine)
+    )
+    return {
+        ARRAYS: float(machine.peak_macs_per_cycle),
+        VECTOR: sum(of_vectors),
+        MEMORY: float(machine.bus_bytes_per_cycle),
+    }

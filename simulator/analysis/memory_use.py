@@ -1,0 +1,82 @@
+"""How well each transfer of a trace used the memory: what lay together, what was asked for, what had to be moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import SimulatorError
+from simulator.records.spans import Wait
+from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+from simulator.units import dma
+from simulator.units.gather import run_bytes
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """One entry per span of a trace; 0 for those that move nothing from or to DRAM."""
+
+    run: I64
+    """Bytes that lie together in DRAM: of a copy, a gather or a scatter each of its runs, of a loop of accesses an
+    element."""
+    stretch: I64
+    """Bytes that a queue moves side by side, LOAD and STORE alone."""
+    asked: I64
+    """Bytes that the instruction wants."""
+    requested: I64
+    """Bytes that the memory moves for it, in whole requests."""
+    cycles: I64
+    """From its first request to its last byte on the bus or in the queue, without the latency."""
+    own: I64
+    """Of these, without those in which the memory served others, or nothing of it had come to a banked memory yet."""
+    rate: float
+    """Bytes a cycle that the memory moves at its peak."""
+
+    @property
+    def peak_share(self) -> npt.NDArray[np.float64]:
+        """What each asked for, of what the memory can move in its own cycles."""
+        return np.minimum(self.asked / (self.rate * np.maximum(self.own, 1)), 1)
+
+    def peak_share_of(self, rows: npt.NDArray[np.int64]) -> float:
+        """Of some together. At most 1: a banked memory takes what is written faster than it writes it."""
+        return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
+
+
+def memory_use(trace: Trace) -> MemoryUse:
+    """Works out again what the trace does not keep."""
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")
+    in_dram = trace.requested > 0
+    programs = [launched.program for launched in trace.launches]
+    known = {id(program): _lengths(program, trace) for program in {id(each): each for each in programs}.values()}
+    lengths = np.concatenate([np.zeros((2, 0), np.int64), *(known[id(program)] for program in programs)], axis=1)
+    run, stretch = lengths * in_dram
+    asked, cycles = trace.bytes * in_dram, (trace.phase - trace.start) * in_dram
+    own = cycles.copy()
+    if len(trace.waits):
+        own -= trace.waits[:, Wait.MEMORY_BUS]
+        own -= trace.waits[:, Wait.INTERCONNECT] if trace.machine.memory == "banked" else 0
+    return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
+
+
+def _lengths(program: TileProgram, trace: Trace) -> I64:
+    """Run and stretch of each instruction, wherever its arguments lie."""
+    anywhere = (0,) * len(program.arguments)
+    copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program))
+    stretch = np.where(program.opcode == Opcode.COPY, 0, copies.stretch)
+    return np.stack([copies.run + run_bytes(program) + _single(program), stretch])
+
+
+def _single(program: TileProgram) -> I64:
+    """Of a loop of accesses, the bytes of its widest element in DRAM; 0 of all else."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    accesses = (program.opcode[owner] == Opcode.DIRECT) & (program.space == Space.DRAM)
+    widest = np.zeros(len(program), np.int64)
+    np.maximum.at(widest, owner[accesses], program.element_bytes[accesses])
+    return widest

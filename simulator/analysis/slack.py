@@ -1,0 +1,277 @@
+"""How much later each instruction could have been without moving the end.
+
+A launch's events are the issue of each instruction, the moment it leaves its queue, and its start; for a matmul the
+last two are apart: it leaves when its weights go in, and starts with its first streamed row. Each constraint that the
+engine keeps is an edge between two of them, with the room between the cycle at which it was met and the cycle at which
+it was needed. The slack of an event is what the tightest way from it to the end of its launch leaves, and since
+launches run one after another, the end of its launch is the makespan's.
+
+It says what may be late with all else as it was: the order on units and buses, the queues that were chosen, and how
+long each instruction took. A transfer in banked memory, over links or on several buses is taken to last as long as it
+did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.analysis.launch_costs import works
+from simulator.compiled import compiled
+from simulator.errors import SimulatorError
+from simulator.memory.chiplet_buses import buses, waited_for
+from simulator.records.spans import Cause
+from simulator.tileprogram.program import I64, DependenceKind, UnitClass
+from simulator.units.cost_table import (
+    CHAIN,
+    CLASS,
+    COMMON,
+    CORE,
+    KEEPS,
+    LAST,
+    MARK,
+    MEET,
+    MEETS,
+    PRELOAD,
+    REQUESTED,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+Edges = tuple[I64, I64, I64]
+"""From an event, to an event, and the room between."""
+
+
+def slack(trace: Trace) -> I64:
+    """Cycles that each span could have started later without moving the makespan."""
+    _needs_programs(trace, "slack")
+    found = np.zeros(len(trace), np.int64)
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, asked in enumerate(works(trace)):
+        rows = slice(starts[index], starts[index + 1])
+        if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
+            found[rows] = _Launch(trace, rows, asked).slack()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Dependences:
+    """What waits for what, as rows of the trace: sorted by those that wait."""
+
+    later: I64
+    earlier: I64
+    kind: I64
+    """Of `DependenceKind`; `costs.MEET` where a BARRIER waits for the others of its meeting."""
+    room: I64
+    """Cycles between the moment at which the wait was over and the one at which it had to be."""
+
+
+def dependences(trace: Trace) -> Dependences:
+    """Every dependence of every launch, with its room: without any it is one that the later span started for."""
+    _needs_programs(trace, "dependences")
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    parts: list[tuple[I64, I64, I64, I64]] = []
+    for index, asked in enumerate(works(trace)):
+        rows = slice(starts[index], starts[index + 1])
+        if rows.start < rows.stop:
+            later, earlier, kind, room = (
+                _of_host(trace, rows) if asked is None else _Launch(trace, rows, asked).dependences()
+            )
+            parts.append((later + rows.start, earlier + rows.start, kind, room))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 4
+    return Dependences(*columns)
+
+
+def _of_host(trace: Trace, rows: slice) -> tuple[I64, I64, I64, I64]:
+    """A step on the host: there, the work, and back, each when the one before is done."""
+    later: I64 = np.arange(1, rows.stop - rows.start, dtype=np.int64)
+    room = trace.start[rows][1:] - trace.done[rows][:-1]
+    return later, later - 1, np.full(len(later), DependenceKind.READ_AFTER_WRITE), room
+
+
+def _needs_programs(trace: Trace, what: str) -> None:
+    if trace.kernels and not trace.launches:
+        raise SimulatorError(f"this trace was loaded without its programs, which its {what} follows from")
+
+
+def _in_order(room: I64) -> None:
+    if room.min(initial=0) < 0:
+        raise SimulatorError(f"an event came {-room.min()} cycles before what it waited for")
+
+
+class _Launch:
+    """The events of one launch: issue of instruction i is i, its start N + i, its leaving its queue `leaves[i]`."""
+
+    def __init__(self, trace: Trace, rows: slice, asked: Work) -> None:
+        self.machine: Machine = trace.machine
+        self.asked, self.table = asked, asked.table
+        self.count = len(asked.table)
+        self.issue, self.met, self.unit = trace.issue[rows], trace.met[rows], trace.unit[rows]
+        self.end, self.done = trace.end[rows], trace.done[rows]
+        self.is_matmul = self.table[:, CLASS] == UnitClass.SYSTOLIC
+        self.start = np.where(self.is_matmul, trace.phase[rows], trace.start[rows])
+        rank = np.arange(self.count)
+        self.starts = self.count + rank
+        self.leaves = np.where(self.is_matmul, 2 * self.count + rank, self.starts)
+        self.left = self.start.copy()  # when each left its queue: of a matmul not known yet
+        order = np.lexsort((rank, trace.start[rows], self.unit))
+        self.before = _previous(order, self.unit)
+        self.shadow = _so_far(self.end - self.table[:, LAST], order, self.unit)
+        chain = self.table[:, CHAIN]
+        self.goes_on = (self.table[:, MARK] == KEEPS) & (chain >= 0) & (chain == self.before)
+
+    def dependences(self) -> tuple[I64, I64, I64, I64]:
+        """Later and earlier instruction, kind, and the cycles between when it was met and when it was needed."""
+        self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
+        later, earlier, kind, chained, met = self._dependences()
+        room = np.where(chained, self.start[later], self.left[later]) - met
+        _in_order(room)
+        return later, earlier, kind, room
+
+    def slack(self) -> I64:
+        self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
+        edges = [*self._own(), *self._waited(), *self._on_units(), *self._on_buses(), *self._issued()]
+        source, target, room = (np.concatenate(parts) for parts in zip(*edges, strict=True))
+        _in_order(room)
+        left = np.full(3 * self.count, _ENDLESS)
+        left[self.starts] = self.done.max() - self.done
+        order = np.argsort(source, kind="stable")
+        first = np.searchsorted(source[order], np.arange(3 * self.count + 1))
+        waits = np.bincount(target, minlength=3 * self.count)
+        _relax(first, target[order], room[order], waits, left, np.zeros_like(left))
+        return left[self.starts]
+
+    def _dependences(self) -> tuple[I64, I64, I64, npt.NDArray[np.bool_], I64]:
+        """Later and earlier instruction, kind, whether it is a chain's, and when it was met."""
+        asked = self.asked
+        later = np.repeat(np.arange(self.count), np.diff(asked.dependence_start))
+        earlier, kind = asked.dependence.astype(np.int64), asked.dependence_kind.astype(np.int64)
+        chained = (kind == DependenceKind.ACCUMULATE) & (self.table[later, CHAIN] == earlier)
+        released = chained | (kind == DependenceKind.WRITE_AFTER_READ)
+        met = np.where(kind == MEET, self.issue[earlier], np.where(released, self.end[earlier], self.done[earlier]))
+        return later, earlier, kind, chained, met
+
+    def _weights_in(self) -> I64:
+        """When the weights of a matmul began to go in: the latest of what that waits for."""
+        began = self.issue.copy()
+        later, _, _, chained, met = self._dependences()
+        np.maximum.at(began, later[~chained], met[~chained])
+        behind = np.flatnonzero(self.is_matmul & (self.before >= 0))
+        began[behind] = np.maximum(began[behind], self._room_from(behind))
+        return began
+
+    def _room_from(self, rows: I64) -> I64:
+        """When arrays have room for the weights of matmuls that come after others, or for what goes on with sums."""
+        before = self.before[rows]
+        return np.where(self.goes_on[rows], self.end[before], self.shadow[before])
+
+    def _own(self) -> Iterator[Edges]:
+        """An instruction leaves its queue when it has been issued, and a matmul starts when its weights are in."""
+        yield np.arange(self.count), self.leaves, self.left - self.issue
+        rows = np.flatnonzero(self.is_matmul)
+        preload = np.where(self.goes_on, 0, self.table[:, PRELOAD])[rows]
+        yield self.leaves[rows], self.starts[rows], self.start[rows] - preload - self.left[rows]
+
+    def _waited(self) -> Iterator[Edges]:
+        later, earlier, kind, chained, met = self._dependences()
+        event = np.where(kind == MEET, earlier, self.starts[earlier])
+        waits = np.where(chained, self.starts[later], self.leaves[later])
+        yield event, waits, np.where(chained, self.start[later], self.left[later]) - met
+
+    def _on_units(self) -> Iterator[Edges]:
+        rows = np.flatnonzero(self.before >= 0)
+        before = self.before[rows]
+        yield self.starts[before], self.starts[rows], self.start[rows] - self.end[before]
+        rows = rows[self.is_matmul[rows]]
+        before = self.before[rows]
+        yield self.starts[before], self.leaves[rows], self.left[rows] - self._room_from(rows)
+        depth = self.machine.queue_depth
+        order = np.lexsort((self.start, self.issue, self.unit))  # a place in a queue is free when another has left it
+        full = np.flatnonzero(self.unit[order][depth:] == self.unit[order][:-depth])
+        behind, ahead = order[depth:][full], order[:-depth][full]
+        yield self.leaves[ahead], behind, self.issue[behind] - self.left[ahead]
+
+    def _on_buses(self) -> Iterator[Edges]:
+        for asks, cause in ((REQUESTED, Cause.BANDWIDTH), (COMMON, Cause.COMMON_MEMORY)):
+            met = self.met[:, cause]
+            users = np.flatnonzero(self.table[:, asks] > 0)
+            users = users[np.lexsort((users, met[users], self.start[users]))]
+            later, earlier = users[1:], users[:-1]
+            lines = buses(self.machine) if cause == Cause.BANDWIDTH else None
+            if lines is not None and len(users):
+                of_all = np.zeros_like(users)
+                waited_for(lines._replace(asked=self.asked.by_chiplet), users, self.start, of_all)
+                later, earlier = users[of_all >= 0], of_all[of_all >= 0]
+            known = met[later] >= 0
+            later, earlier = later[known], earlier[known]
+            yield self.starts[earlier], self.starts[later], self.start[later] - met[later]
+
+    def _issued(self) -> Iterator[Edges]:
+        """In its core's order, so many cycles apart, within the window, and not across a BARRIER."""
+        core, meets = self.table[:, CORE], self.table[:, MARK] == MEETS
+        order = np.argsort(core, kind="stable")
+        together = np.flatnonzero(core[order][1:] == core[order][:-1])
+        later, earlier = order[1:][together], order[:-1][together]
+        yield earlier, later, self.issue[later] - self.issue[earlier] - self.machine.issue_interval_cycles
+        after = meets[earlier]
+        yield self.starts[earlier[after]], later[after], self.issue[later[after]] - self.done[earlier[after]]
+        window = self.machine.issue_window
+        inside = np.flatnonzero(core[order][window:] == core[order][:-window])
+        later, earlier = order[window:][inside], order[:-window][inside]
+        yield self.starts[earlier], later, self.issue[later] - self.done[earlier]
+        places = np.flatnonzero(meets[order])
+        following = np.searchsorted(places, np.arange(self.count), side="right")  # the next BARRIER in that order
+        found = np.flatnonzero(following < len(places))
+        later, earlier = order[places[following[found]]], order[found]
+        mine = core[later] == core[earlier]
+        later, earlier = later[mine], earlier[mine]
+        yield self.starts[earlier], later, self.issue[later] - self.done[earlier]
+
+
+def _previous(order: I64, unit: npt.NDArray[np.int32]) -> I64:
+    """What came before each on the same unit, in an order that has units one after another; -1 for none."""
+    before = np.full(len(order), -1, np.int64)
+    same = unit[order][1:] == unit[order][:-1]
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _so_far(times: I64, order: I64, unit: npt.NDArray[np.int32]) -> I64:
+    """The latest of each time and those before it on its unit, in an order that has units one after another."""
+    latest = times.copy()
+    for rows in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1):
+        latest[rows] = np.maximum.accumulate(times[rows])
+    return latest
+
+
+_ENDLESS = np.int64(1) << 62
+
+
+@compiled
+def _relax(first: I64, target: I64, room: I64, waits: I64, left: I64, order: I64) -> None:
+    """Gives every event what its tightest successor leaves: events in topological order, then back again."""
+    known = 0
+    for event in range(len(left)):
+        if waits[event] == 0:
+            order[known] = event
+            known += 1
+    taken = 0
+    while taken < known:
+        event = order[taken]
+        taken += 1
+        for edge in range(first[event], first[event + 1]):
+            waits[target[edge]] -= 1
+            if waits[target[edge]] == 0:
+                order[known] = target[edge]
+                known += 1
+    for place in range(known - 1, -1, -1):
+        event = order[place]
+        for edge in range(first[event], first[event + 1]):
+            left[event] = min(left[event], left[target[edge]] + room[edge])

@@ -1,0 +1,130 @@
+"""What a trace says about time and traffic: idle cycles by cause, channels, bytes by argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, idle_before, waited
+from simulator.machine.topology import topology
+from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
+from simulator.tileprogram.program import I64, Access, Opcode, Space
+from simulator.units.gather import INDEXED, elements
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+FINISHED, SCALAR_LATENCY = "finished", "scalar_latency"
+
+
+def stalls(trace: Trace) -> list[dict[str, str | int]]:
+    """See `Trace.stalls`."""
+    units, found = len(trace.unit_names), waited(trace)
+    busy, shared, wasted, finished, hosted, answers = (np.zeros(units, np.int64) for _ in range(6))
+    idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
+    np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
+    np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
+    np.add.at(busy, trace.unit, trace.busy_cycles)
+    np.add.at(answers, trace.unit, trace.unanswered)
+    np.add.at(shared, trace.unit, found.before + found.within)
+    np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
+    if len(trace.waits):
+        np.add.at(within, trace.unit, trace.waits)
+    edges, now = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1)), 0
+    for index, (_, begin, end) in enumerate(trace.kernel_spans):
+        spans, last = slice(edges[index], edges[index + 1]), np.full(units, begin)
+        np.maximum.at(last, trace.unit[spans], trace.end[spans])
+        rest = hosted if Opcode.HOST in trace.kind[spans][:1] else finished
+        rest += end - last
+        idle[:, Cause.LAUNCH] += begin - now
+        now = end
+    columns: dict[str, I64] = {"busy": busy}
+    for cause in Cause:
+        if cause == Cause.BANDWIDTH:
+            columns.update({MEMORY_PEAK: shared - wasted, INEFFICIENT: wasted})
+        elif cause not in _unseen(trace):
+            columns[cause.label] = idle[:, cause]
+    columns.update({HOST_UNIT: hosted} if HOST_UNIT in trace.unit_names else {})
+    columns.update({wait.label: within[:, wait] for wait in _told(trace)})
+    columns.update({SCALAR_LATENCY: answers} if Opcode.DIRECT in trace.kind else {})
+    columns[FINISHED] = finished
+    columns["total"] = busy + idle.sum(1) + within.sum(1) + answers + finished + hosted
+    rows = list[dict[str, str | int]]()
+    for unit, name in enumerate(trace.unit_names):
+        rows.append({"unit": name, **{column: int(values[unit]) for column, values in columns.items()}})
+    return rows
+
+
+def _told(trace: Trace) -> Sequence[Wait]:
+    """What spans may have waited for within, but for the memory while it served others."""
+    if not len(trace.waits):
+        return ()
+    return [wait for wait in Wait if wait != Wait.MEMORY_BUS] if len(trace.channels) else (Wait.INTERCONNECT,)
+
+
+def _unseen(trace: Trace) -> set[Cause]:
+    """Causes that nothing in a trace could have waited for, which are no columns: those of what is not there."""
+    absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
+    return {cause for cause, is_absent in absent.items() if is_absent}
+
+
+def memory(trace: Trace) -> list[dict[str, int]]:
+    """See `Trace.memory`."""
+    rows = list[dict[str, int]]()
+    for channel, counts in enumerate(trace.channels.tolist()):
+        row: dict[str, int] = {"channel": channel}
+        row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
+        row.update(zip(CHANNEL_CYCLES, trace.channel_cycles[channel].tolist(), strict=True))
+        row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram_request_bytes
+        rows.append(row)
+    return rows
+
+
+def bandwidth(trace: Trace) -> list[dict[str, int]]:
+    """See `Trace.bandwidth`."""
+    times = trace.channel_times.tolist()
+    return [
+        {"channel": channel, "begin": begin, "end": end, "bytes": moved}
+        for channel, row in enumerate(trace.channel_bytes.tolist())
+        for begin, end, moved in zip(times, times[1:], row, strict=False)
+    ]
+
+
+def links(trace: Trace) -> list[dict[str, str | int | float]]:
+    """See `Trace.links`."""
+    if not trace.machine.has_links:
+        return []
+    rows, made = list[dict[str, str | int | float]](), topology(trace.machine)
+    widths = made.widths(trace.machine)
+    for (begin, end), width, moved in zip(made.links, widths, trace.link_bytes.tolist(), strict=True):
+        held = -(-moved // width)
+        rows.append({"from": begin, "to": end, "bytes": moved, "cycles": held, "share": held / max(1, trace.makespan)})
+    return rows
+
+
+def traffic(trace: Trace) -> list[dict[str, str | int]]:
+    """See `Trace.traffic`; needs the programs, which a loaded trace does not have."""
+    rows = list[dict[str, str | int]]()
+    for index, launched in enumerate(trace.launches):
+        program = launched.program
+        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        size = elements(program) * program.element_bytes
+        for number, argument in enumerate(program.arguments):
+            here = (program.space == Space.DRAM) & (program.target == number)
+            opcode = program.opcode[owner]
+            direct = opcode == Opcode.DIRECT
+            indexed = np.isin(opcode, INDEXED)
+            reads = (opcode == Opcode.LOAD) | ((direct | indexed) & ((program.access & Access.READ) != 0))
+            writes = (opcode == Opcode.STORE) | ((direct | indexed) & ((program.access & Access.WRITE) != 0))
+            rows.append(
+                {
+                    "launch": index,
+                    "kernel": launched.kernel,
+                    "argument": argument.name,
+                    "read": int(size[here & reads].sum()),
+                    "written": int(size[here & writes].sum()),
+                }
+            )
+    return rows

@@ -1,0 +1,98 @@
+"""What must hold between chiplets in every trace: each request is followed to the memory its page lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.analysis import stalls
+from simulator.analysis.launch_costs import works
+from simulator.machine.chiplets import chiplet_of_core, route
+from simulator.machine.topology import READ, WRITE, is_between
+from simulator.memory.chiplet_pages import Pages, PageTable
+from simulator.records.spans import TOTALS
+from simulator.tileprogram.program import I32, I64
+from simulator.units.cost_table import Work
+from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+
+def violations(trace: Trace, unfinished: int) -> Iterator[str]:
+    """Bytes that are not told as they are asked for, or faster than a memory gives them, or over other links than those
+    on their way. `unfinished` is what all memories together may still have to do when a launch is over."""
+    machine, pages = trace.machine, PageTable(trace.machine, trace.placed)
+    whole, rate = np.zeros((2, machine.chiplets, machine.chiplets), np.int64), machine.dram_bytes_per_cycle
+    for launch, asked in enumerate(works(trace, pages)):
+        table = pages.table()
+        if asked is None or table is None:
+            continue
+        cores = trace.launches[launch].program.core
+        moved = _moved(asked, cores, table, machine)
+        whole += moved
+        remote = int(moved.sum() - moved.trace(0, 1, 2).sum())
+        for name, bytes in (("dram_request_bytes", int(moved.sum())), ("dram_remote_bytes", remote)):
+            told = int(trace.totals[launch, TOTALS.index(name)])
+            if told != bytes:
+                yield f"launch {launch} tells of {told} {name}, its requests have {bytes}"
+        _, begin, end = trace.kernel_spans[launch]
+        for chiplet, bytes in enumerate(moved.sum((0, 1)).tolist()):
+            least = Fraction(bytes - unfinished) * machine.chiplets / rate
+            if end - begin < least:
+                took = f"launch {launch} takes {end - begin} cycles"
+                yield f"{took}, less than the {float(least):.1f} that the memory of chiplet {chiplet} needs"
+    yield from _link_violations(trace, whole)
+
+
+def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
+    """Bytes in requests by direction, chiplet that asks and chiplet that is asked, request by request."""
+    size, moved = machine.dram_request_bytes, np.zeros((2, machine.chiplets, machine.chiplets), np.int64)
+    walked = asked.walks
+    for row, core in enumerate(cores.tolist()):
+        home = chiplet_of_core(machine, core)
+        for box in walked.box[walked.box_start[row] : walked.box_start[row + 1]]:
+            begins: I64 = box[ADDRESS : ADDRESS + 1]
+            for extent, stride in zip(box[EXTENTS::2], box[STRIDES::2], strict=True):
+                begins = (begins[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
+            lies = pages.chiplet[_requests(begins, box[RUN], size) >> pages.shift]
+            np.add.at(moved[WRITE if box[WRITES] else READ, home], lies, size)
+        for begin, run, ways in walked.run[walked.run_start[row] : walked.run_start[row + 1]]:
+            lies = pages.chiplet[_requests(np.array([begin]), run, size) >> pages.shift]
+            for way in range(2):
+                np.add.at(moved[way, home], lies, size * (int(ways) >> way & 1))
+    return moved
+
+
+def _requests(begins: I64, run: np.int64, size: int) -> I64:
+    """Addresses of the requests of runs of so many bytes."""
+    first, last = begins // size, (begins + run - 1) // size
+    counts = last - first + 1
+    within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    return (np.repeat(first, counts) + within) * size
+
+
+def _link_violations(trace: Trace, moved: I64) -> Iterator[str]:
+    expected: dict[tuple[int, ...], int] = {}
+    chiplets = range(trace.machine.chiplets)
+    for home, lies in ((home, lies) for home in chiplets for lies in chiplets):
+        for way, ends in ((WRITE, (home, lies)), (READ, (lies, home))):
+            crossed = route(trace.machine, *ends)
+            for link in pairwise(crossed):
+                expected[link] = expected.get(link, 0) + int(moved[way, home, lies])
+    for row in stalls.links(trace):
+        begin, end = str(row["from"]), str(row["to"])
+        if not is_between(begin, end):
+            continue
+        link = tuple(int(place.split(".")[0].removeprefix("chiplet")) for place in (begin, end))
+        wanted = expected.pop(link, 0)
+        if row["bytes"] != wanted:
+            yield f"the link from {begin} to {end} carries {row['bytes']} bytes, those that cross it are {wanted}"
+    for (begin, end), bytes in expected.items():
+        if bytes:
+            yield f"{bytes} bytes cross from chiplet {begin} to chiplet {end}, and no link carries them"

@@ -1,0 +1,61 @@
+"""What must hold of the common memory in every trace: followed byte by byte, in the order of launches and of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.records.spans import HostCall, Via
+from simulator.tileprogram.program import I64, Opcode, Operand, Space
+from simulator.units.common_memory import Resident, held_bytes
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+_NOT_THERE = np.iinfo(np.int64).max
+
+
+def violations(trace: Trace) -> Iterator[str]:
+    """More resident than there is room for; copies that find what is not there yet, or go where they should not."""
+    held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory_bytes
+    for launch in np.flatnonzero(held > capacity).tolist():
+        yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
+    there = {each.name: np.full(each.bytes, _NOT_THERE) for each in trace.residents}
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
+    for launch, launched in enumerate(trace.launches):
+        if isinstance(launched, HostCall):
+            continue
+        here = {each.address: each for each in trace.residents if each.kept(launch)}
+        copies = np.isin(launched.program.opcode, [Opcode.LOAD, Opcode.STORE])
+        brought = list[tuple[Resident, I64, int]]()
+        for row in np.flatnonzero(copies).tolist():
+            span, instruction = starts[launch] + row, launched.program.instruction(row)
+            operand = next(each for each in instruction.operands if each.space == Space.DRAM)
+            resident, common = here.get(launched.addresses[operand.target]), trace.via[span] == Via.COMMON
+            name = f"instruction {row} of launch {launch}"
+            if trace.via[span] == Via.SKIPPED:
+                continue
+            if resident is None:
+                if common:
+                    yield f"{name} asks the common memory for what is not resident"
+                continue
+            if resident.alone != common and (resident.alone or instruction.opcode == Opcode.STORE):
+                yield f"{name} goes to {'the common memory' if common else 'DRAM'} with {resident.name!r}"
+            brought.append((resident, _bytes_of(operand), span))
+        for resident, places, span in brought:  # what a launch brings is there when it is complete
+            if trace.via[span] == Via.DRAM:
+                there[resident.name][places] = np.minimum(there[resident.name][places], trace.done[span])
+        for resident, places, span in brought:
+            found = there[resident.name][places].max(initial=0)
+            if trace.via[span] == Via.COMMON and not resident.alone and found > trace.start[span]:
+                yield f"span {span} takes {resident.name!r} from the common memory before all of it is there"
+
+
+def _bytes_of(operand: Operand) -> I64:
+    """The bytes of an operand's box, from the base of its storage on."""
+    places = np.array([operand.offset], np.int64)
+    for extent, stride in zip(operand.shape, operand.strides, strict=True):
+        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
+    return (places[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)

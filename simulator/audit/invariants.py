@@ -1,0 +1,329 @@
+"""What must hold of every trace, whatever the machine: checked from the programs, not from the engine's own tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.analysis import critical_path, stalls
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, waited
+from simulator.audit import common_memory_invariants, trace_columns
+from simulator.audit.trace_columns import MOST
+from simulator.errors import SimulatorError
+from simulator.machine.core_kinds import of_core
+from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, HostCall, Via
+from simulator.tileprogram.barriers import meetings
+from simulator.tileprogram.buffer_addresses import clashes
+from simulator.tileprogram.conflicts import Conflict, conflicts
+from simulator.tileprogram.hazards import Grade
+from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
+from simulator.units import zero_tiles
+from simulator.units.gather import INDEXED
+from simulator.units.systolic import passes
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+    from simulator.trace.trace import Trace
+
+Mask = npt.NDArray[np.bool_]
+
+
+def violations(trace: Trace) -> list[str]:
+    """What is wrong with a trace; empty when all holds.
+
+    - every instruction of every launch has one span, in its launch's time
+    - a span starts when the last of its constraints was met, and its cause is that one
+    - no unit holds two spans at once
+    - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
+    - what a core does after a barrier starts when all that any core did before it is complete
+    - buffers that are in use at once lie apart, and all inside their core's scratchpad
+    - what a span waits for within is part of it, and what a channel does with its time is all its time
+    - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
+      memory the requests of all, each once
+    - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
+    - each request lies where its page does; what lies on another chiplet crosses the links on the way there, nothing
+      else does, and no chiplet's memory gives more than its part of the bandwidth
+    - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
+      direct accesses at peak rate
+    - no loop is faster than the chains of operations that its iterations hand a value along
+    - what was skipped is known to be zeros
+    - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
+    - steps on the host take at least what their bytes need over the host link, and their operations on the host
+    - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
+    - of a wait for the memory no more and no less is laid to inefficient transfers than the worst and the best of all
+      transfers move in vain, and nothing to them where none does
+    """
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
+    found = [
+        *trace_columns.of_spans(trace),
+        *trace_columns.of_units(trace),
+        *_sum_violations(trace),
+        *islice(_request_violations(trace), MOST),
+        *islice(_shared_violations(trace), MOST),
+        *_channel_violations(trace),
+        *_link_violations(trace),
+    ]
+    if trace.machine.chiplets > 1:
+        from simulator.audit import (
+            chiplet_invariants,  # only here: it loads the compiler, which reading a trace does not wait for
+        )
+
+        found += islice(chiplet_invariants.violations(trace, _queued_bytes(trace.machine)), MOST)
+    if trace.residents:
+        found += islice(common_memory_invariants.violations(trace), MOST)
+    found += islice(zero_tiles.violations(trace), MOST)
+    known: dict[int, list[Conflict]] = {}
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
+    for index, launched in enumerate(trace.launches):
+        program = launched.program
+        if id(program) not in known:
+            known[id(program)] = conflicts(program)
+            found += _capacity_violations(trace, program)
+        rows = slice(starts[index], starts[index] + len(program))
+        if np.count_nonzero(trace.launch == index) != len(program):
+            found.append(f"launch {index} has not one span per instruction")
+            continue
+        name = f"launch {index} ({launched.kernel})"
+        if isinstance(launched, HostCall):
+            found += [f"{name}: {line}" for line in _host_violations(trace, rows, launched)]
+            continue
+        found += [f"{name}: {line}" for line in _order_violations(trace, rows, known[id(program)])]
+        found += [f"{name}: {line}" for line in _meeting_violations(trace, rows, program)]
+        found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
+        found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
+        found += [f"{name}: {line}" for line in _carried_violations(trace, rows, program)]
+    return found
+
+
+def _sum_violations(trace: Trace) -> Iterator[str]:
+    for row in stalls.stalls(trace):
+        parts = sum(value for key, value in row.items() if isinstance(value, int) and key != "total")
+        if parts != trace.makespan or row["total"] != trace.makespan:
+            yield f"busy and idle cycles of {row['unit']} add up to {parts}, not to {trace.makespan}"
+        if any(isinstance(value, int) and value < 0 for value in row.values()):
+            yield f"{row['unit']} has a negative number of cycles in {row}"
+    total = sum(cycles for _, cycles in critical_path.waterfall(trace))
+    if total != trace.makespan:
+        yield f"the waterfall adds up to {total}, not to {trace.makespan}"
+
+
+def _request_violations(trace: Trace) -> Iterator[str]:
+    """Whole requests are moved for what goes to DRAM, at least as many bytes as it asks for, and for nothing else."""
+    size, moves = trace.machine.dram_request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
+    wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
+    for index in np.flatnonzero(wrong).tolist():
+        yield f"for the {trace.bytes[index]} bytes of span {index} the memory moves {trace.requested[index]}"
+    if trace.requested.sum() != trace.counters["dram_request_bytes"]:
+        yield f"spans have {trace.requested.sum()} bytes moved, all in all {trace.counters['dram_request_bytes']} are"
+
+
+def _shared_violations(trace: Trace) -> Iterator[str]:
+    found, moved = waited(trace), trace.requested > 0
+    in_vain = 1 - trace.bytes[moved] / trace.requested[moved]
+    least, most = in_vain.min(initial=1), in_vain.max(initial=0)
+    for whole, wasted in ((found.before, found.wasted_before), (found.within, found.wasted_within)):
+        wrong = (wasted < np.rint(least * whole) - 1) | (wasted > np.rint(most * whole) + (most > 0))
+        for index in np.flatnonzero(wrong).tolist():
+            yield (
+                f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them in vain; of what "
+                f"transfers move it is {least:.0%} to {most:.0%}"
+            )
+    rows = stalls.stalls(trace)
+    for unit, cycles in enumerate(np.bincount(trace.unit, found.before + found.within, len(rows)).astype(int).tolist()):
+        told = int(rows[unit][MEMORY_PEAK]) + int(rows[unit][INEFFICIENT])
+        if told != cycles:
+            yield f"{rows[unit]['unit']} waits {cycles} cycles for the memory while it serves others, told are {told}"
+
+
+def _channel_violations(trace: Trace) -> Iterator[str]:
+    if trace.machine.memory != "banked":
+        return
+    size, count = (
+        trace.machine.dram_request_bytes,
+        dict(zip(CHANNEL_COUNTERS, trace.channels.sum(0).tolist(), strict=True)),
+    )
+    served, asked = count["reads"] + count["writes"], trace.counters["dram_request_bytes"] // size
+    if served != asked:
+        yield f"the channels served {served} requests, asked were {asked}"
+    for channel, cycles in enumerate(trace.channel_cycles.tolist()):
+        if sum(cycles[:-1]) != trace.makespan or min(cycles) < 0 or cycles[-1] > trace.makespan:
+            told = dict(zip(CHANNEL_CYCLES, cycles, strict=True))
+            yield f"channel {channel} accounts for {told} of {trace.makespan} cycles"
+    found = count["row_hits"] + count["row_misses"] + count["row_conflicts"]
+    for number, what in ((found, "came to a bank"), (int(trace.channel_bytes.sum()) // size, "moved data")):
+        if number + count["forwarded"] != served:
+            yield f"of {served} requests {number} {what} and {count['forwarded']} were answered from the write queue"
+
+
+def _link_violations(trace: Trace) -> Iterator[str]:
+    """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
+    asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
+    for row in stalls.links(trace):
+        entered += int(row["bytes"]) if _is_end(str(row["from"])) else 0
+        left += int(row["bytes"]) if _is_end(str(row["to"])) else 0
+        if int(row["cycles"]) > trace.makespan:
+            yield f"the link from {row['from']} to {row['to']} is held for {row['cycles']} of {trace.makespan} cycles"
+    if trace.machine.interconnect != "simple" and not entered == left == asked:
+        yield f"{asked} bytes were asked for, {entered} entered the interconnect and {left} left it"
+
+
+def _is_end(place: str) -> bool:
+    return place.rpartition(".")[2].startswith(("port", "dma", "channel"))
+
+
+def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:
+    start, end, done, unit = trace.start[rows], trace.end[rows], trace.done[rows], trace.unit[rows]
+    told = 0
+    for conflict in found:
+        earlier, later = conflict.earlier, conflict.later
+        kept = start[later] >= done[earlier]
+        if conflict.grade == Grade.RELEASE:
+            kept = start[later] >= end[earlier]
+        elif conflict.grade == Grade.FOLLOW:
+            kept |= unit[later] == unit[earlier] and start[later] >= end[earlier]
+        if not kept and told < MOST:
+            told += 1
+            yield (
+                f"instruction {later} starts at {start[later]}, before instruction {earlier} is complete at "
+                f"{done[earlier]}: both touch {conflict.where}"
+            )
+
+
+def _meeting_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    """Read off the program: which instructions lie before and after each BARRIER in its core's order."""
+    start, end, done = trace.start[rows], trace.end[rows], trace.done[rows]
+    for meeting in meetings(program):
+        before = [np.flatnonzero(program.core[:row] == program.core[row]) for row in meeting]
+        arrived = max(int(done[each].max(initial=0)) for each in before)
+        for row in meeting:
+            if start[row] < arrived:
+                yield f"the barrier {row} starts at {start[row]}, what lies before it is complete at {arrived}"
+            after = row + 1 + np.flatnonzero(program.core[row + 1 :] == program.core[row])
+            if len(after) and start[after].min() < end[row]:
+                first = after[start[after].argmin()]
+                yield f"instruction {first} starts before the barrier {row} before it is over, at {end[row]}"
+
+
+def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
+    capacity = trace.machine.scratchpad_bytes
+    for low, high in clashes(program):
+        yield f"buffer {high.name!r} of {program.kernel!r} lies on {low.name!r}, which is in use with it"
+    for buffer in program.buffers:
+        end = buffer.offset + buffer.bytes
+        if end > capacity:
+            yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
+
+
+def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    moved, via = trace.bytes[rows], trace.via[rows]
+    for index in range(len(program)):
+        row = program.instruction(index)
+        asked = 0
+        if row.opcode in (Opcode.LOAD, Opcode.STORE, Opcode.COPY):
+            asked = row.operands[0].element_bytes
+            for extent in row.operands[0].shape:
+                asked *= extent
+        elif row.opcode == Opcode.DIRECT:
+            asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
+        elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
+            memory = row.operands[-1]
+            ways = 2 if memory.access == Access.READ_WRITE else 1
+            asked = math.prod(row.extent) * memory.element_bytes * ways
+        asked = 0 if via[index] == Via.SKIPPED else asked
+        if moved[index] != asked:
+            yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
+
+
+def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]:
+    """The host link is no faster than its bandwidth and its latency, and carries all that was asked."""
+    machine, seconds = trace.machine, (trace.end - trace.start)[rows] / (1e6 * trace.machine.clock_mhz)
+    if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
+        yield f"moves {trace.bytes[rows].tolist()} bytes, asked were {call.bytes_in} and {call.bytes_out}"
+    for way, size in ((0, call.bytes_in), (2, call.bytes_out)):
+        least = machine.host_link_latency_us / 1e6 + size / machine.host_link_bytes_per_second
+        if seconds[way] < least * (1 - 1e-9):
+            yield f"moves {size} bytes over the host link in {seconds[way]} s, less than the {least} it needs"
+    if seconds[1] < call.flops / machine.host_flops_per_second * (1 - 1e-9):
+        yield f"computes {call.flops} operations on the host in {seconds[1]} s"
+
+
+def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
+    machine = trace.machine
+    _, begin, end = trace.kernel_spans[index]
+    in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
+    offset = int(np.searchsorted(trace.launch, index))
+    size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
+    common = via == Via.COMMON
+    moved = int(size[in_dram & ~common].sum()) - _queued_bytes(machine)
+    products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)
+    macs = program.extent.prod(1) * passes(program, machine) * products
+    floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
+    if common.any():
+        floors.append(("common memory", int(size[common].sum()) / machine.common_memory_bytes_per_cycle))
+    for core in np.unique(program.core).tolist():
+        mine = program.core == core
+        own, ratio = of_core(machine, core)
+        floors += [
+            (f"products on core {core}", Fraction(int(macs[mine].sum()), own.macs_per_cycle) / ratio),
+            (f"element operations on core {core}", _vector_floor(own, program, mine) / ratio),
+            (f"direct accesses on core {core}", _scalar_floor(own, program, mine) / max(ratio, 1)),
+        ]
+    for name, least in floors:
+        if end - begin < least:
+            yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
+
+
+def _carried_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+    """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile."""
+    carrying = [op for op, info in enumerate(program.ops) if info.carried]
+    for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, carrying)).tolist():
+        own, ratio = of_core(trace.machine, int(program.core[index]))
+        taken = int(trace.end[rows][index] - trace.start[rows][index])
+        for chain in program.ops[int(program.op[index])].carried:
+            latency = sum(
+                count * (own.special_latency_cycles if kind == OpClass.SPECIAL else own.alu_latency_cycles)
+                for kind, count in enumerate(chain.class_counts)
+                if kind != OpClass.MOVE
+            )
+            least = int(program.extent[index, 0]) // chain.iterations * latency / ratio
+            if taken < least:
+                yield f"instruction {index} takes {taken} cycles, a chain of its iterations needs {float(least):.1f}"
+
+
+def _queued_bytes(machine: Machine) -> int:
+    """What may still be on its way when all is done: a banked memory has done a write when its queue has it."""
+    if machine.memory == "simple":
+        return 0
+    return machine.dram_channels * machine.banked_memory().queue_entries * machine.dram_request_bytes
+
+
+def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
+    """Cycles the vector unit needs at least: all lanes full, all ALUs busy, nothing waited for."""
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
+    alu, special = Fraction(0), Fraction(0)
+    for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
+        operands = slice(int(program.operand_start[index]), int(program.operand_start[index + 1]))
+        widest = int(program.element_bytes[operands].max(initial=1))
+        vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
+        body: I64 = counts[program.op[index]]
+        alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector_alus
+        special += vectors * int(body[OpClass.SPECIAL]) * machine.special_interval_cycles
+    return max(alu, special)
+
+
+def _scalar_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
+    """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
+    sent, unanswered = 0, 0
+    for index in np.flatnonzero(mine & (program.opcode == Opcode.DIRECT)).tolist():
+        for operand in program.instruction(index).operands:
+            far = operand.space == Space.DRAM
+            sent += operand.shape[0]
+            unanswered += operand.shape[0] * (machine.dram_latency_cycles if far else machine.scratchpad_latency_cycles)
+    return max(Fraction(sent, machine.scalar_accesses_per_cycle), Fraction(unanswered, machine.scalar_outstanding))

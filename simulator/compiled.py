@@ -1,0 +1,116 @@
+"""Compiling the event loop with Numba, kept on disk under a key that covers every source of the simulator.
+
+Numba's own cache looks only at the file of the compiled function. A callee in another file could change
+unseen, so the folder's name is a hash of all sources; a new one makes room among those of other sources
+(files/cache_folder.py). `ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as
+plain Python.
+
+What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
+to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
+atomic instruction. A compiled function becomes part of those that call it, since an array is seven numbers or more to
+hand over; where a call is rare, `compiled_apart` spares the time to compile it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba  # pyright: ignore[reportMissingTypeStubs]
+from numba.core import event, types  # pyright: ignore[reportMissingTypeStubs]
+
+from simulator.files.cache_folder import drop_unused, user_cache
+
+_PREFIX = "numba-"
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`function` as machine code, compiled at its first call or read from the cache.
+
+    The types of its arguments are those of the first call; the engine always passes the same ones. It may not make
+    arrays, but look at parts of those it is given.
+    """
+    return _compiled(function, inlined=True)
+
+
+def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
+    """`compiled`, but called: what is long and needed seldom, and would be compiled anew in each of its callers."""
+    return _compiled(function, inlined=False)
+
+
+def _compiled(function: Callable[P, R], *, inlined: bool) -> Callable[P, R]:
+    folder = _writable_folder()
+    config, njit = cast(Any, numba).config, cast(Any, numba).njit
+    before = config.CACHE_DIR
+    config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
+    try:
+        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=inlined)(function))
+    finally:
+        config.CACHE_DIR = before
+
+
+def _for_types_alone(dispatcher: Any) -> Any:
+    """A function compiled once for whole numbers, and not once more for each number that a caller writes down.
+
+    While Numba infers the types of a caller it compiles what is called for the constants it has seen so far, most of
+    which is thrown away as soon as a variable turns out to be one: a fifth of the time of a first simulation.
+    """
+    if not hasattr(dispatcher, "get_call_template"):
+        return dispatcher  # plain Python, with NUMBA_DISABLE_JIT
+    given, plain = dispatcher.get_call_template, cast(Any, types).unliteral
+
+    def get_call_template(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return given(tuple(plain(each) for each in arguments), {name: plain(each) for name, each in keywords.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+@contextmanager
+def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
+    """Tells when compiling begins (True) and ends, within the block; what comes from the cache is not compiled."""
+    depth = 0  # one function's compilation starts those of what it calls
+
+    def notice(happened: Any) -> None:
+        nonlocal depth
+        depth += 1 if happened.is_start else -1
+        if depth == (1 if happened.is_start else 0):
+            tell(happened.is_start)
+
+    class Listener(cast(Any, event).Listener):  # pyright: ignore[reportUntypedBaseClass]
+        on_start = on_end = staticmethod(notice)
+
+    with cast(Any, event).install_listener("numba:compile", Listener()):
+        yield
+
+
+@cache
+def cache_folder() -> Path:
+    """Where the machine code of exactly these sources lies."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return user_cache() / f"{_PREFIX}{digest.hexdigest()[:16]}"
+
+
+@cache
+def _writable_folder() -> Path | None:
+    folder = cache_folder()
+    try:
+        new = not folder.is_dir()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # used now
+        if new:
+            drop_unused(folder, f"{_PREFIX}*")
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None

@@ -1,0 +1,1 @@
+"""Programs x machine -> trace, event by event."""

@@ -1,0 +1,63 @@
+"""Compiling the simulator before anybody waits for it.
+
+It is compiled at its first use, once for each kind of memory, since a banked one is another program. A small run on
+each kind leaves the machine code in the cache (see compiled.py), and is over at once where it is there already.
+Networks and chiplets change what is compiled as well; these few machines wait for it when they are first used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulator.compiled import when_compiling
+from simulator.engine.engine import simulate
+from simulator.machine.machine_file import load_machine
+from simulator.records.spans import Launched
+from simulator.tileprogram.program import (
+    Access,
+    Argument,
+    Buffer,
+    Instruction,
+    Opcode,
+    Operand,
+    OpInfo,
+    Space,
+    TileProgram,
+)
+from simulator.tileprogram.program_builder import ProgramBuilder
+
+KINDS = ("simple", "banked")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One kind of memory whose simulator is compiled."""
+
+    memory: str
+    was_there: bool
+    """Nothing had to be compiled."""
+    seconds: float
+
+
+def compile_ahead() -> Iterator[Ready]:
+    """Each kind of memory, as soon as what it needs is compiled."""
+    program = _a_load()
+    for memory in KINDS:
+        compiled: list[bool] = []
+        began = time.perf_counter()
+        with when_compiling(compiled.append):
+            simulate([Launched(program.kernel, program, (0,))], load_machine("tpu-v3", memory=memory)).slack()
+        yield Ready(memory, not compiled, time.perf_counter() - began)
+
+
+def _a_load() -> TileProgram:
+    """The smallest program there is: one tile of 32 elements comes in."""
+    made = ProgramBuilder("ahead", ops=[OpInfo("load", 1, ())])
+    made.arguments.append(Argument("x", (32,), (1,), 0, 4, False))
+    made.buffers.append(Buffer("tile", 128, 1, 0, 4))
+    source = Operand(Space.DRAM, 0, 0, 0, (32,), (1,), 4, Access.READ)
+    target = Operand(Space.SCRATCHPAD, 0, 0, 0, (32,), (1,), 4, Access.WRITE)
+    made.add(Instruction(Opcode.LOAD, 0, (), (source, target), (32,)))
+    return made.build()

@@ -1,0 +1,140 @@
+"""The engine: programs x machine -> trace, in integer cycles, without ticking.
+
+Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended. What happens
+within one is told in event_loop.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.engine import host_round_trip
+from simulator.engine.event_loop import run
+from simulator.engine.repeated_launches import Repeats
+from simulator.engine.state import figures_of
+from simulator.engine.watch import Progress, Watch
+from simulator.errors import LaunchError, ProgramError
+from simulator.machine.chiplets import Placed, check_placed
+from simulator.machine.machine import Machine
+from simulator.memory import chiplet_buses, dram, network
+from simulator.memory.chiplet_pages import PageTable
+from simulator.records.spans import DONE, WAITS, HostCall, Launched
+from simulator.tileprogram.buffer_addresses import check_fit
+from simulator.tileprogram.program import I32, I64, TileProgram
+from simulator.tileprogram.verifier import LARGEST, verify_tables
+from simulator.trace.trace import Trace, assemble, unit_names
+from simulator.units.common_memory import CommonMemory, Resident, check_plan
+from simulator.units.cost_table import Told, work
+from simulator.units.zero_tiles import skipped
+
+
+def simulate(
+    launches: Sequence[Launched | HostCall],
+    machine: Machine,
+    *,
+    seconds: float | None = None,
+    repeats: bool = True,
+    progress: Progress | None = None,
+    residents: Sequence[Resident] = (),
+    placed: Sequence[Placed] = (),
+) -> Trace:
+    """Runs the launches, and the steps on the host between them, one after another on the machine.
+
+    `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
+    what one before it did is not simulated again (see repeated_launches.py); the trace is the same. `residents` is what
+    stays in the common memory, `placed` whose memory the pages of tensors lie in on a machine of several chiplets.
+
+    Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
+    common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
+    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
+    """
+    figures = figures_of(machine)
+    memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
+    net, lines, pages = network.network(machine), chiplet_buses.buses(machine), PageTable(machine, placed)
+    works, begins = list[Told](), list[int]()
+    spans, met, waits = list[I64](), list[I64](), list[I32]()
+    checked = set[int]()
+    watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
+    ran, common = Repeats(machine, repeats), CommonMemory(residents)
+    check_plan(residents, machine, len(launches))
+    check_placed(placed, machine)
+    now = 0
+    for index, launched in enumerate(launches):
+        watch.launch, watch.kernel = index, launched.kernel
+        watch.look(0, now)
+        _check_order(index, launched)
+        if isinstance(launched, HostCall):
+            begins.append(now)
+            asked, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
+            within = _no_waits(len(rows), machine)
+        else:
+            if id(launched.program) not in checked:
+                _check_program(launched.program, machine)
+                checked.add(id(launched.program))
+            _check_launch(index, launched)
+            now += machine.launch_overhead_cycles
+            begins.append(now)
+            served = common.launch(index, launched, skipped(launched, machine))
+            found = ran.find(launched, served, now)
+            if found is None:
+                whole = work(launched.program, launched.addresses, machine, launched.indices, served)
+                whole = pages.launch(index, launched.program, whole)
+                banked = dram.launched(banked, machine, whole, pages.table())
+                net, lines = network.launched(net, machine, whole), chiplet_buses.launched(lines, whole)
+                told, within = whole.told(), _no_waits(len(launched.program), machine)
+                whole = whole.to_run()
+                rows, times = run(
+                    launched.program, whole, figures, memory, state, banked, net, lines, within, now, watch
+                )
+                found = told, rows, times, within
+                del whole  # which is as large as its program
+                ran.keep(launched, served, now, found)
+            asked, rows, times, within = found
+        now = max(now, int(rows[:, DONE].max(initial=0)))
+        watch.before += len(rows)
+        works.append(asked)
+        spans.append(rows)
+        met.append(times)
+        waits.append(within)
+    channels, links = dram.statistics(memory, banked, now), network.carried(net)
+    return assemble(launches, machine, works, spans, met, waits, begins, channels, links, residents, placed)
+
+
+def _no_waits(rows: int, machine: Machine) -> I32:
+    """Room for what each instruction waits for while it holds its unit, where the machine tells it apart.
+
+    Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
+    """
+    told = machine.memory == "banked" or machine.has_links
+    return np.zeros((rows if told else 0, WAITS), np.int32)
+
+
+def _length(launched: Launched | HostCall) -> int:
+    return host_round_trip.HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
+
+
+def _check_program(program: TileProgram, machine: Machine) -> None:
+    verify_tables(program)
+    check_fit(program, machine.scratchpad_bytes)
+    if program.core.max(initial=0) >= machine.cores:
+        where = f"{machine.name!r} has {machine.cores}"
+        raise ProgramError(program.kernel, [f"instructions of core {program.core.max()}: {where}"])
+
+
+def _check_launch(index: int, launched: Launched) -> None:
+    given, expected = len(launched.addresses), len(launched.program.arguments)
+    if given != expected:
+        raise LaunchError(f"launch {index} of {launched.kernel!r} gives {given} addresses for {expected} arguments")
+    for address in launched.addresses:
+        if not 0 <= address <= LARGEST:
+            raise LaunchError(
+                f"launch {index} of {launched.kernel!r} has an argument at {address}: no address of a memory"
+            )
+
+
+def _check_order(index: int, launched: Launched | HostCall) -> None:
+    late = [other for other in launched.after if not 0 <= other < index]
+    if late:
+        raise LaunchError(f"launch {index} of {launched.kernel!r} waits for launch {late[0]}, which is not before it")

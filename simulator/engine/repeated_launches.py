@@ -1,0 +1,63 @@
+"""Launches that are simulated once, because what came of them before comes again, so many cycles later.
+
+With simple memory nothing of one launch is left when the next begins: the scratchpad is empty, all units and the bus
+are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
+indices it reads and from what the common memory serves and what is left out, whatever their cycle. A banked memory
+remembers which rows are open, and refreshes when it is time to: there every launch is simulated, and so where links
+count what they carry, those between chiplets too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.records.spans import DONE, END, ISSUE, PHASE, START, Launched
+from simulator.tileprogram.program import I32, I64
+from simulator.units.common_memory import Served
+from simulator.units.cost_table import Told
+
+Ran = tuple[Told, I64, I64, I32]
+"""What a launch asked, its spans, when their constraints were met, and what they waited for within."""
+_Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
+
+
+@dataclass
+class Repeats:
+    """What has run on a machine, and when it began. The launches must live as long as this does."""
+
+    machine: Machine
+    wanted: bool
+    _ran: dict[_Key, tuple[int, Ran]] = field(default_factory=dict[_Key, tuple[int, Ran]])
+
+    def find(self, launched: Launched, served: Served | None, begin: int) -> Ran | None:
+        """What comes of a launch at cycle `begin`, if the same one ran before."""
+        if not self._apply:
+            return None
+        found = self._ran.get(self._key(launched, served))
+        if found is None:
+            return None
+        began, (asked, spans, met, waits) = found
+        spans, met = spans.copy(), np.where(met < 0, met, met + (begin - began))
+        spans[:, (START, END, DONE, PHASE, ISSUE)] += begin - began
+        return asked, spans, met, waits
+
+    def keep(self, launched: Launched, served: Served | None, begin: int, ran: Ran) -> None:
+        if self._apply:
+            self._ran[self._key(launched, served)] = begin, ran
+
+    @property
+    def _apply(self) -> bool:
+        return self.wanted and self.machine.memory == "simple" and not self.machine.has_links
+
+    def _key(self, launched: Launched, served: Served | None) -> _Key:
+        """All that the spans of a launch follow from, on one machine."""
+        places = tuple(address % self.machine.dram_request_bytes for address in launched.addresses)
+        return (
+            id(launched.program),
+            places,
+            tuple((argument, id(known)) for argument, known in launched.indices.items()),
+            np.packbits([served.rows, served.skipped]).tobytes() + served.waits.tobytes() if served else b"",
+        )

@@ -1,0 +1,45 @@
+"""Columns of what the event loop knows: of a machine, its units, the issue stage of each core, a launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.records.spans import Wait
+from simulator.tileprogram.program import I64
+
+# Unit classes and causes as plain integers, which is what the compiled functions know
+DMA, SYSTOLIC, SCALAR = 0, 1, 3
+AT_LAUNCH, AT_ISSUE, AT_WINDOW, AT_QUEUE, AT_UNIT, AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
+AT_BARRIER, AT_COMMON = 11, 12
+CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
+AFTER_READ_KIND, ACCUMULATE_KIND = 1, 3
+NEVER = 1 << 62
+INTERCONNECT, MEMORY_BUS, MOST_WAITED = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS), (1 << 31) - 1
+
+# Figures of the machine, as the event loop reads them
+QUEUES, ARRAYS, DEPTH, WINDOW, INTERVAL, CORES, IN_TURN, FIGURES = 0, 1, 2, 3, 4, 5, 6, 7
+
+# State of one unit
+HEAD, COUNT, FREE, LATEST, READY, SHADOW, BACKLOG, UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
+
+# State of a core's issue stage; instructions are counted in the core's own order, of which `BASE` is the first; the
+# last is the array whose turn it is
+NEXT, TIME, BLOCKED, FREED, FREED_BY, RETIRED, BASE, LENGTH, TURN, ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has
+# started, who was last on the common memory's bus
+BUS_USER, RUNNING, BEGIN, STARTED, COMMON_USER = 0, 1, 2, 3, 4
+
+# How the loop comes back
+OVER, PAUSED, STUCK = 0, 1, 2
+
+
+def figures_of(machine: Machine) -> I64:
+    """The figures of a machine that the event loop reads."""
+    figures = np.zeros(FIGURES, np.int64)
+    figures[QUEUES], figures[ARRAYS] = machine.dma_queues, machine.systolic_arrays
+    figures[DEPTH], figures[WINDOW] = machine.queue_depth, machine.issue_window
+    figures[INTERVAL], figures[CORES] = machine.issue_interval_cycles, machine.cores
+    figures[IN_TURN] = machine.systolic_selection == "in_turn"
+    return figures

@@ -1,0 +1,119 @@
+"""Cores that differ: which figures each has instead of the machine's, and what of the work.
+
+A machine file says `cores = [{}, {systolic_rows = 64, clock_ratio = 0.5}]`, and the machine keeps it as a text, which
+is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues, memory and issue go by the machine's clock;
+arrays, vector and scalar unit of a core by `clock_ratio` of it. How many units a core has is the same for all.
+
+Work that is spread over the cores is cut into as many shares as it takes to give each core a whole number of them in
+proportion to the products it adds up in a cycle, as nearly as a sixth of the slowest core's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.errors import MachineError
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Figure, Machine
+
+CLOCK_RATIO = "clock_ratio"
+OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
+"""What cores may have of their own."""
+
+MOST_SHARES = 16
+"""Of one core."""
+
+
+def text_of(machine: str, cores: Sequence[object]) -> str:
+    """The figure that a list of tables is kept as, one table a core."""
+    lines = list[str]()
+    for number, own in enumerate(cores):
+        if not isinstance(own, Mapping):
+            raise MachineError(
+                f"machine {machine!r}: core {number} of `cores` is {own!r}; expected a table of its own figures"
+            )
+        told = " ".join(f"{name}={value}" for name, value in sorted(own.items()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        lines += [f"{number}: {told}"] if told else []
+    return "; ".join(lines)
+
+
+def own_figures(machine: Machine) -> list[dict[str, Figure]]:
+    """What each core has instead of the machine's figures."""
+    found: list[dict[str, Figure]] = [{} for _ in range(machine.cores)]
+    for line in filter(None, map(str.strip, machine.core_figures.split(";"))):
+        number, _, told = line.partition(":")
+        where = f"machine {machine.name!r}: core {number} of `cores`"
+        if not number.isdigit() or int(number) >= machine.cores:
+            given = f"machine {machine.name!r}: core_figures = {machine.core_figures!r}"
+            raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.cores}, from 0 on")
+        for each in told.split():
+            name, _, value = each.partition("=")
+            found[int(number)][name] = _checked(where, name, value)
+    return found
+
+
+def _checked(where: str, name: str, value: str) -> Figure:
+    if name not in OWN:
+        what = f"{where}: a core has no {name!r} of its own{did_you_mean(name, OWN)}"
+        raise MachineError(sentences(what, f"Expected some of {', '.join(OWN)}"))
+    try:
+        number = float(value) if name == CLOCK_RATIO else int(value)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        what = "a number" if name == CLOCK_RATIO else "a whole number"
+        raise MachineError(f"{where}: {name} = {value}: expected {what}, more than zero")
+    return number
+
+
+def of_core(machine: Machine, core: int) -> tuple[Machine, Fraction]:
+    """A machine of whose cores each is like this one, and its clock as a part of the machine's."""
+    own = own_figures(machine)[core]
+    ratio = Fraction(str(own.pop(CLOCK_RATIO, 1)))
+    return dataclasses.replace(machine, core_figures="", **own), ratio  # pyright: ignore[reportArgumentType]
+
+
+def kinds(machine: Machine) -> list[tuple[Machine, Fraction, list[int]]]:
+    """Which cores are alike: of each kind the machine, its clock ratio, and its cores."""
+    if not machine.core_figures:
+        return [(machine, Fraction(1), list(range(machine.cores)))]
+    alike: dict[str, list[int]] = {}
+    for core, own in enumerate(own_figures(machine)):
+        alike.setdefault(repr(sorted(own.items())), []).append(core)
+    return [(*of_core(machine, cores[0]), cores) for cores in alike.values()]
+
+
+def shares(machine: Machine) -> tuple[int, ...]:
+    """The core that each share of the work goes to: each to the one that would be done with it first."""
+    if not machine.core_figures:
+        return tuple(range(machine.cores))
+    speed_of = speeds(machine)
+    slowest = min(speed_of)
+    parts = {core: (speed / slowest).limit_denominator(6) for core, speed in enumerate(speed_of)}
+    whole = math.lcm(*(part.denominator for part in parts.values()))
+    counts = {core: int(part * whole) for core, part in parts.items()}
+    most = max(counts.values())
+    if most > MOST_SHARES:
+        counts = {core: max(1, round(count * MOST_SHARES / most)) for core, count in counts.items()}
+    common = math.gcd(*counts.values())
+    turns = [
+        (Fraction(turn * common, count), -count, core)
+        for core, count in counts.items()
+        for turn in range(1, count // common + 1)
+    ]
+    return tuple(core for _, _, core in sorted(turns))
+
+
+def speeds(machine: Machine) -> list[Fraction]:
+    """Of each core: the products it adds up in a cycle of the machine's clock, as a part of what the machine says."""
+    found = [Fraction(1)] * machine.cores
+    for alike, ratio, cores in kinds(machine):
+        for core in cores:
+            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
+    return found

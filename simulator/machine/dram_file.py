@@ -1,0 +1,254 @@
+"""A memory: organisation, timing and controller of one DRAM channel, each figure with its source beside it.
+
+The shipped ones are text files in `memories/`, made as the machines' are: what nobody published is in `assumed`.
+Timing is in cycles of the memory's own clock. At another clock what the cells and amplifiers need stays the same in
+nanoseconds, and what the buses need (`BUS_FIGURES`) stays the same in cycles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from simulator.did_you_mean import did_you_mean, not_there
+from simulator.errors import MachineError
+
+_FOLDER = Path(__file__).parent / "shipped_memories"
+
+BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
+"""Figures that are cycles of the interface, whatever the clock."""
+
+HASHES = ("none", "xor", "all")
+REFRESHES = ("all", "each")
+
+FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
+"""Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
+
+_LEAST = {"bank_refresh": 0}
+"""What a figure must be at least, if not 1."""
+
+_POWERS_OF_TWO = ("request_bytes", "pseudo_channels", "bank_groups", "banks", "rows", "row_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One channel of DRAM. Unless a name says otherwise, figures from `burst` on are cycles from command to command."""
+
+    name: str
+    standard: str
+    clock_ps: int
+
+    request_bytes: int
+    """One burst: the least that is read or written."""
+    pseudo_channels: int
+    bank_groups: int
+    banks: int
+    """In each group."""
+    rows: int
+    row_bytes: int
+    command_buses: int
+    """1: a command a cycle. 2: a command for rows and one for columns."""
+    activate_cycles: int
+    """Cycles an ACT takes on its bus."""
+
+    burst: int
+    """Cycles of the data bus for one request."""
+    read_latency: int
+    """From RD to the first data."""
+    activate_to_read: int
+    activate_to_write: int
+    precharge: int
+    """From PRE to ACT."""
+    row_active: int
+    """From ACT to PRE."""
+    row_cycle: int
+    """From ACT to ACT in one bank."""
+    write_recovery: int
+    """From the last data written to PRE."""
+    read_to_precharge: int
+    write_latency: int
+    """From WR to the first data."""
+    column_to_column: int
+    column_to_column_same_group: int
+    activate_to_activate: int
+    activate_to_activate_same_group: int
+    four_activates: int
+    """Time in which a pseudo-channel may activate four rows at most."""
+    write_to_read: int
+    """From the last data written to RD."""
+    write_to_read_same_group: int
+    refresh: int
+    """What a refresh of all banks of a pseudo-channel takes."""
+    bank_refresh: int
+    """What a refresh of one bank takes; 0 if there is none."""
+    refresh_interval: int
+    read_to_write_gap: int
+    """Cycles without data between data read and data written."""
+
+    address: str
+    """Fields of an address from the highest on: `FIELDS`. Below the lowest lie the bytes of a request."""
+    channel_hash: str
+    """`none`; `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces; `all`: so
+    are pseudo-channel, bank group and bank."""
+    refreshes: str
+    """`all` banks of a pseudo-channel at once, which stops it; or `each` by itself, as many times as often."""
+    queue_entries: int
+    """Of the read queue, and of the write queue."""
+    drain_from: float
+    """Filled part of the write queue above which it is drained, although there are reads."""
+    drain_to: float
+    """Filled part of the write queue below which reads go first again."""
+
+    assumed: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """Requests in a row."""
+        return self.row_bytes // self.request_bytes
+
+    @property
+    def bytes_per_cycle(self) -> Fraction:
+        """What one channel moves at most."""
+        return min(Fraction(self.request_bytes * self.pseudo_channels, self.burst), Fraction(self.request_bytes))
+
+    @property
+    def between_refreshes(self) -> tuple[int, int]:
+        """Cycles from one refresh to the next, and how many of them at least are not there for requests.
+
+        Of a single bank, a PRE and a refresh for each pseudo-channel, and as many for the commands of requests.
+        """
+        if self.refreshes == "all":
+            return self.refresh_interval, self.refresh + 1
+        return self.refresh_interval // (self.bank_groups * self.banks), 4 * self.pseudo_channels
+
+    def at_clock(self, clock_ps: Fraction) -> Memory:
+        """The same cells behind an interface of another clock."""
+        ratio = self.clock_ps / clock_ps
+        scaled: dict[str, int] = {}
+        for name in _timing_names():
+            cycles = cast(int, getattr(self, name))
+            if name in BUS_FIGURES:
+                continue
+            scaled[name] = int(cycles * ratio) if name == "refresh_interval" else -int(-cycles * ratio // 1)
+        return dataclasses.replace(self, clock_ps=round(clock_ps), **scaled)
+
+
+def _timing_names() -> tuple[str, ...]:
+    names = figure_names()
+    return names[names.index("burst") : names.index("address")]
+
+
+def figure_names() -> tuple[str, ...]:
+    """Names of all figures of a memory, which are also the keys of its file."""
+    fields = (field.name for field in dataclasses.fields(Memory))
+    return tuple(name for name in fields if name not in ("name", "assumed", "sources"))
+
+
+def memory_names() -> tuple[str, ...]:
+    """The shipped memories."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load_memory(name: str) -> Memory:
+    """A shipped memory by name, or one of a file by its path, which ends in `.toml`."""
+    if name.endswith(".toml"):
+        return _from_file(Path(name))
+    if name not in memory_names():
+        raise MachineError(
+            f"there is no memory {name!r}{did_you_mean(name, memory_names())}; shipped: {', '.join(memory_names())}; "
+            f"a memory of your own is a file: 'mine.toml'"
+        )
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Memory:
+    return _from_file(_FOLDER / f"{name}.toml")
+
+
+def _from_file(path: Path) -> Memory:
+    try:
+        return parse_memory(path.stem, path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise MachineError(f"the memory file cannot be read: {not_there(path)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MachineError(f"the memory file {str(path)!r} cannot be read: {error}") from None
+
+
+def parse_memory(name: str, text: str) -> Memory:
+    """The memory that a TOML text describes; `MachineError` for what is missing, unknown or impossible."""
+    try:
+        table: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MachineError(f"memory {name!r}: not TOML: {error}") from None
+    assumed = tuple(map(str, cast("list[object]", table.pop("assumed", []))))
+    told = cast("dict[str, object]", table.pop("sources", {}))
+    known = figure_names()
+    for key in table:
+        if key not in known:
+            raise MachineError(f"memory {name!r}: unknown figure {key!r}{did_you_mean(key, known)}")
+    missing = [key for key in known if key not in table]
+    if missing:
+        raise MachineError(f"memory {name!r} lacks {', '.join(missing)}")
+    for key in known:
+        if (key in told) == (key in assumed):
+            raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
+    _check(name, table)
+    sources = tuple(sorted((key, str(text)) for key, text in told.items()))
+    memory = Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    between, needed = memory.between_refreshes
+    if between < needed:
+        raise MachineError(f"memory {name!r}: {between} cycles between two refreshes, of which {needed} are gone")
+    return memory
+
+
+def is_mapping(address: str) -> bool:
+    """Whether a text names each field of an address once, `Bg` or not."""
+    parts = {address[at : at + 2] for at in range(0, len(address), 2)}
+    return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
+
+
+def check_controls(where: str, given: dict[str, str], bank_refresh: int) -> None:
+    """Raises for what a controller cannot do. Given are address, hash and refreshes, by the names they have there."""
+    (address_name, address), (hash_name, hashed), (refresh_name, refreshes) = given.items()
+    if not is_mapping(address):
+        raise MachineError(f"{where}: {address_name} = {address!r}: expected each of {', '.join(FIELDS)} once")
+    for name, value, allowed in ((hash_name, hashed, HASHES), (refresh_name, refreshes, REFRESHES)):
+        if value not in allowed:
+            raise MachineError(f"{where}: {name} = {value!r}: expected one of {', '.join(allowed)}")
+    if refreshes == "each" and not bank_refresh:
+        raise MachineError(
+            f"{where}: {refresh_name} = 'each': with bank_refresh = 0 the memory refreshes all banks at once only"
+        )
+
+
+def _check(name: str, table: dict[str, object]) -> None:
+    for field in dataclasses.fields(Memory):
+        if field.name not in table:
+            continue
+        value, where = table[field.name], f"memory {name!r}: {field.name} = {table[field.name]!r}"
+        least = _LEAST.get(field.name, 1)
+        if str(field.type) == "str":
+            if not isinstance(value, str):
+                raise MachineError(f"{where}: expected a text")
+        elif str(field.type) == "float":
+            if not isinstance(value, float) or not 0 < value <= 1:
+                raise MachineError(f"{where}: expected a part, more than 0 and at most 1")
+        elif not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise MachineError(f"{where}: expected a whole number, at least {least}")
+        elif field.name in _POWERS_OF_TWO and value & (value - 1):
+            raise MachineError(f"{where}: expected a power of two")
+    if cast(int, table["row_bytes"]) < cast(int, table["request_bytes"]):
+        raise MachineError(f"memory {name!r}: a row of {table['row_bytes']} bytes holds no request")
+    if table["command_buses"] not in (1, 2):
+        raise MachineError(f"memory {name!r}: command_buses = {table['command_buses']!r}: expected 1 or 2")
+    controls = {key: str(table[key]) for key in ("address", "channel_hash", "refreshes")}
+    check_controls(f"memory {name!r}", controls, cast(int, table["bank_refresh"]))
+    if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):
+        raise MachineError(f"memory {name!r}: drain_to is not less than drain_from")

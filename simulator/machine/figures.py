@@ -1,0 +1,127 @@
+"""Figures of a machine one by one: what kinds there are, and what each may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from simulator.did_you_mean import did_you_mean
+from simulator.errors import MachineError
+from simulator.machine.chiplets import POLICIES
+from simulator.machine.dram_file import HASHES, REFRESHES
+from simulator.machine.topology import PLACES_FORM
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+
+Figure = int | float | str
+
+MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
+"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+
+_CHOICES = {
+    "matmul_precision": tuple(MATMUL_PASSES),
+    "accumulator_residence": ("array", "scratchpad"),
+    "memory": ("simple", "banked"),
+    "dram_hash": HASHES,
+    "dram_refresh": REFRESHES,
+    "dataflow": ("weight_stationary", "output_stationary"),
+    "systolic_selection": ("earliest", "in_turn"),
+    "interconnect": ("simple", "crossbar", "mesh"),
+    "dram_placement": POLICIES,
+}
+_FORMS: Mapping[str, str] = dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM)
+_MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
+_LARGEST, _LARGEST_RATE = 2**40, 2**60
+_MOST_OF = {
+    **dict.fromkeys(("cores", "systolic_arrays", "dma_queues", "dram_channels", "interconnect_ports"), 4096),
+    **dict.fromkeys(("mesh_columns", "mesh_rows", "chiplets"), 256),
+}
+"""What is counted one by one when a machine is looked at, each with a name and a lane of its own."""
+_MAY_BE_ZERO = {
+    "launch_overhead_cycles",
+    "common_memory_bytes",
+    "common_memory_bytes_per_second",
+    "common_memory_latency_ns",
+    "interconnect_latency_cycles",
+    "mesh_hop_cycles",
+    "chiplet_link_latency_cycles",
+    "dram_latency_ns",
+    "host_link_latency_us",
+    "cross_lane_step_cycles",
+    "transpose_cycles_per_vector",
+    "weight_switch_cycles",
+    "mac_pj",
+    "vector_op_pj",
+    "special_op_pj",
+    "scratchpad_pj_per_byte",
+    "common_memory_pj_per_byte",
+    "dram_pj_per_bit",
+    "dram_activate_pj",
+}
+
+
+def choices_of(name: str, kind: str) -> tuple[Figure, ...]:
+    """All values that a figure can have, where these are few; `kind` as in `check_figure`."""
+    return (False, True) if kind == "bool" else _CHOICES.get(name, ())
+
+
+def range_of(name: str, kind: str) -> str:
+    """What `check_figure` lets through, in words."""
+    if choices := choices_of(name, kind):
+        return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
+    if kind == "str":
+        return _FORMS.get(name, "a text")
+    least = "0" if name in _MAY_BE_ZERO else "1" if kind == "int" else "more than 0"
+    return f"{least} to {most_of(name):,}" if least != "more than 0" else f"{least}, up to {most_of(name):,}"
+
+
+def most_of(name: str) -> int:
+    """The largest value of a figure that is a number."""
+    return _MOST_OF.get(name, _LARGEST_RATE if name.endswith("_per_second") else _LARGEST)
+
+
+def check_figure(machine: str, name: str, kind: str, value: object) -> None:
+    """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it."""
+    where = f"machine {machine!r}: {name} = {value!r}"
+    if kind == "str":
+        if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
+            raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            near = did_you_mean(value, _CHOICES[name])
+            raise MachineError(f"{where}{near or ':'} {'E' if near else 'e'}xpected one of {', '.join(_CHOICES[name])}")
+        return
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise MachineError(f"{where}: expected true or false")
+        return
+    allowed = (int,) if kind == "int" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise MachineError(f"{where}: expected {'a whole number' if kind == 'int' else 'a number'}")
+    if name in _MOST_OF and value > _MOST_OF[name]:
+        raise MachineError(f"{where}: expected at most {_MOST_OF[name]:,}")
+    if value > most_of(name):
+        raise MachineError(f"{where}: expected at most {most_of(name):,}, so that sums of many stay exact")
+    if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+        raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
+
+
+_MOST_UNITS, _MOST_HOPS = 2**14, 2**20
+
+
+def check_units(machine: Machine) -> None:
+    """Raises for a machine of more units, or of more ways between them, than can be listed."""
+    each = machine.dma_queues + machine.systolic_arrays + 2
+    if machine.cores * each > _MOST_UNITS:
+        raise MachineError(
+            f"machine {machine.name!r}: cores = {machine.cores} with {each} units each (dma_queues, systolic_arrays, "
+            f"vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
+        )
+    ways = machine.cores * (machine.dma_queues + 1) * machine.dram_channels
+    hops = machine.mesh_columns + machine.mesh_rows if machine.interconnect == "mesh" else machine.chiplets + 2
+    if (machine.interconnect != "simple" or machine.chiplets > 1) and ways * hops > _MOST_HOPS:
+        raise MachineError(
+            f"machine {machine.name!r}: {ways:,} ways from dma_queues of all cores to dram_channels, of up to {hops} "
+            f"links each: expected at most {_MOST_HOPS:,} links on all ways together"
+        )

@@ -1,0 +1,434 @@
+"""The machine: every figure the simulator may use, with its unit in its name and its source beside it.
+
+A machine is a frozen record; machine_file.py reads those that are shipped, and a user's own. A figure that nobody
+published is listed in `assumed`, so that a reader of a result can see which of its premises are guesses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+from simulator.did_you_mean import did_you_mean, labelled
+from simulator.errors import MachineError
+from simulator.machine import core_kinds
+from simulator.machine.chiplets import check_chiplets
+from simulator.machine.dram_file import Memory, check_controls, load_memory
+from simulator.machine.figures import MATMUL_PASSES, Figure, check_figure, check_units
+from simulator.machine.topology import places
+
+Override = Figure | Sequence[Mapping[str, Figure]]
+
+OVERRIDE = "override"
+"""The source of a figure that was replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One NPU. Figures are of each core, but those of memory, interconnect and host link, which all cores share."""
+
+    name: str
+    clock_mhz: float
+    cores: int
+    core_figures: str
+    """What some cores have of their own, "" if all are alike: see core_kinds.py."""
+
+    systolic_arrays: int
+    systolic_rows: int
+    systolic_columns: int
+    systolic_preload_depth: int
+    """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
+    dataflow: str
+    """What stays in the array: weights or sums; see units/systolic.py."""
+    systolic_selection: str
+    """Where a product goes that continues none: to the array that would be free `earliest`, or to each `in_turn`."""
+    matmul_precision: str
+    """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
+    weight_switch_cycles: int
+    """Cycles in which an array takes no rows when the weights that wait in it take the place of those before."""
+    accumulator_residence: str
+    """`array`: partial sums stay beside the array until their K chain ends. `scratchpad`: every matmul drains them."""
+
+    vector_lanes: int
+    vector_bits_per_lane: int
+    vector_alus: int
+    """Vectors that add, multiply, compare or select in one cycle."""
+    alu_latency_cycles: int
+    special_latency_cycles: int
+    special_interval_cycles: int
+    """Cycles after which the special function unit takes its next vector."""
+    cross_lane_step_cycles: int
+    """One step of a reduction tree over the lanes."""
+    transpose_cycles_per_vector: int
+
+    scalar_accesses_per_cycle: int
+    """Single elements the scalar unit asks for in a cycle, in DRAM or scratchpad."""
+    scalar_outstanding: int
+    """Its accesses that may be on their way at once."""
+    scratchpad_latency_cycles: int
+    """From a scalar access to the scratchpad to its answer."""
+
+    scratchpad_bytes_per_lane: int
+    common_memory_bytes: int
+    """Memory that all cores share, beyond the scratchpads; 0 is none. What it keeps is planned:
+    units/common_memory.py."""
+    common_memory_bytes_per_second: int
+    common_memory_latency_ns: float
+
+    memory: str
+    """`simple`: a fixed latency and one bus. `banked`: channels, banks and rows of `dram_timing`; see
+    memory/banked/banks.py."""
+    dram_standard: str
+    dram_timing: str
+    """The memory whose banks these are, shipped or a file; clocked as `dram_bytes_per_second` says."""
+    dram_channels: int
+    dram_request_bytes: int
+    """Smallest piece the memory delivers; a shorter run costs as much."""
+    dram_address: str
+    """Where an address lies in banked memory, from the highest bits on: see `dram_file.FIELDS`."""
+    dram_hash: str
+    """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
+    dram_refresh: str
+    """Whether `all` banks of banked memory are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
+    dram_bytes_per_second: int
+    dram_latency_ns: float
+    interconnect: str
+    """`simple`: a latency. `crossbar`, `mesh`: links that are held by what they carry; see topology.py,
+    memory/network.py."""
+    interconnect_latency_cycles: int
+    """Of the way to the memory and back."""
+    interconnect_ports: int
+    """Of a crossbar, on the side of the queues; of a simple interconnect, requests to a simple memory in a cycle."""
+    interconnect_link_bytes_per_cycle: int
+    """What a link carries in one direction."""
+    interconnect_packet_bytes: int
+    """What a queue sends to a banked memory before another has its turn on a link."""
+    mesh_columns: int
+    mesh_rows: int
+    mesh_hop_cycles: int
+    """What the way from a router to the next adds to the latency, there and back together."""
+    mesh_queues: str
+    """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
+    mesh_channels: str
+    """Routers that channels of the memory are attached to, in turn."""
+
+    chiplets: int
+    """Parts with cores and channels of their own, and links between them: chiplets.py. 1 is a machine in one piece."""
+    chiplet_links: str
+    """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
+    chiplet_link_latency_cycles: int
+    """What a link between chiplets adds to the latency, there and back together."""
+    chiplet_link_bytes_per_cycle: int
+    """What it carries in one direction."""
+    dram_placement: str
+    """Whose memory a page lies in: `interleaved`, all chiplets' in turn, or `local`, theirs who ask most;
+    memory/chiplet_pages.py."""
+    page_bytes: int
+    """Bytes that lie in the memory of one chiplet together."""
+
+    dma_queues: int
+    dma_bytes_per_cycle: int
+    """What one queue moves at most."""
+    issue_interval_cycles: int
+    """Cycles between two instructions leaving the program."""
+    issue_window: int
+    """Instructions that may be issued while an older one is not finished."""
+    queue_depth: int
+    """Instructions that wait in front of one unit."""
+    launch_overhead_cycles: int
+
+    host_link_bytes_per_second: int
+    host_link_latency_us: float
+    host_flops_per_second: int
+
+    skips_zero_tiles: bool
+    """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: units/zero_tiles.py."""
+
+    mac_pj: float
+    """Energy, in picojoules: one multiplication and addition in a systolic array. See analysis/energy.py for what is
+    counted."""
+    vector_op_pj: float
+    special_op_pj: float
+    scratchpad_pj_per_byte: float
+    common_memory_pj_per_byte: float
+    dram_pj_per_bit: float
+    """Of what DRAM moves: array, I/O and PHY together."""
+    dram_activate_pj: float
+
+    assumed: tuple[str, ...] = ()
+    """Figures that are not published: chosen, not known."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """(figure, where it comes from) for all others."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.name not in ("assumed", "sources"):
+                check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        if not self.clock_khz:
+            raise MachineError(
+                f"machine {self.name!r}: clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
+            )
+        check_units(self)
+        core_kinds.own_figures(self)
+        if self.vector_bits_per_lane % 8:
+            raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
+        if not self.dram_bytes_per_cycle:
+            raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
+        if self.common_memory_bytes and not self.common_memory_bytes_per_cycle:
+            raise MachineError(
+                f"machine {self.name!r}: with common_memory_bytes = {self.common_memory_bytes} the machine needs "
+                "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+            )
+        if self.systolic_preload_depth > 2:
+            raise MachineError(
+                f"machine {self.name!r}: systolic_preload_depth = {self.systolic_preload_depth}: expected 1 or 2; no "
+                "more than one set can move while another is in use"
+            )
+        if self.memory == "banked":
+            self.banked_memory()
+        if self.interconnect == "mesh":
+            places(self, "mesh_queues")
+            places(self, "mesh_channels")
+        if self.chiplets > 1:
+            check_chiplets(self)
+        if self.scratchpad_bytes < self.vector_bytes:
+            raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Of each core, or of the one with the fewest lanes."""
+        return self.scratchpad_bytes_per_lane * min(each.vector_lanes for each, _, _ in core_kinds.kinds(self))
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The core that each share of the work goes to that is spread over all cores."""
+        return core_kinds.shares(self)
+
+    @property
+    def peak_macs_per_cycle(self) -> Fraction:
+        """Products that all cores together add up in a cycle of the machine's clock, at best."""
+        return sum(
+            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in core_kinds.kinds(self)), Fraction(0)
+        )
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector over all lanes."""
+        return self.vector_lanes * self.vector_bits_per_lane // 8
+
+    @property
+    def matmul_passes(self) -> int:
+        return MATMUL_PASSES[self.matmul_precision]
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Products that all arrays of a core together add up in a cycle, at best: of factors that take one pass."""
+        return self.systolic_arrays * self.systolic_rows * self.systolic_columns
+
+    @property
+    def dram_bytes_per_cycle(self) -> Fraction:
+        """To one part in 10,000 of a byte, so that the engine's integers never overflow."""
+        return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+
+    @property
+    def bus_bytes_per_cycle(self) -> Fraction:
+        """What the memory moves at most: a simple one no more than the ports of a simple interconnect let through."""
+        if self.interconnect != "simple" or self.memory != "simple":
+            return self.dram_bytes_per_cycle
+        return min(self.dram_bytes_per_cycle, Fraction(self.interconnect_ports * self.dram_request_bytes))
+
+    @property
+    def dram_latency_cycles(self) -> int:
+        """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
+        return self.interconnect_latency_cycles + self._cycles(self.dram_latency_ns)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether there are links that are held by what they carry: see topology.py."""
+        return self.interconnect != "simple" or self.chiplets > 1
+
+    @property
+    def common_memory_bytes_per_cycle(self) -> Fraction:
+        """As precise as `dram_bytes_per_cycle`; 0 where there is no common memory."""
+        return Fraction(self.common_memory_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+
+    @property
+    def common_memory_latency_cycles(self) -> int:
+        """From a copy's last byte asked for to its data, the way through the interconnect included."""
+        return self.interconnect_latency_cycles + self._cycles(self.common_memory_latency_ns)
+
+    def _cycles(self, nanoseconds: float) -> int:
+        """Whole cycles that so much time takes."""
+        return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
+
+    @property
+    def dram_clock_ratio(self) -> Fraction:
+        """Cycles of the memory's clock in one of the machine's, with banked memory."""
+        return self.dram_bytes_per_cycle / (self.dram_channels * load_memory(self.dram_timing).bytes_per_cycle)
+
+    def dram_slowdown(self, run: int, apart: int) -> float:
+        """How many times as long as its bytes a transfer of runs takes that begin so far apart: rows must be opened.
+
+        A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
+        """
+        if _whole("run", run) < 1 or _whole("apart", apart) < 0:
+            raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
+        if self.memory == "simple":
+            return 1.0
+        memory = load_memory(self.dram_timing)
+        requests = max(1.0, memory.columns * run / apart)
+        return max(1.0, memory.activate_to_activate / (memory.burst * requests))
+
+    def check_dram(self) -> None:
+        """Raises for what is wrong of the banks even if they are not simulated.
+
+        Requests of simple memory may be of any size.
+        """
+        where, memory = f"machine {self.name!r}", load_memory(self.dram_timing)
+        if memory.standard != self.dram_standard:
+            raise MachineError(
+                f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
+                f"{self._goes_with(memory)}"
+            )
+        if self.dram_channels & (self.dram_channels - 1):
+            raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
+        controls = {name: str(getattr(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
+        check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
+
+    def _goes_with(self, memory: Memory) -> str:
+        """The figures that the machine would need for this memory."""
+        needed: dict[str, Figure] = {"dram_standard": memory.standard}
+        if self.memory == "banked":
+            needed["dram_request_bytes"] = memory.request_bytes
+        told = (f"{name} = {value!r}" for name, value in needed.items() if getattr(self, name) != value)
+        return f"; it goes with {' and '.join(told)}"
+
+    def banked_memory(self) -> Memory:
+        """One channel of the memory, at the clock that the machine's bandwidth means."""
+        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
+        if memory.request_bytes != self.dram_request_bytes:
+            raise MachineError(
+                f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
+                f"dram_request_bytes = {self.dram_request_bytes}{self._goes_with(memory)}"
+            )
+        memory = dataclasses.replace(
+            memory, address=self.dram_address, channel_hash=self.dram_hash, refreshes=self.dram_refresh
+        )
+        memory = memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
+        between, needed = memory.between_refreshes
+        if between < needed:
+            hint = "; expected dram_refresh = 'all'" if self.dram_refresh == "each" else ""
+            raise MachineError(
+                f"{where}: with {self.dram_bytes_per_second} bytes a second the memory's clock is so slow that "
+                f"{between} cycles lie between two refreshes, of which {needed} are gone{hint}"
+            )
+        return memory
+
+    @property
+    def clock_khz(self) -> int:
+        return round(self.clock_mhz * 1000)
+
+    def vector_elements(self, element_bytes: int) -> int:
+        """Elements in one vector over all lanes."""
+        return self.vector_lanes * self.lane_elements(element_bytes)
+
+    def lane_elements(self, element_bytes: int) -> int:
+        """Elements in one lane of a vector; an element wider than the lane takes a vector of its own."""
+        if _whole("element_bytes", element_bytes) < 1:
+            raise MachineError(f"element_bytes={element_bytes!r}: an element has 1 byte or more")
+        return max(1, self.vector_bits_per_lane // (8 * element_bytes))
+
+    def pad_to_lanes(self, size: int) -> int:
+        """`size` bytes, rounded up to whole vectors over all lanes: what a scratchpad slot takes."""
+        return -(-_whole("size", size) // self.vector_bytes) * self.vector_bytes
+
+    def microseconds(self, cycles: int) -> float:
+        return _whole("cycles", cycles) / self.clock_mhz
+
+    def with_(self, **overrides: Override) -> Machine:
+        """The same machine with some figures replaced; their source is then `override`.
+
+        `cores` may be a list with a table a core, of the figures that it has of its own.
+        """
+        replaced, known = _with_core_figures(self.name, overrides), figure_names()
+        for key in replaced:
+            if key not in known:
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
+        changed = tuple((key, OVERRIDE) for key in sorted(replaced))
+        kept = tuple(pair for pair in self.sources if pair[0] not in replaced)
+        figures = {**self.figures(), **replaced}
+        assumed = tuple(name for name in self.assumed if name not in replaced)
+        return machine_from(figures, assumed, kept + changed, anew=True)
+
+    def figures(self) -> dict[str, Figure]:
+        """Every figure by name, in the order of the record."""
+        return {name: getattr(self, name) for name in figure_names()}
+
+    @property
+    def overrides(self) -> dict[str, Figure]:
+        """The figures that were replaced with `with_`, or in `load_machine`."""
+        replaced = {name for name, source in self.sources if source == OVERRIDE}
+        return {name: figure for name, figure in self.figures().items() if name in replaced and name != "name"}
+
+    @property
+    def label(self) -> str:
+        """The name for a reader: `tpu-v3 (vector_lanes=64)` where figures were replaced."""
+        return labelled(self.name, self.overrides)
+
+    def __repr__(self) -> str:
+        return f"Machine({self.label!r})"
+
+
+def figure_names() -> tuple[str, ...]:
+    """Names of all figures of a machine, which are also the keys of its file."""
+    return tuple(field.name for field in dataclasses.fields(Machine) if field.name not in ("assumed", "sources"))
+
+
+def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
+    """Overrides as figures: a list of cores is their number, and a text of what they have of their own."""
+    cores = overrides.get("cores")
+    if isinstance(cores, str) or not isinstance(cores, Sequence):
+        return dict(overrides)
+    check_cores(machine, cores)
+    return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
+
+
+def check_cores(machine: str, cores: Sequence[object]) -> None:
+    """Raises for a list of cores that holds none."""
+    if not cores:
+        raise MachineError(
+            f"machine {machine!r}: cores = []: the list is empty; expected a number, or a table for each core, which "
+            "is empty for one with the machine's figures: [{}, {}]"
+        )
+
+
+def machine_from(
+    figures: Mapping[str, Figure],
+    assumed: tuple[str, ...],
+    sources: tuple[tuple[str, str], ...],
+    *,
+    anew: bool = False,
+) -> Machine:
+    """The machine that `Machine.figures`, `.assumed` and `.sources` were taken from.
+
+    If it is made `anew` its memory is checked; that of one from a saved file may be elsewhere.
+    """
+    missing = [name for name in figure_names() if name not in figures]
+    if missing:
+        raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
+    machine = Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    if anew:
+        machine.check_dram()
+    return machine
+
+
+def _whole(name: str, given: int) -> int:
+    """A whole number, if it is one; numpy's are."""
+    if not isinstance(given, Integral):
+        raise MachineError(f"{name}={given!r:.60}: expected a whole number")
+    return given

@@ -1,0 +1,84 @@
+"""Where an address lies in a memory: channel, pseudo-channel, bank, row, column.
+
+A mapping is data: for each field the place and width of its bits. A place within a channel is packed into one
+integer, a coordinate: row, bank of the channel, column, from the highest bits down. Addresses wrap at the last row.
+
+A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Two
+places that differ keep differing, and what steps through memory by powers of two meets all channels and banks.
+
+On a machine of several chiplets the number of one stands above all bits of an address in its memory (see
+memory/chiplet_pages.py), and the mapping is that of its own channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.compiled import compiled
+from simulator.errors import MachineError
+from simulator.machine.dram_file import Memory
+from simulator.tileprogram.program import I64
+
+CHANNEL, PSEUDO, GROUP, BANK, COLUMN, ROW = range(6)
+_FIELDS = 6
+_HASH = 6
+"""Row of the map after the fields: whether the channel is hashed, and whether banks and what they lie in are too."""
+_CHIPLET = 7
+"""Row after that: how many channels a chiplet has."""
+_SHIFT, _WIDTH = 0, 1
+
+CHIPLET_SHIFT = 52
+"""Where a chiplet's number begins; no address reaches it."""
+
+
+def address_map(memory: Memory, channels: int) -> I64:
+    """The bits of each field: (shift, width) by field, and whether the channel is hashed; of a chiplet's channels."""
+    if channels & (channels - 1):
+        raise MachineError(f"memory {memory.name!r}: {channels} channels: banks need a power of two")
+    apart = "Bg" in memory.address
+    counts = {
+        "Ch": ((CHANNEL, channels),),
+        "Ra": ((PSEUDO, memory.pseudo_channels),),
+        "Bg": ((GROUP, memory.bank_groups),),
+        "Ba": ((BANK, memory.banks),) if apart else ((GROUP, memory.bank_groups), (BANK, memory.banks)),
+        "Co": ((COLUMN, memory.columns),),
+        "Ro": ((ROW, memory.rows),),
+    }
+    bits = np.zeros((_FIELDS + 2, 2), np.int64)
+    at = memory.request_bytes.bit_length() - 1
+    for name in [memory.address[start : start + 2] for start in range(0, len(memory.address), 2)][::-1]:
+        for field, count in counts[name]:
+            bits[field] = at, count.bit_length() - 1
+            at += count.bit_length() - 1
+    bits[_HASH] = int(memory.channel_hash != "none"), int(memory.channel_hash == "all")
+    bits[_CHIPLET, 0] = channels
+    return bits
+
+
+@compiled
+def channel_of(bits: I64, address: int) -> int:
+    """The channel an address lies in."""
+    above = (address >> CHIPLET_SHIFT) * bits[_CHIPLET, 0]
+    return above + _field(bits, CHANNEL, address, bits[_HASH, 0] == 1)
+
+
+@compiled
+def coordinate_of(bits: I64, address: int) -> int:
+    """The place of an address within its channel."""
+    coordinate = 0
+    for field in (ROW, PSEUDO, GROUP, BANK, COLUMN):
+        hashed = bits[_HASH, 1] == 1 and field != ROW and field != COLUMN
+        coordinate = (coordinate << bits[field, _WIDTH]) | _field(bits, field, address, hashed)
+    return coordinate
+
+
+@compiled
+def _field(bits: I64, field: int, address: int, hashed: bool) -> int:
+    width = bits[field, _WIDTH]
+    above = address >> bits[field, _SHIFT]
+    mask = (1 << width) - 1
+    place = above & mask
+    while hashed and width > 0 and above > 0:
+        above >>= width
+        place ^= above & mask
+    return place

@@ -1,0 +1,144 @@
+"""The lists of a channel's controller: requests in the order in which they came.
+
+Requests that follow one another into one row, in one direction, are a run. What is true of its first is true of the
+others, so the controller looks at runs, and only the first of one leaves its list. A stream is a few long runs.
+"""
+
+from __future__ import annotations
+
+from simulator.compiled import compiled, compiled_apart
+from simulator.memory.banked.banks import ALIKE, bank_of, next_command
+from simulator.memory.banked.channels import (
+    ARRIVAL,
+    BANK,
+    COMMAND,
+    COUNT,
+    EARLY,
+    FIRST,
+    FREE,
+    LISTS,
+    NEXT,
+    OPENING,
+    OWNER,
+    READS,
+    REQUEST,
+    RUN,
+    RUN_END,
+    RUNS,
+    WRITES,
+    Channel,
+)
+
+
+@compiled
+def queued(of: Channel) -> int:
+    """Requests in all lists."""
+    return of.clock[COUNT + READS] + of.clock[COUNT + WRITES] + of.clock[COUNT + OPENING]
+
+
+@compiled
+def first_of(of: Channel, which: int, run: int) -> int:
+    """The first request of a run of a list."""
+    return of.entries[of.lists[which, FIRST, run], REQUEST]
+
+
+@compiled
+def put(of: Channel, which: int, request: int, source: int, now: int) -> None:
+    """A request comes into a list."""
+    entry = of.clock[FREE]
+    of.clock[FREE] = of.entries[entry, NEXT]
+    of.entries[entry, REQUEST], of.entries[entry, OWNER], of.entries[entry, ARRIVAL] = request, source * 2, now
+    append(of, which, entry)
+
+
+@compiled
+def append(of: Channel, which: int, entry: int) -> None:
+    """An entry comes into a list, at its end."""
+    runs = of.clock[RUNS + which]
+    of.entries[entry, NEXT] = -1
+    of.clock[COUNT + which] += 1
+    if runs > 0:
+        first = of.lists[which, FIRST, runs - 1]
+        if (of.entries[first, REQUEST] ^ of.entries[entry, REQUEST]) & of.figures[ALIKE] == 0:
+            of.entries[of.entries[first, RUN_END], NEXT] = entry
+            of.entries[first, RUN_END] = entry
+            return
+    of.entries[entry, RUN_END] = entry
+    of.lists[which, FIRST, runs] = entry
+    of.lists[which, BANK, runs] = bank_of(of.figures, of.entries[entry, REQUEST])
+    of.lists[which, COMMAND, runs], of.lists[which, EARLY, runs] = -1, 0
+    of.clock[RUNS + which] += 1
+
+
+@compiled
+def take(of: Channel, which: int, run: int) -> int:
+    """The first entry of a run leaves its list."""
+    entry = of.lists[which, FIRST, run]
+    following = of.entries[entry, NEXT]
+    of.clock[COUNT + which] -= 1
+    if following >= 0:
+        of.entries[following, RUN_END] = of.entries[entry, RUN_END]
+        of.lists[which, FIRST, run] = following
+        return entry
+    of.clock[RUNS + which] -= 1
+    for at in range(run, of.clock[RUNS + which]):
+        for field in range(RUN):
+            of.lists[which, field, at] = of.lists[which, field, at + 1]
+    return entry
+
+
+@compiled
+def free(of: Channel, entry: int) -> None:
+    """An entry that has left its list is of no request any more."""
+    of.entries[entry, NEXT] = of.clock[FREE]
+    of.clock[FREE] = entry
+
+
+@compiled
+def is_written(of: Channel, request: int) -> bool:
+    """Whether a write of the place that is read is queued."""
+    for run in range(of.clock[RUNS + WRITES]):
+        entry = of.lists[WRITES, FIRST, run]
+        if (of.entries[entry, REQUEST] ^ (request + 1)) & of.figures[ALIKE] == 0:
+            while entry >= 0:
+                if of.entries[entry, REQUEST] == request + 1:
+                    return True
+                entry = of.entries[entry, NEXT]
+    return False
+
+
+@compiled
+def asks_for(of: Channel, which: int, first: int, last: int) -> bool:
+    """Whether a request of a list is for one of some banks."""
+    for run in range(of.clock[RUNS + which]):  # noqa: SIM110
+        if first <= of.lists[which, BANK, run] < last:
+            return True
+    return False
+
+
+@compiled
+def waited_for(of: Channel, bank: int) -> bool:
+    """Whether any request is for a bank."""
+    for which in range(LISTS):  # noqa: SIM110
+        if asks_for(of, which, bank, bank + 1):
+            return True
+    return False
+
+
+@compiled
+def command_of(of: Channel, which: int, run: int) -> int:
+    """What a run needs next: looked up once, and again when a row of its bank has been opened or closed."""
+    command = of.lists[which, COMMAND, run]
+    if command < 0:
+        command = next_command(of.figures, of.gates, first_of(of, which, run))
+        of.lists[which, COMMAND, run] = command
+    return command
+
+
+@compiled_apart
+def forget(of: Channel, first: int, last: int) -> None:
+    """Rows of some banks have been opened or closed: what was known of those who wait for them holds no longer."""
+    for which in range(LISTS):
+        for run in range(of.clock[RUNS + which]):
+            if first <= of.lists[which, BANK, run] < last:
+                of.lists[which, COMMAND, run], of.lists[which, EARLY, run] = -1, 0

@@ -1,0 +1,101 @@
+"""Who asks a channel: when the requests of each source come, whose turn it is at a port, and when they are done.
+
+Sources that share a port stand in line there, the one that began first before all others. With a network only requests
+that have come stand in line.
+"""
+
+from __future__ import annotations
+
+from simulator.compiled import compiled
+from simulator.memory.banked import channel_time
+from simulator.memory.banked.channels import (
+    AWAY,
+    BEGIN,
+    CURSOR,
+    DONE,
+    LATEST,
+    LEFT,
+    NEVER,
+    PLACE,
+    REMAINING,
+    SHARING,
+    SINCE,
+    STOP,
+    UNNOTED,
+    Channel,
+)
+
+
+@compiled
+def _comes(of: Channel, source: int) -> int:
+    """When the next request of a source comes to the channel."""
+    if len(of.requests) == 1:
+        return of.sources[source, BEGIN]
+    return max(of.sources[source, BEGIN], of.requests[1, source, of.parts[source, CURSOR]])
+
+
+@compiled
+def note_arrivals(of: Channel, now: int) -> None:
+    """Notes what the channel had done before requests came of those transfers that had none here."""
+    for source in range(len(of.parts)):
+        comes = _comes(of, source) if of.parts[source, UNNOTED] == 1 else NEVER
+        if comes <= now:
+            channel_time.begin(of.parts[source], of.clock, comes)
+            of.parts[source, AWAY] += comes - of.parts[source, SINCE]
+            of.parts[source, UNNOTED] = 0
+
+
+@compiled
+def next_begin(of: Channel, now: int) -> int:
+    """When the next source begins to ask, or a request comes, of those that do not yet."""
+    begin = NEVER
+    for source in range(len(of.parts)):
+        if of.parts[source, CURSOR] < of.parts[source, STOP]:
+            comes = _comes(of, source)
+            if comes > now:
+                begin = min(begin, comes)
+    return begin
+
+
+@compiled
+def first_at(of: Channel, port: int, now: int) -> int:
+    """The first in line at a port; -1 if none is there. Who comes later stands behind, so it stays the first."""
+    if of.first[port] >= 0:
+        return of.first[port]
+    found = -1
+    for source in range(port * of.figures[SHARING], (port + 1) * of.figures[SHARING]):
+        if of.parts[source, CURSOR] < of.parts[source, STOP] and (
+            found < 0 or of.sources[source, PLACE] < of.sources[found, PLACE]
+        ):
+            if len(of.requests) == 2 and _comes(of, source) > now:
+                continue
+            found = source
+    if len(of.requests) == 1:
+        of.first[port] = found
+    return found
+
+
+@compiled
+def step(of: Channel, port: int, source: int) -> None:
+    """The next request of a source has been taken at its port."""
+    of.parts[source, CURSOR] += 1
+    if of.parts[source, CURSOR] == of.parts[source, STOP]:
+        of.first[port] = -1
+
+
+@compiled
+def done(of: Channel, source: int, now: int, at: int) -> None:
+    """One request less of a source: what the channel still does for it is done at a cycle."""
+    of.sources[source, LEFT] -= 1
+    of.sources[source, DONE] = max(of.sources[source, DONE], at)
+    of.parts[source, REMAINING] -= 1
+    if of.parts[source, REMAINING] == 0:
+        of.parts[source, LATEST] = at
+        channel_time.end(of.parts[source], of.clock, now)
+    elif (
+        len(of.requests) == 2
+        and of.parts[source, REMAINING] == of.parts[source, STOP] - of.parts[source, CURSOR]
+        and of.requests[1, source, of.parts[source, CURSOR]] > now
+    ):
+        channel_time.pause(of.parts[source], of.clock, now)
+        of.parts[source, UNNOTED], of.parts[source, SINCE] = 1, now

@@ -1,0 +1,70 @@
+"""The requests of an instruction, one by one, from its walk: see units/request_addresses.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.compiled import compiled
+from simulator.tileprogram.program import I64
+from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, WRITES, Walks
+
+
+def request_counts(walked: Walks, size: int) -> I64:
+    """How many requests of `size` bytes each instruction asks for."""
+    counts = np.zeros(len(walked.box_start) - 1, np.int64)
+    _count(walked, size, np.zeros(0, np.int64), counts)
+    return counts
+
+
+@compiled
+def _count(walked: Walks, size: int, nothing: I64, counts: I64) -> None:
+    for row in range(len(counts)):
+        counts[row] = requests_of(walked, row, size, nothing)
+
+
+@compiled
+def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
+    """Writes the requests of an instruction to `out`, as many as it holds: addresses, plus 1 where written."""
+    count, first, last = 0, walked.box_start[row], walked.box_start[row + 1]
+    steps = 0
+    for box in range(first, last):
+        steps = max(steps, _points(walked.box, box))
+    for step in range(steps):
+        for box in range(first, last):
+            if last - first == 1 or step < _points(walked.box, box):
+                address = walked.box[box, ADDRESS] + _offset(walked.box, box, step)
+                count = _ask(address, walked.box[box, RUN], walked.box[box, WRITES], size, out, count)
+    for run in range(walked.run_start[row], walked.run_start[row + 1]):
+        for way in range(2):
+            if walked.run[run, 2] & (1 << way):
+                count = _ask(walked.run[run, 0], walked.run[run, 1], way, size, out, count)
+    return count
+
+
+@compiled
+def _points(boxes: I64, box: int) -> int:
+    points = 1
+    for column in range(EXTENTS, boxes.shape[1], 2):
+        points *= boxes[box, column]
+    return points
+
+
+@compiled
+def _offset(boxes: I64, box: int, step: int) -> int:
+    """Bytes from the first run of a box to another, its last dim walked first."""
+    offset = 0
+    for column in range(boxes.shape[1] - 2, EXTENTS - 1, -2):
+        extent = boxes[box, column]
+        if extent > 1:
+            offset += step % extent * boxes[box, column + 1]
+            step //= extent
+    return offset
+
+
+@compiled
+def _ask(address: int, run: int, writes: int, size: int, out: I64, count: int) -> int:
+    """Writes the requests of one run, and returns how many there are then in all."""
+    first, last = address // size, (address + run - 1) // size
+    for place in range(min(last - first + 1, len(out) - count)):
+        out[count + place] = (first + place) * size + writes
+    return count + last - first + 1

@@ -1,0 +1,108 @@
+"""The buses of a simple memory that is divided among chiplets: one for each, with its part of the bandwidth.
+
+A transfer has a part on every bus whose memory it asks. It is granted as soon as one of these buses is free; each
+carries its part behind those of the transfers that were granted before. With part(c) in bytes of whole requests:
+
+    sent    the latest of  max(free(c), granted) + part(c) / (bytes per cycle / chiplets)  over all c that it asks
+
+and all else as with one bus (see dram.py). What its other buses keep it waiting is `Wait.MEMORY_BUS` in its waits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.compiled import compiled
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64
+from simulator.units.cost_table import Work
+
+_CYCLE, _BYTE = 0, 1
+
+
+class Buses(NamedTuple):
+    """What is on the buses."""
+
+    figures: I64
+    """The length of a cycle, and of a byte's transfer, in a common unit."""
+    free: I64
+    """Of each bus: when it is free, in that unit."""
+    user: I64
+    """Of each bus: the instruction of this launch that was granted it last, -1 for none."""
+    asked: I64
+    """`Work.by_chiplet`."""
+
+
+def buses(machine: Machine) -> Buses | None:
+    """The idle buses of a machine with several; None where there is one, or the memory is banked."""
+    if machine.chiplets == 1 or machine.memory != "simple":
+        return None
+    rate, idle = machine.bus_bytes_per_cycle / machine.chiplets, np.zeros(machine.chiplets, np.int64)
+    figures = np.array([rate.numerator, rate.denominator], np.int64)
+    return Buses(figures, idle, idle - 1, np.zeros((0, 2, machine.chiplets), np.int64))
+
+
+def launched(before: Buses | None, asked: Work) -> Buses | None:
+    """The same buses, about to carry what another launch asks for."""
+    if before is None:
+        return None
+    return before._replace(user=np.full_like(before.user, -1), asked=asked.by_chiplet)
+
+
+@compiled
+def grant(of: Buses, row: int, ready: int) -> int:
+    """The first cycle, not before `ready`, at which a transfer may begin."""
+    return max(ready, of.free[_first(of, row)] // of.figures[_CYCLE])
+
+
+@compiled
+def granted_last(of: Buses, row: int) -> int:
+    """Who was granted the bus last for which a transfer waits until it may begin; -1 for nobody."""
+    return int(of.user[_first(of, row)])
+
+
+@compiled
+def _first(of: Buses, row: int) -> int:
+    """Of the buses that a transfer has a part on, the one that is free first."""
+    first = -1
+    for bus in range(len(of.free)):
+        asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
+        if asked > 0 and (first < 0 or of.free[bus] < of.free[first]):
+            first = bus
+    return first
+
+
+@compiled
+def serve(of: Buses, row: int, start: int) -> int:
+    """Begins a transfer at a granted cycle; returns when its last request is on its bus."""
+    sent = start
+    for bus in range(len(of.free)):
+        asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
+        if asked > 0:
+            begin = max(of.free[bus], start * of.figures[_CYCLE])
+            of.free[bus] = begin + asked * of.figures[_BYTE]
+            of.user[bus] = row
+            sent = max(sent, -(-of.free[bus] // of.figures[_CYCLE]))
+    return sent
+
+
+@compiled
+def alone(of: Buses, row: int, start: int) -> int:
+    """When the last request of a transfer would be on its bus if all were free when it begins."""
+    most = 0
+    for bus in range(len(of.free)):
+        most = max(most, of.asked[row, 0, bus] + of.asked[row, 1, bus])
+    return start + -(-most * of.figures[_BYTE] // of.figures[_CYCLE])
+
+
+@compiled
+def waited_for(of: Buses, order: I64, starts: I64, out: I64) -> None:
+    """Of transfers in the order in which they were granted: whom each waited for until it might begin, -1 for nobody.
+
+    The buses must be idle, and are used.
+    """
+    for place in range(len(order)):
+        out[place] = granted_last(of, order[place])
+        serve(of, order[place], int(starts[order[place]]))

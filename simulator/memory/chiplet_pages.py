@@ -1,0 +1,212 @@
+"""In whose memory each page lies, on a machine of several chiplets.
+
+A page is placed by the first launch that asks for some of it: where the plan says (`Placed`), or else by the machine's
+`dram_placement`.
+
+    interleaved    in the memories of all chiplets in turn, by its number
+    local          in the memory of the chiplet that asks for most of its bytes in that launch, and of several that ask
+                   for as many in theirs in turn, by its number
+
+It stays there as long as its tensor lives. In the launch in which another tensor's life begins at the same address the
+page is placed anew; nothing of the one before is needed any more, so this costs nothing. Of tensors that share a page
+the one goes before that the plan has a place for, else the one that was there first.
+
+In its memory a page has a frame, the next that was never used or has been given up. So an address becomes another
+one, with its chiplet's number above it: what a chiplet's memory spreads over its channels and banks are frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.compiled import compiled
+from simulator.errors import LaunchError
+from simulator.machine.chiplets import Placed, chiplet_of_core
+from simulator.machine.machine import Machine
+from simulator.memory.banked.address_map import CHIPLET_SHIFT
+from simulator.tileprogram.program import I32, I64, TileProgram
+from simulator.units.cost_table import REQUESTED, Work
+from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES, Walks
+
+_MOST = 1 << 24
+_NOWHERE, _INTERLEAVED, _LOCAL = -1, -1, -2
+
+
+class Pages(NamedTuple):
+    """The table of pages, as compiled functions read it."""
+
+    shift: int
+    chiplet: I32
+    """Of each page; -1 while it has no place."""
+    frame: I32
+
+
+class PageTable:
+    """Follows where pages lie, from launch to launch."""
+
+    def __init__(self, machine: Machine, placed: Sequence[Placed] = ()) -> None:
+        self.machine, self.placed = machine, placed
+        self.pages = np.zeros((len(placed) + 1, machine.chiplets), np.int64)
+        """Of each tensor, and last of what belongs to none: how many of its pages were placed on each chiplet."""
+        self.asked = np.zeros((len(placed) + 1, machine.chiplets, machine.chiplets), np.int64)
+        """Of each likewise: bytes in whole requests, by the chiplet that asked and the one they lie on."""
+        self._shift = machine.page_bytes.bit_length() - 1
+        self._first, self._last = (np.array([getattr(each, name) for each in placed], np.int64) for name in _LIFE)
+        self._wanted = np.array([each.where is not None for each in placed], np.bool_)
+        self._chiplet, self._frame, self._owner, self._policy = (np.zeros(0, np.int32) for _ in range(4))
+        self._reach, self._begun = max((each.address + each.bytes for each in placed), default=0), 0
+        self._frames = [0] * machine.chiplets
+        self._given_up = [np.zeros(0, np.int32) for _ in range(machine.chiplets)]
+
+    def table(self) -> Pages | None:
+        """None on a machine in one piece."""
+        return self._pages() if self.machine.chiplets > 1 else None
+
+    def launch(self, number: int, program: TileProgram, asked: Work) -> Work:
+        """The work of a launch, the next one, with what it asks of each chiplet's memory, request by request."""
+        if self.machine.chiplets == 1:
+            return asked
+        self._grow(number, asked.walks)
+        self._begin(number)
+        count, size = self.machine.chiplets, self.machine.dram_request_bytes
+        home = np.array([chiplet_of_core(self.machine, core) for core in range(self.machine.cores)])[program.core]
+        pages = self._pages()
+        by_page = np.zeros((len(self._chiplet), count), np.int64)
+        by_row = np.zeros((len(program), 2, count), np.int64)
+        _tally(asked.walks, home, size, pages, by_page, by_row[:0])
+        touched = np.flatnonzero(by_page.any(1))
+        self._place(touched, by_page[touched])
+        _tally(asked.walks, home, size, pages, by_page[:0], by_row)
+        owners, lie = self._owner[touched], self._chiplet[touched]
+        for asks in range(count):
+            np.add.at(self.asked[:, asks], (owners, lie), by_page[touched, asks] * size)
+        by_row *= size
+        asked.table[:, REQUESTED] = by_row.sum((1, 2))
+        remote = by_row.sum() - by_row[np.arange(len(program)), :, home].sum()
+        return replace(asked, by_chiplet=by_row, remote=int(remote))
+
+    def _pages(self) -> Pages:
+        return Pages(self._shift, self._chiplet, self._frame)
+
+    def _grow(self, number: int, walked: Walks) -> None:
+        """Makes the table as long as the last page that is asked for, or a tensor's."""
+        reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
+        ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
+        ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
+        ends += [self._reach]
+        pages = (int(max(ends)) >> self._shift) + 1
+        if pages > _MOST:
+            raise LaunchError(
+                f"launch {number} asks for an address for which a table of {pages:,} pages would be needed, at most "
+                f"{_MOST:,} are kept: take a page_bytes larger than {self.machine.page_bytes}"
+            )
+        more = max(0, pages - len(self._chiplet))
+        default = _LOCAL if self.machine.dram_placement == "local" else _INTERLEAVED
+        self._chiplet = np.pad(self._chiplet, (0, more), constant_values=_NOWHERE)
+        self._frame = np.pad(self._frame, (0, more))
+        self._owner = np.pad(self._owner, (0, more), constant_values=-1)
+        self._policy = np.pad(self._policy, (0, more), constant_values=default)
+
+    def _begin(self, number: int) -> None:
+        """Gives the tensors whose lives begin their pages, for which there will be new places."""
+        begins = np.flatnonzero((self._first.clip(0) >= self._begun) & (self._first.clip(0) <= number))
+        for index in sorted(begins.tolist(), key=lambda index: not self._wanted[index]):
+            each = self.placed[index]
+            if not each.bytes:
+                continue
+            pages = np.arange(each.address >> self._shift, (each.address + each.bytes - 1 >> self._shift) + 1)
+            owner = self._owner[pages]
+            kept = (owner >= 0) & (self._last[owner] >= max(each.first, 0))
+            pages = pages[~kept | (self._wanted[index] & ~self._wanted[owner])]
+            self._give_up(pages)
+            self._owner[pages] = index
+            self._policy[pages] = self._policy_of(each.where)
+        self._begun = number + 1
+
+    def _policy_of(self, where: int | str | None) -> int:
+        if isinstance(where, int):
+            return where
+        return _LOCAL if (where or self.machine.dram_placement) == "local" else _INTERLEAVED
+
+    def _give_up(self, pages: I64) -> None:
+        for chiplet in range(self.machine.chiplets):
+            frames = self._frame[pages[self._chiplet[pages] == chiplet]]
+            self._given_up[chiplet] = np.concatenate([self._given_up[chiplet], frames])
+        self._chiplet[pages] = _NOWHERE
+
+    def _place(self, touched: I64, asked: I64) -> None:
+        """Places those of the pages that have no place; `asked` says how often each chiplet asks for each."""
+        new = self._chiplet[touched] == _NOWHERE
+        pages, asked = touched[new], asked[new]
+        count, policy = self.machine.chiplets, self._policy[pages]
+        most = asked == asked.max(1, initial=0, keepdims=True)
+        turn = pages % np.maximum(most.sum(1), 1)
+        nearest = np.argmax(most.cumsum(1) == turn[:, None] + 1, axis=1)
+        chiplet = np.where(policy >= 0, policy, np.where(policy == _LOCAL, nearest, pages % count))
+        self._chiplet[pages] = chiplet
+        np.add.at(self.pages, (self._owner[pages], chiplet), 1)
+        for each in range(count):
+            mine, again = pages[chiplet == each], self._given_up[each]
+            new_frames = np.arange(max(0, len(mine) - len(again)), dtype=np.int32) + self._frames[each]
+            self._frame[mine] = np.concatenate([again[: len(mine)], new_frames])
+            self._given_up[each], self._frames[each] = again[len(mine) :], self._frames[each] + len(new_frames)
+
+
+_LIFE = ("first", "last")
+
+
+@compiled
+def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
+    """Counts the requests of every instruction: by page and the chiplet that asks, and by instruction, direction and
+    the chiplet that is asked; each into a table that has rows."""
+    for row in range(len(home)):
+        for box in range(walked.box_start[row], walked.box_start[row + 1]):
+            points = 1
+            for column in range(EXTENTS, walked.box.shape[1], 2):
+                points *= walked.box[box, column]
+            for point in range(points):
+                address, rest = walked.box[box, ADDRESS], point
+                for column in range(walked.box.shape[1] - 2, EXTENTS - 1, -2):
+                    address += rest % walked.box[box, column] * walked.box[box, column + 1]
+                    rest //= walked.box[box, column]
+                way = 1 << walked.box[box, WRITES]
+                _count(address, walked.box[box, RUN], way, row, home[row], size, pages, by_page, by_row)
+        for run in range(walked.run_start[row], walked.run_start[row + 1]):
+            address, long, ways = walked.run[run, 0], walked.run[run, 1], walked.run[run, 2]
+            _count(address, long, ways, row, home[row], size, pages, by_page, by_row)
+
+
+@compiled
+def _count(
+    address: int, run: int, ways: int, row: int, home: int, size: int, pages: Pages, by_page: I64, by_row: I64
+) -> None:
+    """Counts the requests of one run, page by page; a request lies in the page of its first byte."""
+    first, last = address // size, (address + run - 1) // size
+    while first <= last:
+        page = first * size >> pages.shift
+        behind = -(-((page + 1) << pages.shift) // size)  # the first request of the next page
+        count = min(behind, last + 1) - first
+        for way in range(2):
+            if ways & (1 << way):
+                if len(by_page):
+                    by_page[page, home] += count
+                if len(by_row):
+                    by_row[row, way, pages.chiplet[page]] += count
+        first += count
+
+
+@compiled
+def translate(pages: Pages | None, requests: I64) -> None:
+    """Puts each request, an address plus 1 if it writes, where its page lies: chiplet, frame, place in the page."""
+    if pages is None:  # the compiler leaves the rest out: a machine in one piece
+        return
+    within = (1 << pages.shift) - 1
+    for number in range(len(requests)):
+        request = requests[number]
+        page = request >> pages.shift
+        place = (np.int64(pages.frame[page]) << pages.shift) | (request & within)
+        requests[number] = (np.int64(pages.chiplet[page]) << CHIPLET_SHIFT) | place

@@ -1,0 +1,350 @@
+"""The memories behind the DMA queues: a latency and one bus, or channels of banks; and beside it the common memory.
+
+The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
+which begins it. The engine is compiled for each of the two models, without the code of the other.
+
+**Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
+requests take at the memory's bandwidth, or at what a simple interconnect lets through: a request a port and cycle. Time
+on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+
+    a transfer alone     ceil(request bytes / bytes per cycle) + latency
+    n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
+
+On several chiplets there is a bus for each: chiplet_buses.py.
+
+**Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
+transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
+engine lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The
+requests of a transfer (see units/request_addresses.py) reach all channels the latency of the interconnect after it
+began; each channel has a port of its own for each core, in which requests wait in the order their transfers began,
+takes one request a cycle of its clock, from the cores in turn, and knows nothing of the other channels.
+
+    a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
+
+Channels are advanced one after another, in stretches of time in which nothing that ends could ask for something else:
+a transfer with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks,
+whose ratio is a fraction of two integers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.compiled import compiled, compiled_apart
+from simulator.machine.chiplets import channels_of_each
+from simulator.machine.machine import Machine
+from simulator.memory import network
+from simulator.memory.banked import channel_time
+from simulator.memory.banked.address_map import address_map, channel_of, coordinate_of
+from simulator.memory.banked.banks import READ_DATA
+from simulator.memory.banked.channels import (
+    AWAY,
+    BEGIN,
+    CURSOR,
+    DONE,
+    LATEST,
+    LEFT,
+    NEVER,
+    PLACE,
+    REMAINING,
+    SINCE,
+    STOP,
+    UNNOTED,
+    Channels,
+    idle_channels,
+)
+from simulator.memory.banked.controller import advance_channel, drain
+from simulator.memory.banked.requests import request_counts, requests_of
+from simulator.memory.chiplet_pages import Pages, translate
+from simulator.memory.network import Network
+from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
+from simulator.tileprogram.program import I32, I64
+from simulator.units.cost_table import REQUESTED, Work
+from simulator.units.request_addresses import Walks, no_walks
+
+STRETCH = 1 << 12
+"""Cycles after which `advance` comes back: a request a cycle in each of some tens of channels is some 10 ms."""
+ON_THE_WAY = -2
+
+SIMPLE, BANKED = 0, 1
+_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY = 0, 1, 2, 3, 4, 5
+_COMMON_LATENCY, _COMMON_CYCLE, _COMMON_BYTE, _PARAMETERS = 6, 7, 8, 9
+_BUS_FREE, _REACHED, _QUIET, _COMMON_FREE, _STATE = 0, 1, 2, 3, 4
+_INTERCONNECT, _IN_MEMORY = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS)
+
+
+class Banked(NamedTuple):
+    """What only the banked model knows."""
+
+    channels: Channels
+    bits: I64
+    walks: Walks
+    asked: I64
+    """Room for the requests of one transfer."""
+    running: I64
+    """Of each source: 1 while a transfer of its runs."""
+    pages: Pages | None
+    """Where addresses lie on a machine of several chiplets."""
+
+
+def parameters(machine: Machine) -> I64:
+    """Model; latency; the length of a cycle and of a byte's transfer, or of a cycle of each clock, in a common unit."""
+    made = np.zeros(_PARAMETERS, np.int64)
+    if machine.memory == "banked":
+        ratio = machine.dram_clock_ratio
+        made[: _WAY + 1] = (
+            *(BANKED, 0, ratio.denominator, ratio.numerator),
+            *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
+        )
+    else:
+        rate = machine.bus_bytes_per_cycle
+        made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
+    rate = machine.common_memory_bytes_per_cycle
+    made[_COMMON_LATENCY:] = machine.common_memory_latency_cycles, rate.numerator, rate.denominator
+    return made
+
+
+def sources(machine: Machine) -> int:
+    """Who asks a banked memory: each DMA queue and the scalar unit, of each core."""
+    return machine.cores * (machine.dma_queues + 1)
+
+
+def idle_state() -> I64:
+    state = np.zeros(_STATE, np.int64)
+    state[_QUIET] = NEVER
+    return state
+
+
+def banked(machine: Machine) -> Banked | None:
+    """Channels in which nothing happened yet; None for a machine with simple memory."""
+    if machine.memory == "simple":
+        return None
+    memory, asking = machine.banked_memory(), sources(machine)
+    channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
+    bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
+    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64), None)
+
+
+def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:
+    """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
+    if before is None:
+        return None
+    counts = request_counts(asked.walks, machine.dram_request_bytes)
+    asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
+    columns = 2 if machine.has_links else 1
+    requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
+    channels = before.channels._replace(requests=requests)
+    room = np.zeros(requests.shape[2], np.int64)
+    return before._replace(channels=channels, walks=asked.walks, asked=room, pages=pages)
+
+
+@compiled
+def grant(memory: I64, state: I64, ready: int) -> int:
+    """The first cycle, not before `ready`, at which a transfer may begin."""
+    if memory[_MODEL] == BANKED:
+        return ready
+    return max(ready, state[_BUS_FREE] // memory[_CYCLE])
+
+
+@compiled
+def serve(memory: I64, state: I64, start: int, size: int) -> int:
+    """Begins a transfer of `size` request bytes at a granted cycle; returns when its last request is on the bus."""
+    begin = max(state[_BUS_FREE], start * memory[_CYCLE])
+    state[_BUS_FREE] = begin + size * memory[_BYTE]
+    return -(-state[_BUS_FREE] // memory[_CYCLE])
+
+
+@compiled
+def grant_common(memory: I64, state: I64, ready: int) -> int:
+    """The first cycle, not before `ready`, at which the common memory may begin a copy."""
+    return max(ready, state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def serve_common(memory: I64, state: I64, start: int, size: int) -> int:
+    """Begins a copy from or to the common memory at a granted cycle; returns when its last byte is on the bus."""
+    begin = max(state[_COMMON_FREE], start * memory[_COMMON_CYCLE])
+    state[_COMMON_FREE] = begin + size * memory[_COMMON_BYTE]
+    return -(-state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+
+
+@compiled
+def common_latency(memory: I64) -> int:
+    """Cycles from the last byte on the common memory's bus to where it goes."""
+    return memory[_COMMON_LATENCY]
+
+
+@compiled
+def latency(memory: I64) -> int:
+    """Cycles from the last request on the bus to its data, or to the word that it is written."""
+    return memory[_LATENCY]
+
+
+@compiled
+def way(memory: I64) -> int:
+    """Cycles from a transfer's begin to its first request at a banked memory."""
+    return memory[_WAY]
+
+
+@compiled_apart
+def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
+    """Begins a transfer of a source at a granted cycle."""
+    count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
+    translate(of.pages, of.asked[:count])
+    begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
+    most = ask(of.channels, of.bits, source, begin, of.asked[:count])
+    of.running[source] = 1
+    state[_QUIET] = min(state[_QUIET], begin + most)
+    if net is not None:
+        network.begin(net, of.channels, source, of.bits, of.asked[:count], start)
+        state[_QUIET] = min(state[_QUIET], network.next_packet(net))
+
+
+@compiled_apart
+def advance(memory: I64, state: I64, of: Banked, net: Network | None, until: int) -> int:
+    """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
+
+    After a stretch of many cycles it is `ON_THE_WAY`, and wants to be called again.
+    """
+    limit = NEVER if until >= NEVER else _to_memory(memory, until)
+    while True:
+        if limit < state[_QUIET] or state[_QUIET] == NEVER:
+            return -1
+        quiet = NEVER
+        if net is not None:
+            network.send_until(net, of.channels, min(state[_REACHED], limit))
+            quiet = max(network.next_packet(net), state[_REACHED])
+        for source in range(len(of.running)):
+            if of.running[source] == 0:
+                continue
+            if of.channels.sources[source, LEFT] == 0:
+                of.running[source] = 0
+                return source
+            most = 0
+            for channel in range(len(of.channels.parts)):
+                part = of.channels.parts[channel, source]
+                most = max(most, part[STOP] - part[CURSOR])
+            quiet = min(quiet, state[_REACHED] + _least(of.channels, most))
+        state[_QUIET] = quiet
+        if limit < quiet or limit <= state[_REACHED]:
+            return -1
+        way = memory[_WAY] * memory[_BYTE] // memory[_CYCLE]  # what its end lets begin arrives so much later
+        reached = min(quiet + way, limit)
+        state[_REACHED] = min(reached, state[_REACHED] + STRETCH)
+        for channel in range(len(of.channels.parts)):
+            advance_channel(of.channels, channel, state[_REACHED])
+        if state[_REACHED] < reached:
+            return ON_THE_WAY
+
+
+@compiled
+def reached(state: I64) -> int:
+    """The cycle of the memory's clock up to which time has passed."""
+    return state[_REACHED]
+
+
+@compiled
+def ended(memory: I64, of: Banked, source: int) -> int:
+    """The cycle at which the last request of a transfer that has ended was done."""
+    done = int(of.channels.sources[source, DONE])
+    return -(-done * memory[_CYCLE] // memory[_BYTE])
+
+
+@compiled
+def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
+    """Writes down what a transfer that has ended waited for: the way there, and in the channel that was done last.
+
+    In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
+    """
+    waits[_INTERCONNECT] = memory[_WAY]
+    if not for_memory:
+        return
+    last = 0
+    for channel in range(len(of.channels.parts)):
+        if of.channels.parts[channel, source, LATEST] > of.channels.parts[last, source, LATEST]:
+            last = channel
+    cycles = int(of.channels.parts[last, source, AWAY])
+    before = cycles * memory[_CYCLE] // memory[_BYTE]
+    waits[_INTERCONNECT] += before
+    for state in range(channel_time.IDLE):
+        cycles += of.channels.parts[last, source, state]
+        now = cycles * memory[_CYCLE] // memory[_BYTE]
+        waits[_IN_MEMORY + state], before = now - before, now
+
+
+def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
+    """What each channel counted and moved, at a cycle or when all it holds is done, and did until that cycle.
+
+    Cycles are the machine's. Nothing for a simple memory.
+    """
+    if of is None:
+        return Statistics(
+            counters=np.zeros((0, len(CHANNEL_COUNTERS)), np.int64),
+            cycles=np.zeros((0, len(CHANNEL_CYCLES)), np.int64),
+            bytes=np.zeros((0, 0), np.int64),
+            times=np.zeros(1, np.int64),
+        )
+    reached = _to_memory(memory, end + memory[_WAY]) + 1  # what `advance` may have reached when the last transfer ended
+    for channel in range(len(of.channels.parts)):
+        advance_channel(of.channels, channel, reached)
+        channel_time.pass_time(of.channels.clock[channel], reached)
+    passed = of.channels.clock[:, : channel_time.STATES].cumsum(1) * memory[_CYCLE] // memory[_BYTE]
+    full = of.channels.clock[:, channel_time.FULL, None] * memory[_CYCLE] // memory[_BYTE]
+    states = np.diff(np.minimum(passed, end), axis=1, prepend=0)
+    drain(of.channels)
+    used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
+    borders = np.arange(used + 1, dtype=np.int64) << int(of.channels.bucket[0])
+    return Statistics(
+        counters=of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
+        cycles=np.concatenate([states, np.minimum(full, end)], axis=1),
+        bytes=of.channels.history[:, :used] * memory[_REQUEST],
+        times=-(-borders * memory[_CYCLE] // memory[_BYTE]),
+    )
+
+
+@compiled
+def _least(channels: Channels, most: int) -> int:
+    """Cycles that a transfer takes at least from now on, so many requests being left for one of its channels."""
+    return most if most > 0 else channels.figures[READ_DATA]  # what is taken and not done is a read
+
+
+@compiled
+def _to_memory(memory: I64, cycle: int) -> int:
+    """The first cycle of the memory's clock that begins no sooner than a cycle of the machine's."""
+    return -(-cycle * memory[_BYTE] // memory[_CYCLE])
+
+
+@compiled
+def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> int:
+    """Gives a source requests to ask for from a cycle on, sorted by channel, in order; the most for one channel.
+
+    A request is the address it starts at, plus 1 if it writes.
+    """
+    for channel in range(len(channels.parts)):
+        part = channels.parts[channel, source]
+        for each in range(channel_time.NOTES):
+            part[each] = 0
+        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = 0, 0, begin, 0
+    for request in asked:
+        channels.parts[channel_of(bits, request), source, REMAINING] += 1
+    most, before = 0, 0
+    for channel in range(len(channels.parts)):
+        part = channels.parts[channel, source]
+        part[CURSOR] = part[STOP] = before
+        before, most = before + part[REMAINING], max(most, part[REMAINING])
+        if part[REMAINING] > 0:
+            part[UNNOTED] = 1
+            channels.clock[channel, channel_time.NOT_NOTED] += 1
+    for request in asked:
+        part = channels.parts[channel_of(bits, request), source]
+        channels.requests[0, source, part[STOP]] = coordinate_of(bits, request) * 2 + (request & 1)
+        part[STOP] += 1
+    channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
+    channels.sources[source, DONE] = begin
+    last = 0
+    for other in range(len(channels.sources)):
+        last = max(last, channels.sources[other, PLACE])
+    channels.sources[source, PLACE] = last + 1
+    return most

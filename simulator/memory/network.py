@@ -1,0 +1,217 @@
+"""The interconnect as links that bytes hold, one after another: see machine/topology.py for which there are.
+
+A link is held by a byte for its part of a cycle, in the order in which packets are sent; it carries those of either
+direction over links of their own, and buffers in between have no end. What is read holds the way back from when it is
+asked for: queues ask no faster than answers could come.
+
+    simple memory    a transfer is one packet. It has passed each of its links when all its bytes have, an equal part of
+                     them (of those on a chiplet) on the way of each channel, and is over no sooner than that:
+                     granted + max(memory, queue, links) + latency + cycles of the longest way's hops
+    banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next one when its own link has carried
+                     the last, so queues share what they have in common. A request comes to its channel when its bytes
+                     have passed all links, plus the latency of the interconnect and of its hops
+
+Links between chiplets have a width of their own, and a way between chiplets that has no other link is its source's own
+as far as packets go; where there is none at all, packets do not wait for one another.
+
+Times are counted in ticks, of which a byte takes as many on a link as the memory's clock has cycles in some of the
+machine's, so that all are whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.compiled import compiled
+from simulator.machine.machine import Machine
+from simulator.machine.topology import READ, WRITE, topology
+from simulator.memory.banked.address_map import channel_of
+from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
+from simulator.tileprogram.program import I64
+from simulator.units.cost_table import REQUESTED, Work
+
+# Ticks of a cycle of each clock and of the latency; bytes of a request, requests of a packet, channels
+_CYCLE, _MEMORY_CYCLE, _LATENCY, _REQUEST, _PACKET, _CHANNELS, _FIGURES = 0, 1, 2, 3, 4, 5, 6
+
+# Of a source: how many of its requests are sent and how many there are, and the tick in which the next packet is sent
+_SENT, _COUNT, _NEXT, _SENDING = 0, 1, 2, 3
+
+
+class Network(NamedTuple):
+    """The links of a machine, and what is on them."""
+
+    figures: I64
+    way_start: I64
+    """Where in `way` the links of each direction, source and channel begin."""
+    way: I64
+    hops: I64
+    """Cycles of each source's way to each channel, beyond the latency of all."""
+    byte: I64
+    """Of each link: ticks of a byte."""
+    free: I64
+    """Of each link: the tick in which it is free."""
+    carried: I64
+    """Of each link: bytes."""
+    asked: I64
+    """Of each instruction: bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
+    order: I64
+    """Of each source's requests, as they are sent: channel, and place among the source's requests."""
+    sending: I64
+
+
+def network(machine: Machine) -> Network | None:
+    """The idle network of a machine; None where there are no links."""
+    if not machine.has_links:
+        return None
+    made, figures = topology(machine), np.zeros(_FIGURES, np.int64)
+    widths, ratio = made.widths(machine), Fraction(1)
+    if machine.memory == "banked":
+        ratio = machine.dram_clock_ratio
+    whole = math.lcm(*widths)
+    figures[_CYCLE], figures[_MEMORY_CYCLE] = whole * ratio.numerator, whole * ratio.denominator
+    figures[_LATENCY] = figures[_CYCLE] * machine.interconnect_latency_cycles
+    figures[_REQUEST], figures[_CHANNELS] = machine.dram_request_bytes, machine.dram_channels
+    figures[_PACKET] = max(1, machine.interconnect_packet_bytes // machine.dram_request_bytes)
+    ways = [way for direction in (made.ways[READ], made.ways[WRITE]) for source in direction for way in source]
+    hop = machine.chiplet_link_latency_cycles if machine.chiplets > 1 else machine.mesh_hop_cycles
+    return Network(
+        figures=figures,
+        way_start=np.cumsum([0, *map(len, ways)], dtype=np.int64),
+        way=np.array([link for way in ways for link in way], np.int64),
+        hops=np.array(made.hops, np.int64) * hop,
+        byte=np.array([whole // width * ratio.numerator for width in widths], np.int64),
+        free=np.zeros(len(made.links), np.int64),
+        carried=np.zeros(len(made.links), np.int64),
+        asked=np.zeros((0, 2, machine.chiplets), np.int64),
+        order=np.zeros((len(made.hops), 0, 2), np.int64),
+        sending=np.zeros((len(made.hops), _SENDING), np.int64),
+    )
+
+
+def launched(before: Network | None, machine: Machine, asked: Work) -> Network | None:
+    """The same network, about to carry what another launch asks for. Of a loop of accesses that reads and writes,
+    requests of a simple memory in one piece are taken to be in proportion to bytes."""
+    if before is None:
+        return None
+    requested = asked.table[:, REQUESTED]
+    if machine.memory == "banked":
+        most = int(requested.max(initial=0)) // machine.dram_request_bytes
+        return before._replace(order=np.zeros((len(before.sending), most, 2), np.int64))
+    if machine.chiplets > 1:
+        return before._replace(asked=asked.by_chiplet)
+    written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
+    return before._replace(asked=np.stack([requested - written, written], axis=1)[:, :, None])
+
+
+def carried(of: Network | None) -> I64:
+    """Bytes over each link, if there are links."""
+    return np.zeros(0, np.int64) if of is None else of.carried
+
+
+@compiled
+def _pass(of: Network, direction: int, source: int, channel: int, size: int, at: int) -> int:
+    """Lets bytes over a way's links, from a tick on; the tick in which all have passed them."""
+    number = (direction * len(of.hops) + source) * of.figures[_CHANNELS] + channel
+    passed = int(at)
+    for place in range(of.way_start[number], of.way_start[number + 1]):
+        link = of.way[place]
+        of.free[link] = max(of.free[link], at) + size * of.byte[link]
+        of.carried[link] += size
+        passed = max(passed, int(of.free[link]))
+    return passed
+
+
+@compiled
+def carry(of: Network, source: int, row: int, start: int) -> int:
+    """Carries a transfer of simple memory, from a cycle on; the cycle in which all its bytes have passed all links."""
+    at, chiplets = start * of.figures[_CYCLE], of.asked.shape[2]
+    passed, channels = at, of.figures[_CHANNELS] // chiplets
+    for direction in range(2):
+        for chiplet in range(chiplets):
+            whole = of.asked[row, direction, chiplet]
+            for channel in range(channels):
+                part = whole * (channel + 1) // channels - whole * channel // channels
+                if part > 0:
+                    passed = max(passed, _pass(of, direction, source, chiplet * channels + channel, part, at))
+    return -(-passed // of.figures[_CYCLE])
+
+
+@compiled
+def longest_way(of: Network, source: int, row: int) -> int:
+    """Cycles that the hops of a transfer's longest way take, in simple memory."""
+    most, chiplets = 0, of.asked.shape[2]
+    channels = of.figures[_CHANNELS] // chiplets
+    for channel in range(of.figures[_CHANNELS]):
+        if of.asked[row, 0, channel // channels] + of.asked[row, 1, channel // channels] > 0:
+            most = max(most, of.hops[source, channel])
+    return most
+
+
+@compiled
+def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, start: int) -> None:
+    """Gets a source's transfer ready to be sent from a cycle on, and sends its first packet."""
+    for number in range(len(asked)):
+        channel = channel_of(bits, asked[number])
+        part = channels.parts[channel, source]
+        of.order[source, number, 0], of.order[source, number, 1] = channel, part[CURSOR]
+        channels.requests[1, source, part[CURSOR]] = NEVER
+        part[CURSOR] += 1
+    for channel in range(len(channels.parts)):
+        channels.parts[channel, source, CURSOR] -= channels.parts[channel, source, REMAINING]
+    of.sending[source, _SENT], of.sending[source, _COUNT] = 0, len(asked)
+    of.sending[source, _NEXT] = start * of.figures[_CYCLE]
+    _send(of, channels, source)
+
+
+@compiled
+def _send(of: Network, channels: Channels, source: int) -> None:
+    """Sends a source's next packet."""
+    sending = of.sending[source]
+    at = sending[_NEXT]
+    for number in range(sending[_SENT], min(sending[_SENT] + of.figures[_PACKET], sending[_COUNT])):
+        channel, place = of.order[source, number, 0], of.order[source, number, 1]
+        direction = channels.requests[0, source, place] & 1
+        passed = _pass(of, direction, source, channel, of.figures[_REQUEST], at)
+        passed += of.figures[_LATENCY] + of.hops[source, channel] * of.figures[_CYCLE]
+        channels.requests[1, source, place] = -(-passed // of.figures[_MEMORY_CYCLE])
+        own = _own_link(of, direction, source, channel)
+        if own >= 0:
+            sending[_NEXT] = max(sending[_NEXT], of.free[own])
+    sending[_SENT] = min(sending[_SENT] + of.figures[_PACKET], sending[_COUNT])
+
+
+@compiled
+def _own_link(of: Network, direction: int, source: int, channel: int) -> int:
+    """The link of a way that is its source's own: the first there, the last back; -1 where it has no link."""
+    number = (direction * len(of.hops) + source) * of.figures[_CHANNELS] + channel
+    if of.way_start[number] == of.way_start[number + 1]:
+        return -1
+    return int(of.way[of.way_start[number]] if direction == WRITE else of.way[of.way_start[number + 1] - 1])
+
+
+@compiled
+def next_packet(of: Network) -> int:
+    """The cycle of the memory's clock in which the next packet is sent, `NEVER` if there is none."""
+    at = NEVER
+    for source in range(len(of.sending)):
+        if of.sending[source, _SENT] < of.sending[source, _COUNT]:
+            at = min(at, -(-of.sending[source, _NEXT] // of.figures[_MEMORY_CYCLE]))
+    return at
+
+
+@compiled
+def send_until(of: Network, channels: Channels, cycle: int) -> None:
+    """Sends all packets up to a cycle of the memory's clock, in order of time."""
+    while True:
+        first, at = -1, (cycle + 1) * of.figures[_MEMORY_CYCLE]
+        for source in range(len(of.sending)):
+            sending = of.sending[source]
+            if sending[_SENT] < sending[_COUNT] and sending[_NEXT] < at:
+                first, at = source, sending[_NEXT]
+        if first < 0 or at > cycle * of.figures[_MEMORY_CYCLE]:
+            return
+        _send(of, channels, first)

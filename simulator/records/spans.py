@@ -1,0 +1,184 @@
+"""What the engine writes down of each instruction, and the names of what it may have waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.tileprogram.program import I64, DependenceKind, Instruction, Opcode, OpInfo, TileProgram
+from simulator.tileprogram.program_builder import ProgramBuilder
+
+# Columns of the engine's table of spans
+UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)
+
+
+class Cause(IntEnum):
+    """What an instruction waited for last."""
+
+    LAUNCH = 0
+    """Its launch began."""
+    ISSUE = 1
+    """The instruction before it was issued."""
+    WINDOW = 2
+    """An instruction `issue_window` places before it was complete."""
+    QUEUE_FULL = 3
+    """There was room in a queue."""
+    UNIT_BUSY = 4
+    """Its unit was free."""
+    BANDWIDTH = 5
+    """The memory was free. What it was doing meanwhile is told apart: see analysis/contention.py."""
+    WRITE_AFTER_READ = 6
+    """What it overwrites had been read."""
+    WRITE_AFTER_WRITE = 7
+    """What it overwrites had been written."""
+    REUSE = 8
+    """A buffer at the same address was no longer used."""
+    ACCUMULATE = 9
+    """The matmul before it in its K chain had streamed."""
+    DATA = 10
+    """What it reads was there."""
+    BARRIER = 11
+    """All cores had come to where they meet."""
+    COMMON_MEMORY = 12
+    """The common memory was free."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+CAUSES = len(Cause)
+
+
+class Wait(IntEnum):
+    """What an instruction waited for while it held its unit: a transfer, in the network, in a banked memory and on the
+    buses of several chiplets."""
+
+    INTERCONNECT = 0
+    """The way to the memory."""
+    MEMORY_BUS = 1
+    """Data of other transfers moved: told apart likewise."""
+    MEMORY_ROW = 2
+    """A row was closed and another opened: bank conflicts, ACTs too close to others."""
+    MEMORY_BANK_GROUP = 3
+    """A bank group takes its next request later than the bus does."""
+    MEMORY_TURNAROUND = 4
+    """The bus turned from reads to writes or back."""
+    MEMORY_REFRESH = 5
+    MEMORY_COMMAND = 6
+    """The command bus carried another command."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+WAITS = len(Wait)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One run of a program: its arguments' DRAM byte addresses, and the launches whose results it reads."""
+
+    kernel: str
+    program: TileProgram
+    addresses: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    indices: Mapping[int, I64] = field(default_factory=dict[int, I64])
+    """What is known of the tensors that indices are read from: argument -> the elements of its storage, from its base
+    on. Addresses that follow from others are assumed."""
+    filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
+    """What is known of where tensors are not zero, likewise: for machines with `skips_zero_tiles`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """One step on the host between two kernels: what it takes over the host link, computes, and gives back."""
+
+    kernel: str
+    bytes_in: int
+    bytes_out: int
+    flops: int
+    after: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def program(self) -> TileProgram:
+        """Its way there, its work and its way back as three instructions, so that a trace holds them like others."""
+        made = ProgramBuilder(self.kernel, ops=[OpInfo("host", 0, ())], origin_names=[self.kernel])
+        for step in range(HOST_STEPS):
+            waits = ((step - 1, DependenceKind.READ_AFTER_WRITE),) if step else ()
+            made.add(Instruction(Opcode.HOST, 0, (), (), (), dependences=waits, origins=(0,)))
+        return made.build()
+
+
+HOST_STEPS = 3
+"""Spans of a host call: to the host, on the host, back."""
+
+HOST_UNIT = "host"
+"""Name of the unit that host calls run on; it is there only in a trace that has some."""
+
+
+class Via(IntEnum):
+    """Where a transfer went."""
+
+    NONE = 0
+    """It is none, or stays in the scratchpad."""
+    DRAM = 1
+    COMMON = 2
+    SKIPPED = 3
+    """Nowhere, like a product that is left out: there are only zeros. See units/zero_tiles.py."""
+
+    @property
+    def label(self) -> str:
+        return "" if self == Via.NONE else self.name.lower()
+
+
+TOTALS = (
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "dram_request_bytes",
+    "dram_remote_bytes",
+    "common_read_bytes",
+    "common_write_bytes",
+    "copied_bytes",
+    "macs",
+    "alu",
+    "special",
+)
+"""Bytes asked of the DRAM, what it moved in whole requests, and what of this on another chiplet than who asked; bytes
+asked of the common memory, bytes copied within
+the scratchpad, multiply-accumulates, element operations of the ALUs and of the special function units, vector and
+scalar."""
+
+CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
+"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
+reads answered from the write queue."""
+
+CHANNEL_CYCLES = (
+    "transfer_cycles", "row_cycles", "bank_group_cycles", "turnaround_cycles", "refresh_cycles", "command_cycles",
+    "idle_cycles", "queue_full_cycles",
+)  # fmt: skip
+"""What a channel did with its time: data moved, the oldest request waited (`Wait` says for what), nothing was queued.
+These add up to the makespan; besides them, cycles in which requests stood before a full queue."""
+
+
+class Statistics(NamedTuple):
+    """What the channels of a banked memory did; no channels with a simple one."""
+
+    counters: I64
+    """C x `CHANNEL_COUNTERS`."""
+    cycles: I64
+    """C x `CHANNEL_CYCLES`."""
+    bytes: I64
+    """C x piece of time."""
+    times: I64
+    """Where the pieces of time begin, and the last ends."""

@@ -1,0 +1,138 @@
+"""Things by the boxes they touch, found without looking at all of them.
+
+A grid of tiles has thousands of boxes that differ in nothing but where they start, and whose first and last bytes say
+little: all columns of a matrix lie between its first and its last byte. So boxes of the same extents and strides are
+kept in cells as large as one of them, by their coordinates over the strides that a comparison with the box asked about
+would use (see `boxes`), and only the cells around it are looked into. What has no coordinates is always looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Generic, TypeVar
+
+from simulator.tileprogram.boxes import Box, Dims, filled, intervals, strides_of
+
+T = TypeVar("T")
+Cell = tuple[int, ...]
+
+FEW = 8
+"""Boxes that are sooner held against another one by one than looked up."""
+
+
+@dataclass(slots=True)
+class Nearby(Generic[T]):
+    """Things and the boxes they touch."""
+
+    groups: dict[tuple[int, Dims], _Group[T]] = field(default_factory=lambda: {})
+
+    def add(self, box: Box, item: T) -> None:
+        kind = (box.element, box.dims)
+        if kind not in self.groups:
+            self.groups[kind] = _Group(box)
+        self.groups[kind].add(box, item)
+
+    def near(self, box: Box) -> list[Box]:
+        """All boxes of things that could share a byte with this one, and as few others as can be told quickly."""
+        first, end = box.first, box.end
+        return [
+            group.boxes[start]
+            for group in self.groups.values()
+            for start in group.starts_near(box)
+            if start < end and first < start + group.length
+        ]
+
+    def at(self, box: Box) -> list[T]:
+        """The things whose box is this very one."""
+        return self.groups[box.element, box.dims].items[box.first]
+
+    def pop(self, box: Box) -> list[T]:
+        """The same, and they are forgotten."""
+        group = self.groups[box.element, box.dims]
+        if len(group.items) == 1:
+            del self.groups[box.element, box.dims]
+        return group.pop(box.first)
+
+
+class _Group(Generic[T]):
+    """Boxes that differ in their first byte only, by which they are kept."""
+
+    def __init__(self, like: Box) -> None:
+        self.like, self.length = like, like.end - like.first
+        self.boxes: dict[int, Box] = {}
+        self.items: dict[int, list[T]] = {}
+        self.grids: dict[tuple[tuple[int, ...], Dims], _Grid] = {}
+
+    def add(self, box: Box, item: T) -> None:
+        if box.first not in self.items:
+            self.boxes[box.first], self.items[box.first] = box, []
+            for grid in self.grids.values():
+                grid.add(box.first)
+        self.items[box.first].append(item)
+
+    def pop(self, first: int) -> list[T]:
+        for grid in self.grids.values():
+            grid.remove(first)
+        del self.boxes[first]
+        return self.items.pop(first)
+
+    def starts_near(self, box: Box) -> Iterable[int]:
+        every = self.boxes
+        if len(every) <= FEW or box.element != self.like.element:
+            return every
+        strides, own, others = _frame(box.element, self.like.dims, box.dims)
+        asked = intervals(box.first, others, strides)
+        if asked is None:
+            return every
+        if (strides, own) not in self.grids:
+            self.grids[strides, own] = _Grid(strides, own, every)
+        found = self.grids[strides, own].around(asked)
+        return every if found is None else found
+
+
+@lru_cache(maxsize=65536)
+def _frame(element: int, own: Dims, others: Dims) -> tuple[tuple[int, ...], Dims, Dims]:
+    """The strides that two kinds of boxes are compared over, and the dims of both without gaps that do not count."""
+    own_filled, others_filled = filled(own, others), filled(others, own)
+    return strides_of(element, own_filled, others_filled), own_filled, others_filled
+
+
+class _Grid:
+    """Boxes of the same dims, by their first bytes, in cells of their own extents."""
+
+    def __init__(self, strides: tuple[int, ...], dims: Dims, starts: Iterable[int]) -> None:
+        extents = dict(dims)
+        self.strides, self.dims = strides, dims
+        self.extents = [extents.get(stride, 1) for stride in strides]
+        self.cells: dict[Cell | None, set[int]] = {}
+        """First bytes by cell; under None those of boxes that have no coordinates."""
+        for first in starts:
+            self.add(first)
+
+    def add(self, first: int) -> None:
+        self.cells.setdefault(self._cell(first), set()).add(first)
+
+    def remove(self, first: int) -> None:
+        cell = self._cell(first)
+        self.cells[cell].remove(first)
+        if not self.cells[cell]:
+            del self.cells[cell]
+
+    def around(self, asked: list[tuple[int, int]]) -> list[int] | None:
+        """First bytes of the boxes in the cells that could meet these coordinates; None when there are too many."""
+        sides = zip(asked, self.extents, strict=True)
+        ranges = [range((low + 1) // extent - 1, high // extent + 1) for (low, high), extent in sides]
+        if prod(map(len, ranges)) > len(self.cells):
+            return None
+        found = [first for cell in product(*ranges) for first in self.cells.get(cell, ())]
+        return found + list(self.cells.get(None, ()))
+
+    def _cell(self, first: int) -> Cell | None:
+        own = intervals(first, self.dims, self.strides)
+        if own is None:
+            return None
+        return tuple(low // extent for (low, _), extent in zip(own, self.extents, strict=True))

@@ -1,0 +1,156 @@
+"""Where buffers lie in the scratchpad: side by side if they can, else in turn at one address.
+
+A buffer is in use from the first instruction that touches it to the last, in program order. Buffers that are not in
+use at once may share bytes, but then the later one's first writers have to wait until whoever last used those bytes
+has done so: a REUSE dependence, a wait that exists only for want of room. A pipeline that could have run ahead across
+the border of two loops stops there. So bytes are shared only where laying all buffers side by side would exceed the
+scratchpad, and then as harmlessly as possible:
+
+    gently    buffers in order of first use, each on bytes that nobody has used as long as there are any, then on those
+              whose last user lies furthest back
+    tightly   if that does not fit: largest buffers first, each as low as it goes
+
+What a program demands is the peak of the layout it gets: if not even the tight one fits, that one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.errors import DoesNotFit
+from simulator.tileprogram.hazards import DependenceTracker
+from simulator.tileprogram.program import I64, Buffer, Space, TileProgram
+
+
+def placed(program: TileProgram, capacity: int) -> TileProgram:
+    """The program with its buffers laid out for a scratchpad of `capacity` bytes: itself, if they fit side by side.
+
+    Otherwise offsets are new, and dependences are derived anew with the shared bytes in mind.
+    """
+    if program.scratchpad_bytes <= capacity:
+        return program
+    offsets = dict[int, int]()
+    for core in sorted({buffer.core for buffer in program.buffers}):
+        offsets |= _of_one_core(program, core, capacity)
+    buffers = tuple(
+        dataclasses.replace(buffer, offset=offsets[number]) for number, buffer in enumerate(program.buffers)
+    )
+    return ordered(dataclasses.replace(program, buffers=buffers))
+
+
+def ordered(program: TileProgram) -> TileProgram:
+    """The program with its dependences derived anew, from what each instruction touches."""
+    tracker = DependenceTracker(program.buffers)
+    waits = [tracker.add(program.instruction(index)) for index in range(len(program))]
+    starts = np.concatenate([[0], np.cumsum([len(each) for each in waits])]).astype(np.int64)
+    return dataclasses.replace(
+        program,
+        dependence_start=starts,
+        dependence=np.array([source for each in waits for source, _ in each], np.int32),
+        dependence_kind=np.array([kind for each in waits for _, kind in each], np.uint8),
+    )
+
+
+def _of_one_core(program: TileProgram, core: int, capacity: int) -> dict[int, int]:
+    """Offsets of a core's buffers, by their numbers."""
+    numbers = [number for number, buffer in enumerate(program.buffers) if buffer.core == core]
+    every = in_use(program)
+    uses = [every[number] for number in numbers]
+    gentle = _gently(uses, capacity)
+    return dict(zip(numbers, _tightly(uses) if gentle is None else gentle, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A buffer's size, and the first and the last instruction that touch it; the last is -1 if none does."""
+
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: Use) -> bool:
+        """Whether both are in use at some instruction."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def in_use(program: TileProgram) -> list[Use]:
+    """When each buffer of a program is in use."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    here = program.space == Space.SCRATCHPAD
+    first: I64 = np.full(len(program.buffers), len(program))
+    last: I64 = np.full(len(program.buffers), -1)
+    np.minimum.at(first, program.target[here], owner[here])
+    np.maximum.at(last, program.target[here], owner[here])
+    return [
+        Use(buffer.bytes, begin, end)
+        for buffer, begin, end in zip(program.buffers, first.tolist(), last.tolist(), strict=True)
+    ]
+
+
+def check_fit(program: TileProgram, capacity: int) -> None:
+    """Raises `DoesNotFit` if the buffers, as they lie, need more than `capacity` bytes.
+
+    It names those to be made smaller: the buffers in use when most is, or all if none share bytes.
+    """
+    if program.scratchpad_bytes <= capacity:
+        return
+    core = max(program.buffers, key=lambda buffer: buffer.offset + buffer.bytes).core
+    crowd = [buffer for buffer in program.buffers if buffer.core == core]
+    if sum(buffer.bytes for buffer in crowd) > program.scratchpad_bytes:
+        uses = [use for use, buffer in zip(in_use(program), program.buffers, strict=True) if buffer.core == core]
+        at_once = [[n for n, use in enumerate(uses) if use.first <= now <= use.last] for now in {u.first for u in uses}]
+        fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
+        crowd = [crowd[n] for n in fullest]
+    sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
+    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes, program=program)
+
+
+def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
+    """Buffers that share bytes although both are in use at some instruction: one would overwrite the other."""
+    pairs = sorted(zip(program.buffers, in_use(program), strict=True), key=lambda pair: (pair[0].core, pair[0].offset))
+    for index, (low, use) in enumerate(pairs):
+        for high, other in pairs[index + 1 :]:
+            if high.core > low.core or high.offset >= low.offset + low.bytes:
+                break
+            if use.meets(other):
+                yield low, high
+
+
+def _gently(uses: Sequence[Use], capacity: int) -> list[int] | None:
+    """Offsets within the capacity, fresh bytes first, then those that were last used longest ago; None if stuck."""
+    offsets: dict[int, int] = {}
+    for number in sorted(range(len(uses)), key=lambda number: (uses[number].first, number)):
+        choices = [
+            (max((uses[other].last for other in _below(offsets, uses, offset, number)), default=-1), offset)
+            for offset in _free(offsets, uses, number)
+            if offset + uses[number].size <= capacity
+        ]
+        if not choices:
+            return None
+        offsets[number] = min(choices)[1]
+    return [offsets[number] for number in range(len(uses))]
+
+
+def _tightly(uses: Sequence[Use]) -> list[int]:
+    offsets: dict[int, int] = {}
+    for number in sorted(range(len(uses)), key=lambda number: (-uses[number].size, uses[number].first, number)):
+        offsets[number] = min(_free(offsets, uses, number))
+    return [offsets[number] for number in range(len(uses))]
+
+
+def _free(offsets: dict[int, int], uses: Sequence[Use], number: int) -> Iterator[int]:
+    """Offsets at a border of what is placed already where a buffer meets nothing that is in use with it."""
+    for offset in sorted({0, *(start + uses[other].size for other, start in offsets.items())}):
+        if not any(uses[number].meets(uses[other]) for other in _below(offsets, uses, offset, number)):
+            yield offset
+
+
+def _below(offsets: dict[int, int], uses: Sequence[Use], offset: int, number: int) -> Iterator[int]:
+    """Placed buffers that a buffer at `offset` would share bytes with."""
+    for other, start in offsets.items():
+        if start < offset + uses[number].size and offset < start + uses[other].size:
+            yield other

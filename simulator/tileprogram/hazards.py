@@ -1,0 +1,229 @@
+"""Hazards: which instructions touch the same memory, and what must keep them in order.
+
+There are two sides, and they share nothing but the geometry of boxes and the grades below. `DependenceTracker`
+*derives* the dependences a program should carry, forgetting what later writes have covered. `conflicts` (conflicts.py)
+*re-derives* every conflict of a finished program box by box, without a notion of "covered", and is what a program and a
+trace are checked against.
+
+What orders two instructions, apart from dependences, is only this: **a core's vector unit is one in-order unit, and so
+is its scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write
+answered, before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several
+systolic arrays run side by side, and an array starts the next matmul before the results of the last have left it, so
+two copies, or two matmuls, are in no order at all unless a path of dependences orders them. Cores are in no order
+either, but where they meet (`barriers`): what comes after a meeting finds complete what came before it.
+
+An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
+completes after its end, by then it has read all it reads. So what must be ordered, and what a path of dependences
+orders, comes in three grades:
+
+    COMPLETE     the earlier is complete before the later starts: for whatever the earlier writes
+    FOLLOW       the later comes behind on the same array, each of its rows after the same row of the earlier:
+                 enough for two matmuls that add into one accumulator box
+    RELEASE      the earlier has ended before the later starts: enough when the earlier only reads what the later
+                 writes
+
+An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ RELEASE (which is COMPLETE unless the earlier is a matmul),
+all others COMPLETE. A path gives the grade of its first dependence; leading ACCUMULATE ones pass on the grade of what
+comes after them, because a matmul that follows another also completes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from simulator.tileprogram.box_index import Nearby
+from simulator.tileprogram.boxes import Box, box_of, covers, holds, meet, moved, overlap, without
+from simulator.tileprogram.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space
+
+Location = tuple[int, int, int]
+"""(space, target, slot): memory whose boxes are compared as boxes. Arguments, and slots of one buffer, never share a
+byte; slots of two buffers do where the buffers lie at the same address, and are then compared run by run.
+"""
+
+IN_ORDER = (Opcode.VECTOR, Opcode.DIRECT)
+"""Opcodes with one in-order unit each, whose instructions complete before the next starts."""
+
+ACCUMULATOR = 2
+"""Operand index of a matmul's accumulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An access that a later one may have to wait for."""
+
+    instruction: int
+    box: Box
+    accumulates: bool
+
+
+@dataclass(slots=True)
+class _Seens:
+    """Accesses of one kind to one location."""
+
+    rows: Nearby[_Seen] = field(default_factory=Nearby[_Seen])
+
+    def add(self, seen: _Seen) -> None:
+        self.rows.add(seen.box, seen)
+
+    def touching(self, box: Box, meets: Callable[[Box, Box], bool] = overlap) -> Iterator[_Seen]:
+        for other in self.rows.near(box):
+            if meets(other, box):
+                yield from self.rows.at(other)
+
+    def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
+        """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
+        for other in self.rows.near(box):
+            if held(box, other):
+                self.rows.pop(other)
+            elif overlap(other, box) and (left := without(other, box)) != other:
+                for seen in self.rows.pop(other):
+                    self.add(replace(seen, box=left))
+
+
+@dataclass(slots=True)
+class _History:
+    writes: _Seens = field(default_factory=_Seens)
+    reads: _Seens = field(default_factory=_Seens)
+
+
+# When one instruction has several reasons to wait for another, the first of these is kept: the strongest.
+_STRENGTH = (
+    DependenceKind.READ_AFTER_WRITE,
+    DependenceKind.WRITE_AFTER_WRITE,
+    DependenceKind.REUSE,
+    DependenceKind.ACCUMULATE,
+    DependenceKind.WRITE_AFTER_READ,
+)
+
+
+class Grade(IntEnum):
+    """How firmly two instructions are ordered; see the module's docstring."""
+
+    RELEASE = 0
+    FOLLOW = 1
+    COMPLETE = 2
+
+
+def grade_of(kind: DependenceKind, source: Opcode) -> Grade:
+    """What a dependence on an instruction of opcode `source` gives."""
+    if kind == DependenceKind.ACCUMULATE:
+        return Grade.FOLLOW
+    weak = kind == DependenceKind.WRITE_AFTER_READ and source == Opcode.MATMUL
+    return Grade.RELEASE if weak else Grade.COMPLETE
+
+
+def path_grade(first: Grade, rest: Grade) -> Grade:
+    """The grade of a path whose first step gives `first` and whose other steps give `rest`."""
+    return rest if first == Grade.FOLLOW else first
+
+
+class DependenceTracker:
+    """Derives dependences while a program is built: call `add` with every instruction, in program order.
+
+    It returns the direct dependences of that instruction, to be stored with it. A wait that another of the
+    instruction's waits already brings about is left out. Dependences within the vector or the scalar unit are kept
+    although queue order alone would do, because they are what a reader of the program wants to see.
+
+    Given the buffers at their addresses, it also derives REUSE dependences between those that share bytes.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
+        self._histories: dict[Location, _History] = {}
+        self._sharing = sharing(buffers)
+        self._waits: list[dict[int, Grade]] = []
+        self._opcodes: list[Opcode] = []
+
+    def add(self, instruction: Instruction) -> tuple[tuple[int, DependenceKind], ...]:
+        """What the next instruction must wait for: (index, kind), earliest first."""
+        index = len(self._waits)
+        found: dict[int, DependenceKind] = {}
+        boxes = [box_of(operand) for operand in instruction.operands]
+        for number, (operand, box) in enumerate(zip(instruction.operands, boxes, strict=True)):
+            history = self._histories.setdefault((operand.space, operand.target, operand.slot), _History())
+            chained = instruction.accumulates and number == ACCUMULATOR
+            for source, kind in _waits_for(operand, box, chained, history):
+                _keep_strongest(found, source, kind)
+            for source in self._reused(operand):
+                _keep_strongest(found, source, DependenceKind.REUSE)
+        for number, (operand, box) in enumerate(zip(instruction.operands, boxes, strict=True)):
+            chains = instruction.opcode == Opcode.MATMUL and number == ACCUMULATOR
+            self._remember(index, operand, box, chains)
+        grades = {source: grade_of(kind, self._opcodes[source]) for source, kind in found.items()}
+        kept = [source for source in sorted(found) if not self._implied(source, grades)]
+        self._waits.append({source: grades[source] for source in kept})
+        self._opcodes.append(instruction.opcode)
+        return tuple((source, found[source]) for source in kept)
+
+    def _remember(self, index: int, operand: Operand, box: Box, chains: bool) -> None:
+        history = self._histories[(operand.space, operand.target, operand.slot)]
+        seen = _Seen(index, box, chains)
+        if operand.access & Access.WRITE:
+            history.writes.forget(box)
+            history.reads.forget(box)
+            history.writes.add(seen)
+            for other, seen_from_there in self._others(operand):
+                other.writes.forget(seen_from_there, holds)
+                other.reads.forget(seen_from_there, holds)
+        else:
+            history.reads.add(seen)
+
+    def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
+        """What is known of slots of other buffers that share bytes with an operand's, and its bytes seen from them."""
+        for other, shift in self._sharing.get((operand.space, operand.target, operand.slot), ()):
+            if other in self._histories:
+                yield self._histories[other], moved(box_of(operand), shift)
+
+    def _reused(self, operand: Operand) -> Iterator[int]:
+        """Who used an operand's bytes as part of another buffer."""
+        for other, box in self._others(operand):
+            for seen in other.writes.touching(box, meet):
+                yield seen.instruction
+            for seen in other.reads.touching(box, meet) if operand.access & Access.WRITE else ():
+                yield seen.instruction
+
+    def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
+        """Whether another of the waits brings `earlier` in order as firmly as its own edge would."""
+        return any(
+            path_grade(self._waits[later][earlier], grade) >= grades[earlier]
+            for later, grade in grades.items()
+            if earlier in self._waits[later]
+        )
+
+
+def _keep_strongest(found: dict[int, DependenceKind], source: int, kind: DependenceKind) -> None:
+    if source not in found or _STRENGTH.index(kind) < _STRENGTH.index(found[source]):
+        found[source] = kind
+
+
+def sharing(buffers: Sequence[Buffer]) -> dict[Location, list[tuple[Location, int]]]:
+    """For each slot, those of other buffers that share bytes with it, and how far their byte 0 lies below its own."""
+    slots = [
+        (buffer.offset + slot * buffer.slot_bytes, buffer.slot_bytes, (int(Space.SCRATCHPAD), number, slot))
+        for number, buffer in enumerate(buffers)
+        for slot in range(buffer.slots)
+    ]
+    found: dict[Location, list[tuple[Location, int]]] = {}
+    for start, size, location in slots:
+        for other_start, other_size, other in slots:
+            if other[1] == location[1] or buffers[other[1]].core != buffers[location[1]].core:
+                continue
+            if start < other_start + other_size and other_start < start + size:
+                found.setdefault(location, []).append((other, start - other_start))
+    return found
+
+
+def _waits_for(operand: Operand, box: Box, chained: bool, history: _History) -> Iterator[tuple[int, DependenceKind]]:
+    if box.first == box.end:
+        return
+    for seen in history.writes.touching(box):
+        if chained and seen.accumulates and seen.box == box:
+            yield seen.instruction, DependenceKind.ACCUMULATE
+        elif operand.access & Access.READ:
+            yield seen.instruction, DependenceKind.READ_AFTER_WRITE
+        else:
+            yield seen.instruction, DependenceKind.WRITE_AFTER_WRITE
+    if operand.access & Access.WRITE:
+        for seen in history.reads.touching(box):
+            yield seen.instruction, DependenceKind.WRITE_AFTER_READ

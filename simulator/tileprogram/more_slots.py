@@ -1,0 +1,53 @@
+"""The same program with more room: what waits for a slot to be free would wait less, or not at all.
+
+Slots of a buffer take turns: whoever brings the next tile waits until the tile that lies in its slot has been worked
+on. A program that is given more slots does the same things in the same order, and each tile lies in the next one of
+more slots.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from simulator.tileprogram.buffer_addresses import ordered
+from simulator.tileprogram.program import DependenceKind, Opcode, Space, TileProgram
+
+FOR_ROOM = (DependenceKind.WRITE_AFTER_READ, DependenceKind.WRITE_AFTER_WRITE, DependenceKind.REUSE)
+"""Waits that would not be there if everything that is written had a place of its own."""
+
+_WRITES_MEMORY = (Opcode.STORE, Opcode.SCATTER, Opcode.DIRECT)
+
+
+def with_room_for_all(program: TileProgram) -> TileProgram:
+    """The program if every tile had a slot of its own: how fast it could be, not how it could run."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+    gone = np.isin(program.dependence_kind, FOR_ROOM) & ~np.isin(program.opcode[owner], _WRITES_MEMORY)
+    counts = np.bincount(owner[~gone], minlength=len(program))
+    return dataclasses.replace(
+        program,
+        dependence_start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        dependence=program.dependence[~gone],
+        dependence_kind=program.dependence_kind[~gone],
+    )
+
+
+def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram | None:
+    """The program with so many slots in every buffer whose slots take turns; None if the scratchpad of so many bytes
+    does not hold them side by side, or a buffer's slots are not used in turn."""
+    slot, buffers, free = program.slot.copy(), list(program.buffers), dict[int, int]()
+    for number, buffer in enumerate(buffers):
+        if buffer.slots > 1:
+            here = np.flatnonzero((program.space == Space.SCRATCHPAD) & (program.target == number))
+            steps = np.diff(slot[here], prepend=slot[here[:1]]) % buffer.slots
+            if np.any(steps > 1):
+                return None
+            slot[here] = np.cumsum(steps) % slots
+            buffer = dataclasses.replace(buffer, slots=slots)
+        offset = free.get(buffer.core, 0)
+        buffers[number] = dataclasses.replace(buffer, offset=offset)
+        free[buffer.core] = offset + buffer.bytes
+    if max(free.values(), default=0) > capacity:
+        return None
+    return ordered(dataclasses.replace(program, slot=slot, buffers=tuple(buffers)))

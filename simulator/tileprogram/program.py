@@ -1,0 +1,428 @@
+"""The tile program: what the machine is asked to do, instruction by instruction.
+
+A program is one kernel, unrolled: every load, store, matrix multiply and vector pass with its concrete
+operands, in program order, with the dependences between them. It is plain arrays (a structure of arrays and
+CSR lists), so that the engine can walk it as machine code and a file of it is a versioned npz, never a pickle.
+
+Spaces: DRAM (0) operands name a kernel argument, SCRATCHPAD (1) operands name a buffer and one of its slots.
+Offsets, shapes and strides are in elements: of the argument's storage in DRAM, of the slot in the scratchpad.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import FileFormatError
+from simulator.files import typed_records, versioned_files
+
+FORMAT, VERSION = "aten-workbench/tile-program", 4
+MAX_RANK = 5
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+
+class Opcode(IntEnum):
+    LOAD = 0
+    STORE = 1
+    COPY = 2
+    GATHER = 3
+    SCATTER = 4
+    MATMUL = 5
+    VECTOR = 6
+    DIRECT = 7
+    BARRIER = 8
+    HOST = 9
+    """Not in programs: what a trace shows of a step on the host."""
+
+
+class UnitClass(IntEnum):
+    DMA = 0
+    SYSTOLIC = 1
+    VECTOR = 2
+    SCALAR = 3
+    HOST = 4
+
+
+class Space(IntEnum):
+    DRAM = 0
+    SCRATCHPAD = 1
+
+
+class Access(IntEnum):
+    READ = 1
+    WRITE = 2
+    READ_WRITE = 3
+
+
+class DependenceKind(IntEnum):
+    """Why an instruction waits for an earlier one.
+
+    ACCUMULATE orders two matmuls into one accumulator without draining the array between them; REUSE is a
+    write-after-read that exists only because two buffers share an address.
+    """
+
+    READ_AFTER_WRITE = 0
+    WRITE_AFTER_READ = 1
+    WRITE_AFTER_WRITE = 2
+    ACCUMULATE = 3
+    REUSE = 4
+
+
+class OpClass(IntEnum):
+    """What one element of a vector body costs, by hardware function."""
+
+    ALU = 0
+    """add, subtract, multiply, compare, select, min, max, logic."""
+    SPECIAL = 1
+    """exp, log, tanh, erf, sin, cos, rsqrt, sqrt, divide, power."""
+    CONVERT = 2
+    """Changes of element type."""
+    MOVE = 3
+    """A body that only passes values on: fill, broadcast, transpose."""
+
+
+UNIT_OF: dict[Opcode, UnitClass] = {
+    Opcode.LOAD: UnitClass.DMA,
+    Opcode.STORE: UnitClass.DMA,
+    Opcode.COPY: UnitClass.DMA,
+    Opcode.GATHER: UnitClass.DMA,
+    Opcode.SCATTER: UnitClass.DMA,
+    Opcode.MATMUL: UnitClass.SYSTOLIC,
+    Opcode.VECTOR: UnitClass.VECTOR,
+    Opcode.DIRECT: UnitClass.SCALAR,
+    Opcode.BARRIER: UnitClass.SCALAR,
+    Opcode.HOST: UnitClass.HOST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer in a core's scratchpad: `slots` copies of `slot_bytes`, from byte `offset` on, all padded alike."""
+
+    name: str
+    slot_bytes: int
+    slots: int
+    offset: int
+    element_bytes: int
+    core: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.slot_bytes * self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A kernel argument: a tensor in DRAM. `offset` and `strides` in elements from the base of its storage."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    element_bytes: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """How a GATHER or SCATTER says which element of its memory operand belongs to a point of its extent."""
+
+    axes: tuple[int, ...]
+    """For each axis of the memory operand: the dim of the extent that walks it, or `-1 - k` where index operand k
+    chooses the place."""
+    index_dims: tuple[tuple[int, ...], ...]
+    """For each index operand, the dims of the extent that its axes walk."""
+    wraps: bool = False
+    """An index below zero counts from the axis' end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A chain of operations that a DIRECT loop hands a value along, from one iteration to a later one."""
+
+    iterations: int
+    """How many iterations later the value is back where it was: one, unless several values take turns."""
+    class_counts: tuple[int, ...]
+    """Operations on the way, by `OpClass`, each of which waits for the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """The MLIR operation an instruction comes from. `line` is its 1-based line in the scheduled text."""
+
+    name: str
+    line: int
+    loops: tuple[str, ...]
+    """Names of the loops around it, outermost first: what the iteration vector counts."""
+    class_counts: tuple[int, ...] = (0, 0, 0, 0)
+    """VECTOR, DIRECT: operations per iteration point, by `OpClass`."""
+    computed_bytes: int = 0
+    """VECTOR: the widest number that is computed with, where that is wider than all operands."""
+    walks: tuple[int, ...] = ()
+    """VECTOR: for each operand the dims of the extent that walk it, bit d for dim d."""
+    contiguous: tuple[int, ...] = ()
+    """VECTOR: for each operand the dim of the axis that lies along the lanes, -1 for none. Both empty: not known."""
+    indexed: Indexed | None = None
+    """GATHER, SCATTER: what their indices mean."""
+    carried: tuple[Carried, ...] = ()
+    """DIRECT: the chains between its iterations, none of which is longer than another for every machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One box that an instruction reads or writes."""
+
+    space: Space
+    target: int
+    """Index into `arguments` (DRAM) or `buffers` (SCRATCHPAD)."""
+    slot: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction as an object: for building, reading and testing. The program itself holds arrays.
+
+    MATMUL: `extent` is (batch, m, n, k), operands are (lhs m x k, rhs k x n, accumulator m x n);
+    `stationary` is the operand index that stays in the array; `accumulates` says that the accumulator's old
+    value is added to. VECTOR: `extent` is the iteration space, bit d of `reduction` says that dim d is reduced,
+    `lane` is the dim spread over the lanes (-1 for a scalar space). GATHER: operands are indices, the box that is
+    filled, and the memory (in DRAM, all places the indices could mean); SCATTER: indices, what is written (nothing if
+    it is one number), and the memory; `extent` is the space they walk (see `Indexed`). BARRIER: `extent` is (how many
+    cores meet there,); see `barriers`. Others: `extent` is the moved box.
+    """
+
+    opcode: Opcode
+    op: int
+    iteration: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    extent: tuple[int, ...]
+    core: int = 0
+    reduction: int = 0
+    lane: int = -1
+    stationary: int = 1
+    accumulates: bool = False
+    dependences: tuple[tuple[int, DependenceKind], ...] = ()
+    origins: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TileProgram:
+    """See the module's docstring. Arrays are read-only; N instructions, M operands, D dependences."""
+
+    kernel: str
+    arguments: tuple[Argument, ...]
+    buffers: tuple[Buffer, ...]
+    ops: tuple[OpInfo, ...]
+    origin_names: tuple[str, ...]
+    """Kernel-local origin id -> node name."""
+
+    opcode: U8
+    core: I32
+    op: I32
+    iteration: I32
+    """N x depth, -1 beyond the op's own loops."""
+    extent: I64
+    """N x MAX_RANK, 1 beyond the rank."""
+    rank: U8
+    reduction: U8
+    lane: npt.NDArray[np.int8]
+    stationary: U8
+    accumulates: U8
+
+    operand_start: I64
+    """N + 1"""
+    space: U8
+    target: I32
+    slot: I32
+    offset: I64
+    shape: I64
+    """M x MAX_RANK, 1 beyond the rank."""
+    strides: I64
+    """M x MAX_RANK, 0 beyond the rank."""
+    operand_rank: U8
+    element_bytes: I32
+    access: U8
+
+    dependence_start: I64
+    """N + 1"""
+    dependence: I32
+    dependence_kind: U8
+
+    origin_start: I64
+    """N + 1"""
+    origin: I32
+
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.opcode)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TileProgram):
+            return NotImplemented
+        return self._header() == other._header() and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in _COLUMNS
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"TileProgram({self.kernel!r}, {len(self)} instructions, {len(self.buffers)} buffers)"
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Highest byte that any buffer takes of its core's scratchpad."""
+        return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
+
+    def buffers_of(self, number: int) -> tuple[int, ...]:
+        """Numbers of the buffers that an instruction reads or writes."""
+        operands = slice(int(self.operand_start[number]), int(self.operand_start[number + 1]))
+        inside = self.space[operands] == Space.SCRATCHPAD
+        return tuple(dict.fromkeys(self.target[operands][inside].tolist()))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a versioned npz, all or nothing."""
+        versioned_files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        return versioned_files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+
+    @staticmethod
+    def load(path: str | os.PathLike[str] | BinaryIO) -> TileProgram:
+        """The program that `save` wrote; `FileFormatError` for anything else.
+
+        The tables are those of a program; whether it is a valid one is for `verify` to say.
+        """
+        header, arrays = versioned_files.read(path, FORMAT, VERSION)
+        rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
+        waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
+        count = {"N": rows, "M": operands, "D": waits, "O": origins}
+        wanted: dict[str, versioned_files.Layout] = {
+            name: (kind, _extents(shape, count)) for name, (kind, shape) in _COLUMNS.items()
+        }
+        versioned_files.expect(path, arrays, wanted)
+        for name, entries in (("operand_start", operands), ("dependence_start", waits), ("origin_start", origins)):
+            versioned_files.expect_starts(path, name, arrays[name], entries)
+        try:
+            if set(header) != {"kernel", "arguments", "buffers", "ops", "origin_names"}:
+                raise KeyError(f"the header has the keys {sorted(header)}")
+            return TileProgram(
+                kernel=typed_records.value(str, header["kernel"], "kernel"),
+                arguments=typed_records.value(tuple[Argument, ...], header["arguments"], "arguments"),
+                buffers=typed_records.value(tuple[Buffer, ...], header["buffers"], "buffers"),
+                ops=typed_records.value(tuple[OpInfo, ...], header["ops"], "ops"),
+                origin_names=typed_records.value(tuple[str, ...], header["origin_names"], "origin_names"),
+                **cast("dict[str, Any]", arrays),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path}: the header is not that of a tile program: {error}") from None
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "arguments": [dataclasses.asdict(argument) for argument in self.arguments],
+            "buffers": [dataclasses.asdict(buffer) for buffer in self.buffers],
+            "ops": [dataclasses.asdict(op) for op in self.ops],
+            "origin_names": list(self.origin_names),
+        }
+
+    def instruction(self, index: int) -> Instruction:
+        """Instruction `index` as an object."""
+        rank, op = int(self.rank[index]), int(self.op[index])
+        depth = len(self.ops[op].loops)
+        first, last = int(self.operand_start[index]), int(self.operand_start[index + 1])
+        waits = slice(int(self.dependence_start[index]), int(self.dependence_start[index + 1]))
+        origins = self.origin[self.origin_start[index] : self.origin_start[index + 1]]
+        return Instruction(
+            opcode=Opcode(self.opcode[index]),
+            op=op,
+            iteration=tuple(self.iteration[index, :depth].tolist()),
+            operands=tuple(self.operand(i) for i in range(first, last)),
+            extent=tuple(self.extent[index, :rank].tolist()),
+            core=int(self.core[index]),
+            reduction=int(self.reduction[index]),
+            lane=int(self.lane[index]),
+            stationary=int(self.stationary[index]),
+            accumulates=bool(self.accumulates[index]),
+            dependences=tuple(
+                (int(source), DependenceKind(kind))
+                for source, kind in zip(self.dependence[waits], self.dependence_kind[waits], strict=True)
+            ),
+            origins=tuple(origins.tolist()),
+        )
+
+    def part(self, first: int, last: int) -> TileProgram:
+        """Instructions `first` to `last` alone; what they wait for is counted from the whole program's begin."""
+        kept = {"N": slice(first, last), "N+1": slice(first, last + 1)}
+        for symbol, starts in (("M", self.operand_start), ("D", self.dependence_start), ("O", self.origin_start)):
+            kept[symbol] = slice(int(starts[first]), int(starts[last]))
+        columns = {name: getattr(self, name)[kept[str(shape[0])]] for name, (_, shape) in _COLUMNS.items()}
+        for name in ("operand_start", "dependence_start", "origin_start"):
+            columns[name] = columns[name] - columns[name][0]
+        return dataclasses.replace(self, **columns)
+
+    def operand(self, index: int) -> Operand:
+        """Operand `index` of the whole program as an object."""
+        rank = int(self.operand_rank[index])
+        return Operand(
+            space=Space(self.space[index]),
+            target=int(self.target[index]),
+            slot=int(self.slot[index]),
+            offset=int(self.offset[index]),
+            shape=tuple(self.shape[index, :rank].tolist()),
+            strides=tuple(self.strides[index, :rank].tolist()),
+            element_bytes=int(self.element_bytes[index]),
+            access=Access(self.access[index]),
+        )
+
+
+# Element type and extents of every array: N instructions, M operands, D dependences, O origins, 0 any
+_COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
+    "opcode": (np.uint8, ("N",)),
+    "core": (np.int32, ("N",)),
+    "op": (np.int32, ("N",)),
+    "iteration": (np.int32, ("N", 0)),
+    "extent": (np.int64, ("N", MAX_RANK)),
+    "rank": (np.uint8, ("N",)),
+    "reduction": (np.uint8, ("N",)),
+    "lane": (np.int8, ("N",)),
+    "stationary": (np.uint8, ("N",)),
+    "accumulates": (np.uint8, ("N",)),
+    "operand_start": (np.int64, ("N+1",)),
+    "space": (np.uint8, ("M",)),
+    "target": (np.int32, ("M",)),
+    "slot": (np.int32, ("M",)),
+    "offset": (np.int64, ("M",)),
+    "shape": (np.int64, ("M", MAX_RANK)),
+    "strides": (np.int64, ("M", MAX_RANK)),
+    "operand_rank": (np.uint8, ("M",)),
+    "element_bytes": (np.int32, ("M",)),
+    "access": (np.uint8, ("M",)),
+    "dependence_start": (np.int64, ("N+1",)),
+    "dependence": (np.int32, ("D",)),
+    "dependence_kind": (np.uint8, ("D",)),
+    "origin_start": (np.int64, ("N+1",)),
+    "origin": (np.int32, ("O",)),
+}
+
+
+def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
+    known = {**count, "N+1": count["N"] + 1}
+    return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)

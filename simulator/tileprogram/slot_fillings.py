@@ -1,0 +1,106 @@
+"""Fillings: what a program puts into each slot of the scratchpad, one after the other.
+
+A slot is filled, read, and filled anew. A filling begins with an instruction that only writes to the slot after what
+was there has been read, and holds all accesses up to the next one. If a later access reads a byte that was not written
+since, the slot was not filled anew but added to: both are one filling. Boxes are compared byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+
+from simulator.tileprogram.boxes import Box, box_of, holds_together
+from simulator.tileprogram.program import I64, Access, Space, TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Fillings:
+    """The fillings of a program, numbered slot by slot in program order."""
+
+    buffer: I64
+    slot: I64
+    of_operand: I64
+    """M: the filling that each operand of the program belongs to; -1 in DRAM."""
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    instruction: int
+    operand: int
+    box: Box
+    access: int
+
+
+@dataclass(slots=True)
+class _Filling:
+    operands: list[int] = field(default_factory=list[int])
+    written: dict[Box, None] = field(default_factory=dict[Box, None])
+    is_read: bool = False
+
+
+def fillings(program: TileProgram) -> Fillings:
+    """The fillings of every slot."""
+    touches = dict[tuple[int, int], list[_Touch]]()
+    owner = owners(program)
+    for operand in np.flatnonzero(program.space == Space.SCRATCHPAD).tolist():
+        told = program.operand(operand)
+        touch = _Touch(int(owner[operand]), operand, box_of(told), told.access)
+        touches.setdefault((told.target, told.slot), []).append(touch)
+    buffer, slot = list[int](), list[int]()
+    of_operand = np.full(len(program.space), -1, np.int64)
+    for place in sorted(touches):
+        for found in _of_slot(touches[place]):
+            of_operand[found.operands] = len(buffer)
+            buffer.append(place[0])
+            slot.append(place[1])
+    return Fillings(np.array(buffer, np.int64), np.array(slot, np.int64), of_operand)
+
+
+def owners(program: TileProgram) -> I64:
+    """The instruction that each operand belongs to."""
+    return np.repeat(np.arange(len(program), dtype=np.int64), np.diff(program.operand_start))
+
+
+def _of_slot(touches: list[_Touch]) -> list[_Filling]:
+    known = dict[tuple[frozenset[Box], Box], bool]()
+
+    def is_held(box: Box, written: dict[Box, None]) -> bool:
+        if box in written:
+            return True
+        key = frozenset(written), box
+        if key not in known:
+            known[key] = holds_together(written, box)
+        return known[key]
+
+    found = [_Filling()]
+    for _, group in groupby(touches, key=lambda touch: touch.instruction):
+        together = list(group)
+        reads = [touch for touch in together if touch.access & Access.READ]
+        if not reads and found[-1].is_read:
+            found.append(_Filling())
+        for touch in reads:
+            while len(found) > 1 and not is_held(touch.box, found[-1].written):
+                _add_to(found)
+            found[-1].is_read = True
+        found[-1].operands += [touch.operand for touch in together]
+        found[-1].written |= dict.fromkeys(_written(together))
+    return found
+
+
+def _add_to(found: list[_Filling]) -> None:
+    """The last filling only added to the one before."""
+    last = found.pop()
+    found[-1].operands += last.operands
+    found[-1].written |= last.written
+    found[-1].is_read = True
+
+
+def _written(touches: list[_Touch]) -> Iterator[Box]:
+    return (touch.box for touch in touches if touch.access & Access.WRITE)

@@ -1,0 +1,73 @@
+"""How often each element of a tensor is moved by a program: from its boxes, without counting element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from simulator.tileprogram.program import I64, Operand
+from simulator.tileprogram.tensor_boxes import Coordinates, TensorBox
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Elements of one tensor."""
+
+    moved: int
+    """All of them, each time."""
+    touched: int
+    """Different ones: the least that has to be moved."""
+    most: int
+    """How often one of them is moved at most."""
+
+
+def moves(coordinates: Coordinates, operands: Iterable[Operand]) -> Moved:
+    """How often the elements of an argument are moved by these operands."""
+    every = list(operands)
+    boxes = [coordinates.box(operand) for operand in every]
+    if all(box.exact for box in boxes):
+        return _of_boxes(boxes)
+    counts = np.zeros(prod(coordinates.shape), np.int64)
+    for operand in every:
+        counts[coordinates.elements(operand)] += 1
+    return Moved(int(counts.sum()), int((counts > 0).sum()), int(counts.max(initial=0)))
+
+
+def _of_boxes(boxes: list[TensorBox]) -> Moved:
+    """The tensor is cut wherever a box begins or ends; each piece is then moved as a whole."""
+    counted = dict[TensorBox, int]()
+    for box in boxes:
+        counted[box] = counted.get(box, 0) + 1
+    if not counted:
+        return Moved(0, 0, 0)
+    rank = len(boxes[0].start)
+    cuts = [np.unique(np.concatenate([_cuts(box, axis) for box in counted])) for axis in range(rank)]
+    sizes = np.ones((), np.int64)
+    for each in cuts:
+        sizes = np.multiply.outer(sizes, np.diff(each))
+    counts = np.zeros(sizes.shape, np.int64)
+    for box, times in counted.items():
+        counts[np.ix_(*(_pieces(box, axis, cuts[axis]) for axis in range(rank)))] += times
+    return Moved(int((counts * sizes).sum()), int(sizes[counts > 0].sum()), int(counts.max()))
+
+
+def _places(box: TensorBox, axis: int) -> I64:
+    return box.start[axis] + box.step[axis] * np.arange(box.extent[axis], dtype=np.int64)
+
+
+def _cuts(box: TensorBox, axis: int) -> I64:
+    if box.step[axis] == 1:
+        return np.array([box.start[axis], box.end[axis]], np.int64)
+    places = _places(box, axis)
+    return np.concatenate([places, places + 1])
+
+
+def _pieces(box: TensorBox, axis: int, cuts: I64) -> I64:
+    """Numbers of the pieces between cuts that a box holds along an axis."""
+    if box.step[axis] == 1:
+        first, last = (int(np.searchsorted(cuts, place)) for place in (box.start[axis], box.end[axis]))
+        return np.arange(first, last, dtype=np.int64)
+    return np.searchsorted(cuts, _places(box, axis)).astype(np.int64)

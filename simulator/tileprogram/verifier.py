@@ -1,0 +1,427 @@
+"""Is a tile program well formed, and does it keep in order what must be?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import ProgramError
+from simulator.tileprogram import barriers
+from simulator.tileprogram.buffer_addresses import clashes
+from simulator.tileprogram.circular_waits import circle, told
+from simulator.tileprogram.conflicts import conflicts, unordered
+from simulator.tileprogram.hazards import ACCUMULATOR
+from simulator.tileprogram.program import (
+    I32,
+    I64,
+    MAX_RANK,
+    Access,
+    DependenceKind,
+    Instruction,
+    OpClass,
+    Opcode,
+    Operand,
+    Space,
+    TileProgram,
+)
+
+MOST = 20
+"""Violations after which looking for more stops."""
+LARGEST = 2**48
+"""Bytes or points beyond which nothing is meant seriously, and sums of many are still exact in 64 bits."""
+
+
+def verify(program: TileProgram) -> None:
+    """Raises `ProgramError` unless the program is well formed and orders all its conflicts.
+
+    A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
+    dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
+    from one loop of direct accesses to the next: these units are in order. No other queue promises anything, but where
+    cores meet, all before comes before all after. Conflicts are found from the operands' boxes alone
+    (`conflicts.conflicts`).
+    """
+    verify_structure(program)
+    found = [
+        f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "
+        f"both touch {conflict.where}"
+        for conflict in islice(unordered(program, conflicts(program)), MOST)
+    ]
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def verify_structure(program: TileProgram) -> None:
+    """Raises `ProgramError` unless indices, boxes, slots and dependences make sense; says nothing of hazards."""
+    verify_tables(program)
+    found = [line for index in range(len(program)) for line in _shape_violations(program, index)]
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def verify_tables(program: TileProgram) -> None:
+    """The part of `verify_structure` that looks at whole columns: quick enough to run before every simulation."""
+    found = list(_table_violations(program))
+    if not found:
+        found = [*_form_violations(program), *_buffer_violations(program), *_operand_violations(program)]
+        found += _dependence_violations(program)
+    if not found:
+        found = list(barriers.violations(program))
+    if not found:
+        found = [
+            f"buffers {low.name!r} and {high.name!r} share scratchpad bytes from {high.offset} on, "
+            "and are in use at the same time"
+            for low, high in islice(clashes(program), MOST)
+        ]
+    if found:
+        raise ProgramError(program.kernel, found)
+
+
+def _label(program: TileProgram, index: int) -> str:
+    op = program.ops[int(program.op[index])]
+    steps = ", ".join(f"{loop}={int(step)}" for loop, step in zip(op.loops, program.iteration[index], strict=False))
+    when = f" for {steps}" if steps else ""
+    return f"instruction {index} ({Opcode(program.opcode[index]).name} {op.name} at line {op.line}{when})"
+
+
+def _table_violations(program: TileProgram) -> Iterator[str]:
+    """Counts and ranges, without which nothing else can be read."""
+    rows, operands = len(program.opcode), len(program.space)
+    for name, starts, count in (
+        ("operand_start", program.operand_start, operands),
+        ("dependence_start", program.dependence_start, len(program.dependence)),
+        ("origin_start", program.origin_start, len(program.origin)),
+    ):
+        if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != count or np.any(np.diff(starts) < 0):
+            yield f"{name} does not divide {count} entries among {rows} instructions"
+    for name, values, limit in (
+        ("opcode", program.opcode, len(Opcode)),
+        ("op", program.op, len(program.ops)),
+        ("rank", program.rank, MAX_RANK + 1),
+        ("operand_rank", program.operand_rank, MAX_RANK + 1),
+        ("space", program.space, len(Space)),
+        ("dependence_kind", program.dependence_kind, len(DependenceKind)),
+        ("origin", program.origin, len(program.origin_names)),
+    ):
+        bad = np.flatnonzero((values < 0) | (values >= limit))
+        if len(bad):
+            yield f"{name}[{bad[0]}] = {values[bad[0]]} is not between 0 and {limit - 1}"
+    bad = np.flatnonzero((program.access < Access.READ) | (program.access > Access.READ_WRITE))
+    if len(bad):
+        yield f"access[{bad[0]}] = {program.access[bad[0]]} is neither read nor write"
+    if np.any(program.extent < 1) or np.any(program.shape < 1):
+        yield "an instruction or operand has an extent below 1: an empty tile is no instruction"
+    if np.any(program.element_bytes < 1):
+        yield "an operand's element has less than one byte"
+    if np.any(program.core < 0):
+        yield "an instruction runs on a negative core"
+    yield from _record_violations(program)
+    yield from _overflows(program)
+
+
+def _record_violations(program: TileProgram) -> Iterator[str]:
+    """What is said once, of arguments, buffers and ops, has the parts it needs."""
+    for argument in program.arguments:
+        if len(argument.shape) != len(argument.strides) or min(argument.shape, default=0) < 0:
+            yield f"argument {argument.name!r} has the shape {argument.shape} and the strides {argument.strides}"
+        if argument.element_bytes < 1:
+            yield f"argument {argument.name!r} has elements of {argument.element_bytes} bytes"
+    for buffer in program.buffers:
+        if buffer.element_bytes < 1 or buffer.core < 0:
+            yield f"buffer {buffer.name!r} has elements of {buffer.element_bytes} bytes on core {buffer.core}"
+    for op in program.ops:
+        counts = (*op.class_counts, op.computed_bytes, op.line)
+        if len(op.class_counts) != len(OpClass) or not 0 <= min(counts) <= max(counts) <= LARGEST:
+            yield f"op {op.name!r} at line {op.line} has the counts {op.class_counts}, {op.computed_bytes} bytes"
+        for chain in op.carried:
+            if not 1 <= chain.iterations <= LARGEST or max(chain.class_counts, default=0) > LARGEST:
+                told = f"{chain.class_counts} operations in {chain.iterations} iterations"
+                yield f"op {op.name!r} at line {op.line} has a chain of {told}"
+        if len(op.loops) > program.iteration.shape[1]:
+            yield f"op {op.name!r} is in {len(op.loops)} loops, and iterations have {program.iteration.shape[1]} places"
+
+
+_OPERANDS = {
+    Opcode.LOAD: (2, 2),
+    Opcode.STORE: (2, 2),
+    Opcode.COPY: (2, 2),
+    Opcode.MATMUL: (3, 3),
+    Opcode.BARRIER: (0, 0),
+}
+_RANKS = {Opcode.MATMUL: 4, Opcode.BARRIER: 1, Opcode.DIRECT: 1}
+
+
+def _form_violations(program: TileProgram) -> Iterator[str]:
+    """Instructions that lack operands or dims which whatever reads their opcode takes for granted."""
+    operands = np.diff(program.operand_start)
+    for opcode in map(Opcode, np.unique(program.opcode).tolist()):
+        rows = np.flatnonzero(program.opcode == opcode)
+        least, most = _OPERANDS.get(opcode, (0, None))
+        for index in rows[(operands[rows] < least) | (operands[rows] > (most or operands[rows]))][:MOST]:
+            expected = str(least) if most else f"{least} or more"
+            yield f"{_label(program, index)} has {operands[index]} operands, expected {expected}"
+        if opcode in _RANKS:
+            for index in rows[program.rank[rows] != _RANKS[opcode]][:MOST]:
+                yield f"{_label(program, index)} has {program.rank[index]} dims, expected {_RANKS[opcode]}"
+        if opcode in (Opcode.GATHER, Opcode.SCATTER):
+            yield from islice(_unsaid(program, rows), MOST)
+    for index in np.flatnonzero((program.lane < -1) | (program.lane >= np.maximum(program.rank, 1)))[:MOST]:
+        yield f"{_label(program, index)} lays dim {program.lane[index]} of {program.rank[index]} along the lanes"
+    for index in np.flatnonzero((program.stationary > 1) | (program.accumulates > 1))[:MOST]:
+        yield f"{_label(program, index)} keeps operand {program.stationary[index]} in the array: only 0 and 1 can stay"
+
+
+def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
+    """GATHERs and SCATTERs whose op does not say what its indices mean, or of which a part is missing."""
+    for number in map(int, np.unique(program.op[rows])):
+        info = program.ops[number].indexed
+        for index in rows[program.op[rows] == number].tolist():
+            yield from [] if info is None else _indexed_violations(program, index, program.instruction(index))
+            if info is None:
+                yield f"{_label(program, index)} does not say what its indices mean"
+
+
+def _overflows(program: TileProgram) -> Iterator[str]:
+    """Sizes whose products would not be exact in 64 bits: everything after this reckons in them."""
+    reach = np.abs(program.offset).astype(float)
+    for dim in range(MAX_RANK):  # one column at a time: long programs are large
+        reach += np.abs(program.strides[:, dim] * program.shape[:, dim].astype(float))
+    for what, sizes in (
+        ("the box of operand", reach * program.element_bytes),
+        ("the elements of operand", program.shape.prod(1, dtype=float) * program.element_bytes),
+        ("the points of instruction", program.extent.prod(1, dtype=float)),
+    ):
+        for index in np.flatnonzero(sizes > LARGEST)[:MOST]:
+            yield f"{what} {index} come to {sizes[index]:.3g}: at most {LARGEST:.3g} can be reckoned with"
+    for argument in program.arguments:
+        reached = argument.offset + sum(n * abs(s) for n, s in zip(argument.shape, argument.strides, strict=True))
+        if (size := reached * argument.element_bytes) > LARGEST:
+            yield f"argument {argument.name!r} spans {size:.3g} bytes: at most {LARGEST:.3g}"
+    for buffer in program.buffers:
+        if buffer.offset + buffer.bytes > LARGEST:
+            yield f"buffer {buffer.name!r} ends at byte {buffer.offset + buffer.bytes:.3g}: at most {LARGEST:.3g}"
+
+
+def _buffer_violations(program: TileProgram) -> Iterator[str]:
+    for buffer in program.buffers:
+        if buffer.slots < 1 or buffer.slot_bytes < 1 or buffer.offset < 0:
+            yield f"buffer {buffer.name!r} has {buffer.slots} slots of {buffer.slot_bytes} bytes at {buffer.offset}"
+
+
+def _operand_violations(program: TileProgram) -> Iterator[str]:
+    """Operands that name something that does not exist, or reach outside of it."""
+    arguments = np.array([_storage_elements(a.shape, a.strides, a.offset) for a in program.arguments], np.int64)
+    argument_bytes = arguments * np.array([a.element_bytes for a in program.arguments], np.int64)
+    slot_bytes = np.array([buffer.slot_bytes for buffer in program.buffers], np.int64)
+    slots = np.array([buffer.slots for buffer in program.buffers], np.int64)
+    reach = program.strides * (program.shape - 1)
+    size = program.element_bytes
+    first = (program.offset + np.minimum(reach, 0).sum(1)) * size
+    end = (program.offset + np.maximum(reach, 0).sum(1) + 1) * size
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    for space, what, room, names in (
+        (Space.DRAM, "argument", argument_bytes, [a.name for a in program.arguments]),
+        (Space.SCRATCHPAD, "buffer", slot_bytes, [b.name for b in program.buffers]),
+    ):
+        here = np.flatnonzero(program.space == space)
+        target = program.target[here]
+        missing = here[(target < 0) | (target >= len(room))]
+        for index in missing[:MOST]:
+            label, named = _label(program, int(owner[index])), f"{what} {program.target[index]}"
+            yield f"{label} names {named}, which is not there: {_numbered(names) or 'it has none'}"
+        if len(missing):
+            continue
+        outside = here[(first[here] < 0) | (end[here] > room[target])]
+        for index in outside[:MOST]:
+            name, most = names[program.target[index]], room[program.target[index]]
+            reached = f"reaches bytes {first[index]} to {end[index]} of {name!r}"
+            yield f"{_label(program, int(owner[index]))} {reached}, which has {most}"
+        depth = slots[target] if space == Space.SCRATCHPAD else np.ones(len(here), np.int64)
+        for index in here[(program.slot[here] < 0) | (program.slot[here] >= depth)][:MOST]:
+            name = names[program.target[index]]
+            yield f"{_label(program, int(owner[index]))} uses slot {program.slot[index]} of {name!r}"
+    here = np.flatnonzero(program.space == Space.SCRATCHPAD)
+    cores = np.array([buffer.core for buffer in program.buffers], np.int64)
+    if not np.any((program.target[here] < 0) | (program.target[here] >= len(cores))):
+        for index in here[cores[program.target[here]] != program.core[owner[here]]][:MOST]:
+            buffer, core = program.buffers[program.target[index]], program.core[owner[index]]
+            label = _label(program, int(owner[index]))
+            yield f"{label} runs on core {core} and uses {buffer.name!r}, in the scratchpad of core {buffer.core}"
+
+
+def _numbered(names: list[str], most: int = 8) -> str:
+    shown = [f"{number} is {name!r}" for number, name in enumerate(names[:most])]
+    return ", ".join(shown + (["..."] if len(names) > most else []))
+
+
+def _storage_elements(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
+    if 0 in shape:
+        return 0
+    return offset + 1 + sum((extent - 1) * max(stride, 0) for extent, stride in zip(shape, strides, strict=True))
+
+
+def _dependence_violations(program: TileProgram) -> Iterator[str]:
+    owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+    unknown = np.flatnonzero((program.dependence < 0) | (program.dependence >= len(program)))
+    for index in unknown[:MOST]:
+        label = _label(program, int(owner[index]))
+        yield f"{label} waits for instruction {program.dependence[index]}, which is not there"
+    if len(unknown):
+        return
+    wrong = np.flatnonzero(program.dependence >= owner)
+    for index in wrong[:MOST]:
+        yield (
+            f"{_label(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
+            f"which is not earlier in the program{_circle(program, int(owner[index]))}"
+        )
+    if len(wrong):
+        return
+    links = np.flatnonzero(program.dependence_kind == DependenceKind.ACCUMULATE)
+    earlier, later = program.dependence[links], owner[links]
+    wrong = ~_chains(program, earlier, later)
+    wrong[1:] |= later[1:] == later[:-1]  # one matmul cannot follow two
+    for index in np.flatnonzero(wrong)[:MOST]:
+        yield f"{_label(program, int(later[index]))} cannot accumulate onto {_label(program, int(earlier[index]))}"
+
+
+def _circle(program: TileProgram, first: int) -> str:
+    """How an instruction that waits for a later one waits for itself, if it does."""
+    starts, sources = program.dependence_start, program.dependence
+    found = circle(first, lambda row: sources[starts[row] : starts[row + 1]].tolist())
+    if not found:
+        return ": it could never start"
+    names = [f"{row} {Opcode(program.opcode[row]).name}" for row in found]
+    return f": a circle in which all wait for ever: {told(names)}"
+
+
+def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bool_]:
+    """Whether both are matmuls on one core, and the later adds to the accumulator box that the earlier makes."""
+    fits = (program.opcode[earlier] == Opcode.MATMUL) & (program.opcode[later] == Opcode.MATMUL)
+    fits &= (program.accumulates[later] == 1) & (program.core[earlier] == program.core[later])
+    fits &= np.diff(program.operand_start)[later] > ACCUMULATOR
+    fits &= np.diff(program.operand_start)[earlier] > ACCUMULATOR
+    first = np.where(fits, program.operand_start[earlier] + ACCUMULATOR, 0)
+    second = np.where(fits, program.operand_start[later] + ACCUMULATOR, 0)
+    for column in (program.space, program.target, program.slot, program.offset, program.shape, program.strides):
+        same = column[first] == column[second]
+        fits &= same if same.ndim == 1 else same.all(1)
+    return fits
+
+
+_SPACES = {
+    Opcode.LOAD: (Space.DRAM, Space.SCRATCHPAD),
+    Opcode.STORE: (Space.SCRATCHPAD, Space.DRAM),
+    Opcode.COPY: (Space.SCRATCHPAD, Space.SCRATCHPAD),
+}
+
+
+def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
+    """What each opcode expects of its operands."""
+    row = program.instruction(index)
+    spaces = tuple(operand.space for operand in row.operands)
+    accesses = tuple(operand.access for operand in row.operands)
+    if row.opcode in _SPACES:
+        if spaces != _SPACES[row.opcode] or accesses != (Access.READ, Access.WRITE):
+            yield f"{_label(program, index)} does not read one box and write another in its spaces"
+        elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
+            yield f"{_label(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
+    elif row.opcode == Opcode.HOST:
+        yield f"{_label(program, index)} is no instruction of a program: steps on the host stand between launches"
+    elif row.opcode == Opcode.MATMUL:
+        yield from _matmul_violations(program, index, row)
+    elif row.opcode == Opcode.VECTOR:
+        if any(space != Space.SCRATCHPAD for space in spaces):
+            yield f"{_label(program, index)} computes on DRAM"
+        if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
+            yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
+    elif row.opcode == Opcode.BARRIER:
+        if row.operands or len(row.extent) != 1:
+            yield f"{_label(program, index)} touches memory, or does not say of how many cores it is"
+    elif row.opcode == Opcode.DIRECT:
+        yield from _direct_violations(program, index, row)
+    elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
+        yield from _indexed_violations(program, index, row)
+    for operand in row.operands:
+        written = operand.space == Space.DRAM and operand.access & Access.WRITE
+        if written and not program.arguments[operand.target].written:
+            yield f"{_label(program, index)} writes argument {program.arguments[operand.target].name!r}, an input"
+
+
+def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations."""
+    label, info = _label(program, index), program.ops[row.op]
+    if len(row.extent) != 1 or not (row.operands or info.carried):
+        yield f"{label} is no loop of accesses: extent {row.extent}, {len(row.operands)} operands"
+        return
+    for operand in row.operands:
+        if len(operand.shape) != 1 or operand.access == Access.READ_WRITE:
+            yield f"{label} has an operand that is not one load or store of an element per iteration"
+        elif operand.shape[0] > row.extent[0]:
+            yield f"{label} accesses {operand.shape[0]} elements in {row.extent[0]} iterations"
+    for chain in info.carried:
+        most = [chain.iterations * count for count in info.class_counts]
+        if len(chain.class_counts) != len(most) or any(
+            not 0 <= count <= limit for count, limit in zip(chain.class_counts, most, strict=True)
+        ):
+            told = f"a chain of {chain.class_counts} operations in {chain.iterations} iterations"
+            yield f"{label} has {told} of {info.class_counts} each"
+
+
+def _indexed_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    """Indices, what is moved, and last the memory, with a walker for each of its axes."""
+    label, info = _label(program, index), program.ops[row.op].indexed
+    if info is None:
+        yield f"{label} does not say what its indices mean"
+        return
+    count, moved = len(info.index_dims), row.operands[len(info.index_dims) : -1]
+    least = 1 if row.opcode == Opcode.GATHER else 0  # what is scattered may be one number
+    if len(row.operands) <= count or not least <= len(moved) <= 1:
+        yield f"{label} has {len(row.operands)} operands, {count} of them indices"
+        return
+    memory = row.operands[-1]
+    if memory.space != Space.DRAM or any(operand.access != Access.READ for operand in row.operands[:count]):
+        yield f"{label} must read its indices, and have its places in DRAM"
+    wanted = (Access.READ,) if row.opcode == Opcode.GATHER else (Access.WRITE, Access.READ_WRITE)
+    if memory.access not in wanted:
+        yield f"{label} has {memory.access.name} places"
+    if len(info.axes) != len(memory.shape) or {-1 - code for code in info.axes if code < 0} != set(range(count)):
+        yield f"{label} walks {info.axes} in {len(memory.shape)} axes with {count} indices"
+        return
+    for axis, code in enumerate(info.axes):
+        if code >= len(row.extent) or (code >= 0 and memory.shape[axis] != row.extent[code]):
+            yield f"{label} walks axis {axis} of {memory.shape} along dim {code} of {row.extent}"
+    for operand, dims in zip(row.operands, info.index_dims, strict=False):
+        if any(dim >= len(row.extent) for dim in dims) or _elements(operand) != math.prod(row.extent[d] for d in dims):
+            yield f"{label} has {_elements(operand)} indices along dims {dims} of {row.extent}"
+
+
+def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    label = _label(program, index)
+    if len(row.operands) != 3 or len(row.extent) != 4:
+        yield f"{label} needs 3 operands and extents (batch, m, n, k), has {len(row.operands)} and {row.extent}"
+        return
+    batch, m, n, k = row.extent
+    sizes = tuple(_elements(operand) for operand in row.operands)
+    if sizes != (batch * m * k, batch * k * n, batch * m * n) and batch == 1:
+        yield f"{label} multiplies {m}x{k} by {k}x{n}, its operands have {sizes} elements"
+    if any(operand.space != Space.SCRATCHPAD for operand in row.operands):
+        yield f"{label} computes on DRAM"
+    if row.stationary not in (0, 1):
+        yield f"{label} keeps operand {row.stationary} in the array: only 0 and 1 can stay"
+    wanted = Access.READ_WRITE if row.accumulates else Access.WRITE
+    if row.operands[ACCUMULATOR].access != wanted or any(o.access != Access.READ for o in row.operands[:2]):
+        yield f"{label} must read two operands and {wanted.name} its accumulator"
+
+
+def _elements(operand: Operand) -> int:
+    count = 1
+    for extent in operand.shape:
+        count *= extent
+    return count
+
+
+def _bytes(operand: Operand) -> int:
+    return _elements(operand) * operand.element_bytes

@@ -1,0 +1,1 @@
+"""The trace, and its file."""

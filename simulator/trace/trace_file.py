@@ -1,0 +1,115 @@
+"""The file of a trace: its spans and its machine, not its programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from simulator.errors import FileFormatError, MachineError
+from simulator.files import typed_records, versioned_files
+from simulator.machine.machine import Machine, machine_from
+from simulator.machine.topology import topology
+from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
+
+FORMAT, VERSION = "aten-workbench/trace", 7
+
+_COLUMNS: dict[str, type] = {
+    "launch": np.int32,
+    "instr": np.int32,
+    "core": np.int32,
+    "unit": np.int32,
+    "kind": np.uint8,
+    "start": np.int64,
+    "end": np.int64,
+    "done": np.int64,
+    "phase": np.int64,
+    "issue": np.int64,
+    "bytes": np.int64,
+    "requested": np.int64,
+    "cause": np.uint8,
+    "blocker": np.int32,
+    "issue_cause": np.uint8,
+    "issue_blocker": np.int32,
+    "via": np.uint8,
+    "assumed": np.bool_,
+}
+ARRAYS = (
+    *("begins", *_COLUMNS, "waits", "met", "origin_start", "origin", "totals"),
+    *("channels", "channel_cycles", "channel_bytes", "channel_times", "link_bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file holds."""
+
+    machine: Machine
+    kernels: tuple[str, ...]
+    unit_names: tuple[str, ...]
+    arrays: dict[str, Any]
+
+
+def write_trace(
+    path: str | os.PathLike[str],
+    machine: Machine,
+    kernels: tuple[str, ...],
+    units: tuple[str, ...],
+    arrays: Mapping[str, versioned_files.Array],
+) -> None:
+    """Writes a trace's file."""
+    versioned_files.write(path, FORMAT, VERSION, _header(machine, kernels, units), arrays)
+
+
+def pack_trace(
+    machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...], arrays: Mapping[str, versioned_files.Array]
+) -> bytes:
+    """What a trace's file holds."""
+    return versioned_files.pack(FORMAT, VERSION, _header(machine, kernels, units), arrays)
+
+
+def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) -> versioned_files.Json:
+    return {
+        "machine": {"figures": machine.figures(), "assumed": machine.assumed, "sources": machine.sources},
+        "kernels": kernels,
+        "units": units,
+    }
+
+
+def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
+    """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
+    header, arrays = versioned_files.read(path, FORMAT, VERSION)
+    try:
+        told = cast("dict[str, Any]", header["machine"])
+        sources = typed_records.value(tuple[tuple[str, str], ...], told["sources"], "sources")
+        machine = machine_from(
+            told["figures"], typed_records.value(tuple[str, ...], told["assumed"], "assumed"), sources
+        )
+        kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")
+        units = typed_records.value(tuple[str, ...], header["units"], "units")
+    except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:
+        raise FileFormatError(f"{path}: the header is not that of a trace: {error}") from None
+    rows = len(arrays.get("start", ()))
+    wanted: dict[str, versioned_files.Layout] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
+    wanted["begins"] = (np.int64, (len(kernels),))
+    wanted["met"] = (np.int64, (rows, CAUSES))
+    wanted["origin_start"] = (np.int64, (rows + 1,))
+    wanted["origin"] = (np.int32, (None,))
+    wanted["totals"] = (np.int64, (len(kernels), len(TOTALS)))
+    wanted["channels"] = (np.int64, (None, len(CHANNEL_COUNTERS)))
+    wanted["waits"] = (np.int32, (None, WAITS))
+    wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
+    wanted["channel_bytes"] = (np.int64, (None, None))
+    wanted["link_bytes"] = (np.int64, (len(topology(machine).links) if machine.has_links else 0,))
+    wanted["channel_times"] = (np.int64, (None,))
+    versioned_files.expect(path, arrays, wanted)
+    for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):
+        if len(arrays[name]) not in (0, limit):
+            raise FileFormatError(f"{path}: {name} has {len(arrays[name])} rows, not {limit}")
+    if arrays["channel_bytes"].shape != (len(arrays["channels"]), len(arrays["channel_times"]) - 1):
+        raise FileFormatError(f"{path}: channel_bytes is not a row per channel and a column per piece of time")
+    versioned_files.expect_starts(path, "origin_start", arrays["origin_start"], len(arrays["origin"]))
+    return Found(machine, kernels, units, dict(arrays))

@@ -1,0 +1,214 @@
+"""The common memory: a second memory between the scratchpads and DRAM, which all cores share.
+
+Nothing comes into it by itself. A plan says which tensors it keeps, from which launch to which (`Resident`), and from
+the plan and the programs follows which copies it serves. There are two kinds of residents:
+
+    in both       a tensor with a life outside: a weight, an input, a result. A box is brought from DRAM by the first
+                  copy of it, and kept in passing; what is written goes to both. A launch finds what earlier launches
+                  brought or wrote, whatever their tiles were, and what it brought itself as the same box.
+    here alone    a tensor that is made and used up while it is resident. None of its bytes see DRAM.
+
+A copy that it serves takes
+
+    granted + max(bytes / common memory rate, bytes / queue rate) + latency
+
+with one bus, as the simple memory has: copies hold it one after another, in the order they are granted. The links of a
+crossbar or mesh are not on the way, their latency is. What is kept in passing is taken to cost nothing beside the way
+from DRAM. A copy waits for the one that brought its box; where no order
+of the cores makes sure that this one comes first, it goes to DRAM itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import CommonMemoryFull, LaunchError
+from simulator.machine.machine import Machine
+from simulator.records.spans import HostCall, Launched
+from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A tensor that is kept from launch `first` to launch `last`, both included."""
+
+    name: str
+    address: int
+    """Where its storage begins in DRAM: the address that launches give for it."""
+    bytes: int
+    first: int
+    last: int
+    alone: bool
+    """It is here alone, not in DRAM as well."""
+
+    def kept(self, launch: int) -> bool:
+        return self.first <= launch <= self.last
+
+
+class Served(NamedTuple):
+    """What of one launch is not for DRAM: what the common memory does, and what nobody does."""
+
+    rows: Mask
+    """Which instructions are copies that it serves."""
+    waits: I64
+    """Pairs: a copy, and the instruction that brings its box."""
+    skipped: Mask
+    """Which instructions are left out, because there are only zeros: see zero_tiles.py."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What of a resident is there, in pieces as large as its smallest element."""
+
+    resident: Resident
+    piece: int
+    present: Mask
+
+
+def check_plan(residents: Sequence[Resident], machine: Machine, launches: int) -> None:
+    """Raises `CommonMemoryFull` if more is resident in some launch than the common memory holds."""
+    held = held_bytes(residents, launches)
+    fullest = int(held.argmax()) if launches else 0
+    if launches and held[fullest] > machine.common_memory_bytes:
+        crowd = [(each.name, each.bytes) for each in residents if each.kept(fullest)]
+        raise CommonMemoryFull(fullest, int(held[fullest]), machine.common_memory_bytes, crowd)
+
+
+def held_bytes(residents: Sequence[Resident], launches: int) -> I64:
+    """Bytes that are resident in each launch."""
+    change = np.zeros(launches + 1, np.int64)
+    for each in residents:
+        change[max(each.first, 0)] += each.bytes
+        change[min(each.last, launches - 1) + 1] -= each.bytes
+    return np.cumsum(change)[:launches]
+
+
+@dataclass
+class CommonMemory:
+    """Follows what the common memory holds, from launch to launch."""
+
+    residents: Sequence[Resident]
+    _there: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
+
+    def launch(self, number: int, launched: Launched | HostCall, skipped: Mask | None = None) -> Served | None:
+        """What it serves in a launch, the next one; None if nothing of it is resident and nothing `skipped`."""
+        here = {each.address: each for each in self.residents if each.kept(number) and each.bytes}
+        places: dict[Resident, list[int]] = {}
+        for place, address in enumerate(launched.addresses):
+            if address in here:
+                places.setdefault(here[address], []).append(place)
+        if not places and skipped is None:
+            return None
+        program, served, waits = launched.program, np.zeros(len(launched.program), np.bool_), list[tuple[int, int]]()
+        left_out = np.zeros(len(program), np.bool_) if skipped is None else skipped
+        for resident, arguments in places.items():
+            operands = _copied(program, arguments, resident, f"launch {number} of {launched.kernel!r}")
+            operands = operands[~left_out[_owners(program)[operands]]]
+            owner = _owners(program)[operands]
+            if resident.alone:
+                served[owner] = True
+            else:
+                waits += self._both(resident, program, operands, owner, served)
+        return Served(served, np.array(waits, np.int64).reshape(-1, 2), left_out)
+
+    def _both(
+        self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
+    ) -> Iterator[tuple[int, int]]:
+        """Marks the loads that find their box; yields whom they wait for."""
+        kept = self._there.setdefault(resident.name, _nothing_of(resident))
+        _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
+        boxes, first, box = boxes_of(program, operands)
+        known = np.array([bool(_view(kept, program, operand).all()) for operand in boxes.tolist()], np.bool_)
+        loads = program.opcode[owner] == Opcode.LOAD
+        served[owner[loads & known[box]]] = True
+        crossed = _crossed(program)
+        for load in np.flatnonzero(loads & ~known[box]).tolist():
+            row, brought = int(owner[load]), int(owner[first[box[load]]])
+            if row != brought and (program.core[row] == program.core[brought] or crossed[brought] <= crossed[row]):
+                served[row] = True
+                yield row, brought
+        for operand in boxes.tolist():
+            _view(kept, program, operand)[...] = True
+
+
+def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) -> tuple[int, int]:
+    """Bytes of reads and of writes that a resident keeps from DRAM. The launches are those, by number, that use it."""
+    memory, read, written = CommonMemory((resident,)), 0, 0
+    for number, launched in launches:
+        served = memory.launch(number, launched)
+        if served is None:
+            continue
+        program = launched.program
+        operands = np.flatnonzero((program.space == Space.DRAM) & served.rows[_owners(program)])
+        size = program.shape[operands].prod(1) * program.element_bytes[operands]
+        reads = program.opcode[_owners(program)[operands]] == Opcode.LOAD
+        read, written = read + int(size[reads].sum()), written + int(size[~reads].sum())
+    return read, written
+
+
+def _owners(program: TileProgram) -> I64:
+    """The instruction of each operand."""
+    return np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+
+
+def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, where: str) -> I64:
+    """The operands in DRAM that are these arguments, all of which must be copies, of what the resident has."""
+    operands = np.flatnonzero((program.space == Space.DRAM) & np.isin(program.target, arguments))
+    opcodes = program.opcode[_owners(program)[operands]]
+    others = np.setdiff1d(opcodes, [Opcode.LOAD, Opcode.STORE])
+    if len(others):
+        raise LaunchError(
+            f"{where}: a {Opcode(others[0]).name} asks for elements of {resident.name!r}, and the common memory serves "
+            "copies of whole boxes"
+        )
+    steps = (program.shape[operands] - 1) * program.strides[operands]
+    lowest = program.offset[operands] + np.minimum(steps, 0).sum(1)
+    end = (program.offset[operands] + np.maximum(steps, 0).sum(1) + 1) * program.element_bytes[operands]
+    if lowest.min(initial=0) < 0 or end.max(initial=0) > resident.bytes:
+        raise LaunchError(f"{where}: a copy leaves {resident.name!r}, which is resident with {resident.bytes} bytes")
+    return operands
+
+
+def _nothing_of(resident: Resident) -> _Kept:
+    return _Kept(resident, 8, np.zeros(-(-resident.bytes // 8), np.bool_))
+
+
+def _refine(kept: _Kept, piece: int) -> None:
+    """Makes the pieces smaller."""
+    if piece < kept.piece:
+        kept.present = np.repeat(kept.present, kept.piece // piece)
+        kept.piece = piece
+
+
+def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
+    """The pieces of an operand's box."""
+    wide = int(program.element_bytes[operand]) // kept.piece
+    strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
+    shape = [*program.shape[operand].tolist(), wide]
+    begin = int(program.offset[operand]) * wide
+    return np.lib.stride_tricks.as_strided(kept.present[begin:], shape, strides)
+
+
+def boxes_of(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
+    """Of operands of one tensor: one of each box, its place among them, and the number of each one's box."""
+    columns = program.offset[operands], program.element_bytes[operands]
+    table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])
+    _, first, box = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return operands[first], first, box.reshape(-1)
+
+
+def _crossed(program: TileProgram) -> I64:
+    """How many BARRIERs of its core lie before each instruction."""
+    barriers = program.opcode == Opcode.BARRIER
+    crossed = np.zeros(len(program), np.int64)
+    for core in np.unique(program.core[barriers]).tolist():
+        mine = program.core == core
+        crossed[mine] = np.cumsum(barriers[mine])
+    return crossed

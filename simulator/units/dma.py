@@ -1,0 +1,118 @@
+"""DMA queues: what a copy asks of the memory.
+
+A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
+DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
+every request it touches. All runs are taken to lie relative to request borders as the first one does, which is exact
+when the strides between runs are multiples of a request. A run that is walked backwards is the same bytes, and the
+same requests.
+
+    copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see
+    memory/dram.py) copy within scratchpad    bytes / queue rate
+
+A queue moves up to its width in a cycle, to one place and those that follow it, so each stretch of bytes that lie side
+by side at both ends begins in a cycle of its own:
+
+    bytes / queue rate        stretches * ceil(bytes of each / width)
+
+How many lanes the width reaches over does not matter: a row of lanes that is filled in part takes the cycles of what is
+moved. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
+is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
+the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """One entry per instruction; 0 for those that move nothing."""
+
+    bytes: I64
+    """What the instruction moves."""
+    request_bytes: I64
+    """What the memory moves for it: whole requests; 0 within the scratchpad."""
+    cycles: I64
+    """At the queue's own rate."""
+    run: I64
+    """Bytes that lie together in DRAM."""
+    stretch: I64
+    """Bytes that lie side by side at both ends: a queue moves no more than one at once."""
+
+
+def transfers(
+    program: TileProgram, addresses: Sequence[int], machine: Machine, in_rows: npt.NDArray[np.bool_]
+) -> Transfers:
+    """What each copy of a program asks for, its arguments lying at `addresses`, its buffers `in_rows` or not."""
+    rows = len(program)
+    moves = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.COPY])
+    first = np.where(moves, program.operand_start[:-1], 0)
+    stores = program.opcode == Opcode.STORE
+    side = np.where(stores, first + 1, first)  # the operand in DRAM, if there is one
+    if rows == 0 or not moves.any():
+        zero = np.zeros(rows, np.int64)
+        return Transfers(zero, zero, zero, zero, zero)
+    size = program.element_bytes[side].astype(np.int64)
+    moved = np.where(moves, program.shape[side].prod(1) * size, 0)
+    in_dram = moves & (program.space[side] == Space.DRAM)
+    base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[side], -1)]
+    shape, strides = program.shape[side], program.strides[side]
+    lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
+    address = base + lowest * size
+    run = np.where(contiguous(shape, np.abs(strides)), shape, 1).prod(1) * size
+    request = machine.dram_request_bytes
+    touched = (address % request + run + request - 1) // request * request
+    runs = moved // np.maximum(run, 1)
+    stretch = np.maximum(_stretches(program, np.where(moves, first, 0), side, in_rows) * size, 1)
+    return Transfers(
+        bytes=moved,
+        request_bytes=np.where(in_dram, runs * touched, 0),
+        cycles=moved // stretch * -(-stretch // machine.dma_bytes_per_cycle),
+        run=np.where(in_dram, run, 0),
+        stretch=np.where(moves, stretch, 0),
+    )
+
+
+def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
+    """Of each buffer: whether a vector pass touches it, so that its rows lie along the lanes."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    passes = (program.opcode[owner] == Opcode.VECTOR) & (program.space == Space.SCRATCHPAD)
+    found: npt.NDArray[np.bool_] = np.bincount(program.target[passes], minlength=len(program.buffers)) > 0
+    return found
+
+
+def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray[np.bool_]) -> I64:
+    """Elements of each copy that are moved side by side; `side` is its operand in DRAM, if it has one."""
+    other = np.where(side == first, first + 1, first)
+    shape, strides = program.shape[side], program.strides[side]
+    along = np.where(np.abs(strides) == 1, shape, 1).max(1)
+    alike = (strides == program.strides[other]) & (program.shape[other] == shape).all(1)[:, None]
+    common = contiguous(shape, np.where(alike, strides, np.iinfo(np.int64).max))
+    nowhere = len(in_rows)
+    buffer = np.where(program.space[other] == Space.SCRATCHPAD, program.target[other], nowhere)
+    near: npt.NDArray[np.bool_] = np.concatenate([in_rows, np.zeros(1, np.bool_)])[buffer]
+    together: I64 = np.where(common, shape, 1).prod(1)
+    return np.maximum(along, np.where(near, 1, together))
+
+
+def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
+    """The dims of each box that make up its contiguous runs: taken narrowest stride first, each continues the last."""
+    narrow_first = np.argsort(np.where(shape == 1, 0, strides), axis=1, kind="stable")
+    extents, steps = np.take_along_axis(shape, narrow_first, 1), np.take_along_axis(strides, narrow_first, 1)
+    run, open_ = np.ones(len(shape), np.int64), np.ones(len(shape), np.bool_)
+    inside = np.zeros(shape.shape, np.bool_)
+    for dim in range(shape.shape[1]):
+        open_ &= (extents[:, dim] == 1) | (steps[:, dim] == run)
+        run = np.where(open_, run * extents[:, dim], run)
+        inside[:, dim] = open_
+    found = np.zeros_like(inside)
+    np.put_along_axis(found, narrow_first, inside, 1)
+    return found

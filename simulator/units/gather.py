@@ -1,0 +1,204 @@
+"""GATHER and SCATTER: movements whose addresses are data.
+
+Such an instruction walks its extent. At each point the values of its index operands, and the point itself, say which
+element of the memory operand, its last, is read (GATHER) or written (SCATTER); see `program.Indexed`. Where the values
+are known, because the indices were loaded from a tensor whose numbers came with the launch, the addresses are the real
+ones. Where they are not, indices that an earlier kernel computes for one, they are drawn evenly from the valid range,
+from a fixed seed, and the span says that its addresses are assumed.
+
+    run        the points along which addresses are contiguous whatever the indices say: a row of an embedding
+    requests   one run is asked for by itself, in whole requests of the memory, also when its neighbour lies beside it:
+               the queue does not compare indices
+    update     a SCATTER that adds to what is there reads each run and writes it: twice the bytes, twice the requests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import LaunchError
+from simulator.machine.machine import Machine
+from simulator.tileprogram.boxes import box_of
+from simulator.tileprogram.program import I64, Access, Indexed, Instruction, Opcode, Operand, Space, TileProgram
+
+INDEXED = (Opcode.GATHER, Opcode.SCATTER)
+
+Indices = Mapping[int, I64]
+"""Argument -> the elements of its storage, from its base on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What the GATHERs and SCATTERs of a launch ask of the memory, run by run."""
+
+    start: I64
+    """N + 1: the runs of each instruction."""
+    address: I64
+    """DRAM address of each run's first byte."""
+    size: I64
+    """Bytes of each run."""
+    bytes: I64
+    """N: what each instruction moves; for one that updates, read and written together."""
+    read_bytes: I64
+    request_bytes: I64
+    """N: what the memory moves for it, in whole requests."""
+    assumed: npt.NDArray[np.bool_]
+    """N: the addresses are drawn, not known."""
+
+
+def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, machine: Machine) -> Requests:
+    """The requests of each GATHER and SCATTER of a program, its arguments lying at `addresses`."""
+    rows = len(program)
+    moved, read, asked = (np.zeros(rows, np.int64) for _ in range(3))
+    assumed = np.zeros(rows, np.bool_)
+    counts = np.zeros(rows, np.int64)
+    places, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    loaded = _Loaded(program)
+    for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
+        instruction = program.instruction(row)
+        memory, indexed = instruction.operands[-1], program.ops[instruction.op].indexed
+        assert indexed is not None, "the verifier lets no other through"
+        values, assumed[row] = _values(program, row, instruction, indexed, loaded, indices)
+        place, run = _runs(instruction, memory, indexed, values)
+        address, size = addresses[memory.target] + place * memory.element_bytes, run * memory.element_bytes
+        touched = (address % machine.dram_request_bytes + size + machine.dram_request_bytes - 1) // (
+            machine.dram_request_bytes
+        )
+        reads, writes = bool(memory.access & Access.READ), bool(memory.access & Access.WRITE)
+        ways = int(reads) + int(writes)
+        counts[row], moved[row], read[row] = len(place), len(place) * size * ways, len(place) * size * reads
+        asked[row] = int(touched.sum()) * machine.dram_request_bytes * ways
+        places.append(address)
+        sizes.append(np.full(len(place), size, np.int64))
+    start = np.concatenate([[0], np.cumsum(counts)])
+    return Requests(start, np.concatenate(places), np.concatenate(sizes), moved, read, asked, assumed)
+
+
+def elements(program: TileProgram) -> I64:
+    """How many elements of each operand are touched: of the memory of a GATHER one a point, not all of its box."""
+    count = program.shape.prod(1)
+    for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
+        count[program.operand_start[row + 1] - 1] = program.extent[row].prod()
+    return count
+
+
+def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: Sequence[I64]) -> tuple[I64, int]:
+    """The first element of each run, counted from the base of the argument's storage, and how long each run is."""
+    rank = len(instruction.extent)
+    steps = _steps(instruction, memory, indexed)
+    place = np.full((1,) * rank, memory.offset, np.int64)
+    for axis, (code, stride) in enumerate(zip(indexed.axes, memory.strides, strict=True)):
+        if code >= 0:
+            continue
+        value = _wrapped(values[-1 - code], memory.shape[axis], wraps=indexed.wraps)
+        place = place + stride * along(value, indexed.index_dims[-1 - code], rank)
+    chosen = {dim for dims in indexed.index_dims for dim in dims}
+    run, inside = _together(instruction.extent, steps, chosen)
+    for dim in set(range(rank)) - inside:
+        place = place + steps[dim] * along(np.arange(instruction.extent[dim]), (dim,), rank)
+    shape = [1 if dim in inside else extent for dim, extent in enumerate(instruction.extent)]
+    return np.broadcast_to(place, shape).ravel(), run
+
+
+def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[int]:
+    """Elements of the memory from one place of each dim of the extent to the next, where no index chooses."""
+    steps = [0] * len(instruction.extent)
+    for code, stride in zip(indexed.axes, memory.strides, strict=True):
+        if code >= 0:
+            steps[code] += stride
+    return steps
+
+
+def _together(extent: Sequence[int], steps: Sequence[int], chosen: set[int]) -> tuple[int, set[int]]:
+    """How many elements lie together whatever the indices are, and the dims that walk them."""
+    run, inside = 1, set[int]()
+    for dim in sorted(set(range(len(extent))) - chosen, key=lambda dim: steps[dim]):
+        if extent[dim] == 1 or steps[dim] == run:
+            run *= extent[dim]
+            inside.add(dim)
+    return run, inside
+
+
+def run_bytes(program: TileProgram) -> I64:
+    """Bytes of each run that a GATHER or a SCATTER asks for; 0 of all else."""
+    found = np.zeros(len(program), np.int64)
+    for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
+        instruction = program.instruction(row)
+        memory, indexed = instruction.operands[-1], program.ops[instruction.op].indexed
+        assert indexed is not None, "the verifier lets no other through"
+        steps = _steps(instruction, memory, indexed)
+        chosen = {dim for dims in indexed.index_dims for dim in dims}
+        found[row] = _together(instruction.extent, steps, chosen)[0] * memory.element_bytes
+    return found
+
+
+def along(value: I64, dims: Sequence[int], rank: int) -> I64:
+    """An array whose axes walk `dims`, lying along these in a space of `rank` dims."""
+    ordered = value.transpose(np.argsort(dims).tolist())
+    return ordered[tuple(slice(None) if dim in dims else None for dim in range(rank))]
+
+
+def _wrapped(value: I64, extent: int, *, wraps: bool) -> I64:
+    return np.where(value < 0, value + extent, value) if wraps else value
+
+
+def _values(
+    program: TileProgram, row: int, instruction: Instruction, indexed: Indexed, loaded: _Loaded, indices: Indices
+) -> tuple[list[I64], bool]:
+    """The values of each index operand, and whether some are drawn."""
+    found: list[I64] = []
+    assumed = False
+    for number, dims in enumerate(indexed.index_dims):
+        operand = instruction.operands[number]
+        source = loaded.source(row, operand)
+        shape = zip(indexed.axes, instruction.operands[-1].shape, strict=True)
+        extent = min(places for code, places in shape if code == -1 - number)
+        if source is None or source.target not in indices:
+            drawn = np.random.default_rng((row, number)).integers(0, extent, operand.shape)
+            found.append(drawn.astype(np.int64).reshape(tuple(instruction.extent[dim] for dim in dims)))
+            assumed = True
+            continue
+        value = _read(indices[source.target], source).reshape(tuple(instruction.extent[dim] for dim in dims))
+        low = -extent if indexed.wraps else 0
+        if value.size and not low <= value.min() <= value.max() < extent:
+            raise LaunchError(
+                f"instruction {row} of {program.kernel!r} is given indices from {value.min()} to {value.max()} into "
+                f"{program.arguments[instruction.operands[-1].target].name!r}, which has {extent} places there"
+            )
+        found.append(value)
+    return found, assumed
+
+
+def _read(storage: I64, box: Operand) -> I64:
+    """The elements of a box of an argument whose storage holds these."""
+    place = np.full((1,) * len(box.shape), box.offset, np.int64)
+    for axis, (extent, stride) in enumerate(zip(box.shape, box.strides, strict=True)):
+        place = place + stride * along(np.arange(extent), (axis,), len(box.shape))
+    return storage[place]
+
+
+class _Loaded:
+    """Which box of DRAM a scratchpad box was loaded from, and still holds when an instruction reads it."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self._program = program
+        self._writes: dict[tuple[int, int], list[int]] = {}
+        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        written = (program.space == Space.SCRATCHPAD) & ((program.access & Access.WRITE) != 0)
+        indexed = np.isin(program.opcode, INDEXED)
+        for operand in np.flatnonzero(written).tolist() if indexed.any() else ():
+            place = int(program.target[operand]), int(program.slot[operand])
+            self._writes.setdefault(place, []).append(int(owner[operand]))
+
+    def source(self, row: int, operand: Operand) -> Operand | None:
+        if operand.space == Space.DRAM:
+            return operand
+        earlier = [each for each in self._writes.get((operand.target, operand.slot), ()) if each < row]
+        if not earlier or self._program.opcode[earlier[-1]] != Opcode.LOAD:
+            return None
+        source, target = self._program.instruction(earlier[-1]).operands
+        return source if box_of(target) == box_of(operand) else None

@@ -1,0 +1,189 @@
+"""The scalar unit: what a loop of unstaged accesses takes.
+
+A DIRECT instruction is an innermost loop of n iterations that reads and writes single elements where they lie, in DRAM
+or in the scratchpad, and computes on them one at a time. Every load or store of its body is one operand: a first
+element, a count and a stride. The unit sends its accesses in order, `accesses per cycle` of them, each at once on its
+way when fewer than `outstanding` are still unanswered. Loads of later iterations pass stores that wait for their data
+(access and execution are decoupled), so iterations overlap unless one reads what an earlier one wrote. Addresses are
+made beside the data and cost nothing. Both figures are assumed, and so is what the unit lacks: there is no cache and
+no buffer for what was just fetched or written, so every access to DRAM is a request of its own, of which all but one
+element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access slow.
+
+With T accesses in all, `latency` that of the place accessed (of the memory, or of the scratchpad), and per iteration
+a ALU operations (arithmetic, comparison, conversion; moving a value is the accesses themselves) and s special ones:
+
+    work(n)     max(ceil(T / accesses per cycle), n * a, n * s * interval)      everything answered at once
+    pace(n)     max(work(n), ceil(sum of latencies over all accesses / outstanding))
+    chain       longest load + a * ALU latency + s * special latency + longest store: one iteration, start to end
+    loop        the longest of  work(n) + longest latency
+                                max(chain, pace(1)) + pace(n) - pace(1)
+                                ceil(n / d) * max(chain, pace(1))       if iteration i + d reads what i wrote
+                                max(chain, pace(1)) + ceil(n / d) * carried - first  for each chain between iterations
+                and not over before the last of its requests has been on the bus and been answered (see memory/dram.py)
+
+A value that an iteration hands to the next (`OpInfo.carried`) is a chain through all of them: `carried` is the latency
+of its operations, a ALU and s special ones, d the iterations after which the value is back, `first` what of it is in
+the first iteration: all of it, but no more than that computes. Loads, stores and what else is computed run beside it.
+
+The requests of a loop are granted the bus as one transfer, like those of a copy. One core's scalar unit is one
+in-order unit: a loop starts when the one before it has ended, its last access answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """One entry per instruction; 0 for those that are no DIRECT."""
+
+    bytes: I64
+    """Elements read from DRAM and written to it, in bytes."""
+    read_bytes: I64
+    request_bytes: I64
+    """What the memory moves for them: a whole request each."""
+    work: I64
+    """Cycles it would take if every access were answered at once."""
+    waiting: I64
+    """Cycles more, for answers and for what an iteration before computes."""
+
+
+def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, ratio: Fraction = Fraction(1)) -> Loops:
+    """What each DIRECT instruction asks for, its arguments lying at `addresses`: the module's closed forms.
+
+    `ratio` is the core's clock as a part of the machine's: answers come by the one, chains are computed by the other.
+    """
+    rows = len(program)
+    if not np.any(program.opcode == Opcode.DIRECT):
+        zero = np.zeros(rows, np.int64)
+        return Loops(zero, zero, zero, zero, zero)
+    owner, here = _operands(program)
+    count, size = program.shape[here].prod(1), program.element_bytes[here].astype(np.int64)
+    in_dram, writes = program.space[here] == Space.DRAM, (program.access[here] & Access.WRITE) != 0
+    base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[here], -1)]
+    address = base + program.offset[here] * size
+    request = machine.dram_request_bytes
+    touched = (address % request + size + request - 1) // request * request
+    work, waiting = _cycles(program, machine, ratio)
+    return Loops(
+        bytes=_sums(rows, owner, np.where(in_dram, count * size, 0)),
+        read_bytes=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
+        request_bytes=_sums(rows, owner, np.where(in_dram, count * touched, 0)),
+        work=work,
+        waiting=waiting,
+    )
+
+
+def operations(program: TileProgram) -> I64:
+    """Operations on data of each DIRECT instruction. (N x 2: ALU, special)"""
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    points = np.where(program.opcode == Opcode.DIRECT, program.extent.prod(1), 0)
+    alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT]
+    return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)
+
+
+def _cycles(program: TileProgram, machine: Machine, ratio: Fraction) -> tuple[I64, I64]:
+    """Work and waiting of each instruction."""
+    rows = len(program)
+    owner, here = _operands(program)
+    count, writes = program.shape[here].prod(1), (program.access[here] & Access.WRITE) != 0
+    in_dram = program.space[here] == Space.DRAM
+    latency = np.where(in_dram, machine.dram_latency_cycles, machine.scratchpad_latency_cycles).astype(np.int64)
+    loads, stores = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    np.maximum.at(loads, owner[~writes], latency[~writes])
+    np.maximum.at(stores, owner[writes], latency[writes])
+    points = np.where(program.opcode == Opcode.DIRECT, program.extent.prod(1), 0)
+    total = operations(program)
+    each = total // np.maximum(points, 1)[:, None]
+    chain = loads + each[:, 0] * machine.alu_latency_cycles + each[:, 1] * machine.special_latency_cycles + stores
+
+    def work(accesses: I64, done: I64) -> I64:
+        sent = -(-accesses // machine.scalar_accesses_per_cycle)
+        return np.maximum(sent, np.maximum(done[:, 0], done[:, 1] * machine.special_interval_cycles))
+
+    def held(cycles: I64) -> I64:
+        return -(-cycles // machine.scalar_outstanding)
+
+    ones = np.ones_like(count)
+    busy, one = work(_sums(rows, owner, count), total), work(_sums(rows, owner, ones), each)
+    pace = np.maximum(busy, held(_sums(rows, owner, count * latency)))
+    pace_of_one = np.maximum(one, held(_sums(rows, owner, latency)))
+    alone, distance = np.maximum(chain, pace_of_one), _distance(program)
+    in_turn = np.where(distance > 0, -(-points // np.maximum(distance, 1)) * alone, 0)
+    whole = np.maximum(busy + np.maximum(loads, stores), np.maximum(alone + pace - pace_of_one, in_turn))
+    own_busy = -(-busy * ratio.denominator // ratio.numerator)
+    return busy, np.maximum(whole - busy, alone + _handed_on(program, machine, ratio) - own_busy)
+
+
+def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
+    """Cycles that the longest chain between iterations takes more than the first iteration's part of it."""
+    longest = np.zeros(len(program), np.int64)
+    for number, op in enumerate(program.ops):
+        here = np.flatnonzero((program.op == number) & (program.opcode == Opcode.DIRECT)) if op.carried else ()
+        for chain in op.carried if len(here) else ():
+            latency = _latency(chain.class_counts, machine)
+            first = min(latency, _latency(op.class_counts, machine))
+            turns = -(-program.extent[here, 0] // chain.iterations)
+            all_turns = -(-turns * latency * ratio.denominator // ratio.numerator)
+            longest[here] = np.maximum(longest[here], all_turns - first)
+    return longest
+
+
+def _latency(counts: Sequence[int], machine: Machine) -> int:
+    """Of operations, by `OpClass`, each of which waits for the one before."""
+    plain = counts[OpClass.ALU] + counts[OpClass.CONVERT]
+    return plain * machine.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.special_latency_cycles
+
+
+def _distance(program: TileProgram) -> I64:
+    """After how many iterations a loop reads what it wrote, at the earliest; 0 if its iterations do not meet so.
+
+    Two patterns of one stride are compared exactly, others by their first and last byte.
+    """
+    owner, here = _operands(program)
+    nearest = np.full(len(program), np.iinfo(np.int64).max)
+    most = int(np.diff(program.operand_start).max(initial=0))
+    for apart in range(1, most):
+        for one, other in ((here[:-apart], here[apart:]), (here[apart:], here[:-apart])):
+            together = owner[:-apart] == owner[apart:]
+            together &= (program.access[one] & Access.WRITE != 0) & (program.access[other] & Access.READ != 0)
+            for column in (program.space, program.target, program.slot):
+                together &= column[one] == column[other]
+            pairs = np.flatnonzero(together)
+            steps = _steps(program, one[pairs], other[pairs])
+            np.minimum.at(nearest, owner[:-apart][pairs][steps > 0], steps[steps > 0])
+    return np.where(nearest == np.iinfo(np.int64).max, 0, nearest)
+
+
+def _steps(program: TileProgram, write: I64, read: I64) -> I64:
+    """Iterations from each write to the read of the same element, 0 where no read comes later."""
+    size, stride = program.element_bytes.astype(np.int64), program.strides[:, 0] * program.element_bytes
+    start, reach = program.offset * size, stride * (program.shape[:, 0] - 1)
+    low, high = start + np.minimum(reach, 0), start + np.maximum(reach, 0) + size
+    meet = (low[write] < high[read]) & (low[read] < high[write])
+    alike = (stride[write] == stride[read]) & (stride[write] != 0) & (size[write] == size[read])
+    apart = start[write] - start[read]
+    step = np.where(alike, stride[write], 1)
+    later = np.where(apart % step == 0, np.maximum(apart // step, 0), 0)
+    return np.where(meet, np.where(alike, later, 1), 0)
+
+
+def _operands(program: TileProgram) -> tuple[I64, I64]:
+    """Operands of DIRECT instructions: the instruction of each, and its number."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    here = np.flatnonzero(program.opcode[owner] == Opcode.DIRECT)
+    return owner[here], here
+
+
+def _sums(rows: int, owner: I64, values: I64) -> I64:
+    out = np.zeros(rows, np.int64)
+    np.add.at(out, owner, values)
+    return out

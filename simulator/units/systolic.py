@@ -1,0 +1,169 @@
+"""Systolic arrays: what one matmul instruction takes of one.
+
+**Weight-stationary.** One operand, the stationary one, is cut into tiles of at most rows x columns; each is held in the
+array while the other operand streams through it, one row a cycle. With R x C the array, a tile of k rows of weights and
+S streamed rows:
+
+    preload    k cycles: a row of weights a cycle. With a preload depth of 2 the array holds two sets of weights, so a
+               preload runs while the set before is in use, but not earlier: only one set can wait. With a depth of 1 it
+               begins when the last result of the tile before is out
+    switch     `weight_switch_cycles`, in which no row enters: a set that is in takes the place of the one before
+    stream     S cycles
+    fill       r + c - 1 cycles from a row's entry to its last result, where the matmul's tiles take r of the R rows and
+               c of the C columns: a tile lies where rows enter and sums leave, and what is beyond it is not passed. The
+               first row takes them all, each further row comes one cycle later
+
+    one tile on an idle array       k + switch + (S - 1) + (r + c - 1)                              cycles
+    a further tile, depth 2         switch + max(S, its k)              more: its preload is hidden behind the stream
+    a further tile, depth 1         its k + switch + (S - 1) + (r + c - 1)                          more
+    a matmul of T tiles, depth 2    k_1 + T * switch + sum over t = 2..T of max(S, k_t) + (S - 1) + (r + c - 1)
+
+A matmul of (batch, m, n, k) with the right operand stationary streams its m rows through ceil(k/R) x ceil(n/C) tiles
+a batch; with the left operand stationary it streams n columns through ceil(k/R) x ceil(m/C). Partial sums along k stay
+in the accumulators below the array, so neither the tiles of one matmul nor the matmuls of one K chain drain in between.
+
+**Output-stationary.** Sums stay in the array: a tile of the result, r rows of at most R and c columns of at most C, is
+made while k columns of the left operand and k rows of the right one stream past each other, one of each a cycle. Then
+its sums move out, a row a cycle. With a depth of 2 they do so while the next tile is made, for which the array is held
+as long:
+
+    one tile on an idle array       (k - 1) + (r + c - 1) + r                                       cycles
+    a further tile, depth 2         max(k, the r before it)             more
+    a further tile, depth 1         (k - 1) + (r + c - 1) + its r       more
+
+There are ceil(m/R) x ceil(n/C) tiles a batch. A matmul of one tile that continues the one before it on its array, in
+one K chain, takes k cycles, and nothing drains in between. Others that add to sums which have left the array take r
+cycles to move them in again, hidden as a preload of weights is.
+
+A precision that needs several products goes through all tiles that often (streams k that often), but with factors of
+16 bits or fewer once: one product has all their digits.
+
+An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches, tiles of
+columns or rows, whichever leaves the largest share the least to do, and of equals the first and on the fewest arrays.
+Rows are tiles of their own where sums stay; where weights do, every array preloads the same ones, so that they only
+pay for products with more rows than a preload takes cycles. Sums along k are never shared: they would meet in two
+accumulators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, U8, Access, TileProgram
+
+SINGLE_PASS_BYTES = 2
+"""Of a factor: arrays multiply bf16, and what is no wider, in one pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulCost:
+    """Cycles, one entry per instruction."""
+
+    preload: I64
+    """Of the first tile, weights or sums: hidden when the array is still streaming something else."""
+    stream: I64
+    """From the first tile's first row until the array takes another instruction's rows."""
+    last: I64
+    """The part of `stream` in which the last tile is in use: then the next instruction may preload. Less than zero if
+    it may so long after."""
+    drain: I64
+    """From the last row's entry until its last result, beyond the cycle of its entry."""
+    keeps: npt.NDArray[np.bool_]
+    """Whether it needs no preload if the matmul whose sums it adds to was the last on its array."""
+
+
+def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int, ...]]:
+    """How the arrays divide a product with the right operand stationary: which of (batch, m, n), and each one's part.
+
+    One part, of the whole batch, where sharing would gain nothing.
+    """
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    sums_stay = machine.dataflow == "output_stationary"
+
+    def longest(group: int, part: int) -> int:
+        """Cycles of a share so large for each pass, of as many products as an array is high: a K chain, whose steps
+        may differ in that, must be shared alike in all of them."""
+        b, r, c = (part if group == each else whole for each, whole in enumerate((batch, m, n)))
+        return b * -(-c // columns) * (-(-r // rows) * rows if sums_stay else max(r, rows))
+
+    found = 0, (batch,)
+    least = longest(0, batch)
+    for group, extent, unit in ((0, batch, 1), (2, n, columns), (1, m, rows if sums_stay else 1)):
+        for count in range(2, machine.systolic_arrays + 1):
+            parts = _parts(extent, count, unit)
+            cycles = longest(group, max(parts))
+            if cycles < least:
+                found, least = (group, parts), cycles
+    return found
+
+
+def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
+    """At most `count` parts of an extent, in whole units but for the last, as equal as can be."""
+    units = -(-extent // unit)
+    count = min(count, units)
+    ends = [min(extent, -(-units * (part + 1) // count) * unit) for part in range(count)]
+    return tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+
+
+def passes(program: TileProgram, machine: Machine) -> I64:
+    """How often each instruction, taken as a matmul, goes through the array: by the widest factor it only reads."""
+    widest = np.zeros(len(program), np.int64)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    factors = program.access == Access.READ
+    np.maximum.at(widest, owner[factors], program.element_bytes[factors])
+    return np.where(widest > SINGLE_PASS_BYTES, machine.matmul_passes, 1)
+
+
+def matmul_cost(
+    extent: I64, stationary: U8, machine: Machine, times: I64 | None = None, accumulates: U8 | None = None
+) -> MatmulCost:
+    """Costs of matmuls with extents (batch, m, n, k) that go through the array `times`, by default once.
+
+    These are the closed forms of the module's docstring.
+    """
+    times = np.ones(len(extent), np.int64) if times is None else times
+    if machine.dataflow == "output_stationary":
+        adds = np.zeros(len(extent), np.bool_) if accumulates is None else accumulates == 1
+        return _output_stationary(extent, machine, times, adds)
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
+    streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
+    full, rest = k // rows, k % rows
+    first = np.minimum(k, rows)
+    groups = batch * -(-across // columns) * times
+    drain = first + np.minimum(across, columns) - 2
+    keeps = np.zeros(len(extent), np.bool_)
+    switches = groups * -(-k // rows) * machine.weight_switch_cycles
+    if machine.systolic_preload_depth == 1:
+        stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain + switches
+        return MatmulCost(first, stream, -drain, drain, keeps)
+    column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
+    stream = groups * column_of_tiles - np.maximum(streamed, first) + streamed + switches
+    return MatmulCost(first, stream, streamed.copy(), drain, keeps)
+
+
+def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDArray[np.bool_]) -> MatmulCost:
+    rows, columns = machine.systolic_rows, machine.systolic_columns
+    batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3] * times
+    full, rest = m // rows, m % rows
+    groups = batch * -(-n // columns)
+    keeps = adds & (groups == 1) & (m <= rows)
+    last, fill = np.where(rest > 0, rest, rows), np.minimum(m, rows) + np.minimum(n, columns) - 2
+    preload = np.where(adds, np.minimum(m, rows), 0)
+    if machine.systolic_preload_depth == 1:
+        back = np.where(adds, groups * m, 0) - preload
+        stream = groups * (m + -(-m // rows) * (k + fill)) + back - fill - last
+        return MatmulCost(preload, stream, -(fill + last), fill + last, keeps)
+    made = np.where(keeps, k, np.maximum(k, last))
+    stream = groups * (full * np.maximum(k, rows) + np.where(rest > 0, np.maximum(k, rest), 0))
+    stream = np.where(keeps, k, stream)
+    return MatmulCost(preload, stream, made, k + fill + last - made, keeps)
+
+
+def idle_cycles(cost: MatmulCost) -> I64:
+    """What each matmul takes on an idle array, from its first weight's entry to its last result."""
+    return cost.preload + cost.stream + cost.drain

@@ -1,0 +1,186 @@
+"""The vector unit: what one pass over an iteration space takes.
+
+A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
+or written says how many. The lane dim is spread over the lanes, the other dims
+are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
+
+    vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w)
+    slots     alu(V) = ceil(V * alu operations / ALUs)      special(V) = V * special functions * interval
+              ALU operations are arithmetic, comparison, conversion and moving a value; both kinds run side by side
+    chain     the first vector goes through all its operations one after the other: operations * latency
+    pass      chain + max(alu, special)(V) - max(alu, special)(1), at least one cycle a vector
+
+A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
+
+    within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
+    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results, for each
+                      L of its elements: partial results are added up behind the tree, not lane by lane before it
+
+Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
+to each. A program says which dim of a pass that is for each operand, and which dims walk it at all (`OpInfo.contiguous`
+and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own lanes do:
+
+    turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
+    spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
+                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it and every L lanes
+
+The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, TileProgram
+
+Flags = npt.NDArray[np.bool_]
+
+
+def vectors(program: TileProgram, machine: Machine) -> I64:
+    """V for each instruction, 1 for a scalar space."""
+    lane, rest, _, _ = _split(program)
+    return -(-lane // machine.vector_lanes) * -(-rest // _lane_elements(program, machine))
+
+
+def vector_cycles(program: TileProgram, machine: Machine) -> I64:
+    """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
+    alu, special = _operations(program)
+    count = vectors(program, machine)
+    chain = alu * machine.alu_latency_cycles + special * machine.special_latency_cycles
+    body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
+    return np.maximum(body, count) + _trees(program, machine) + _moved_over(program, machine)
+
+
+def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
+    """The cycles of each pass, by what they go on with; they add up to `vector_cycles`."""
+    (alu, special), count = _operations(program), vectors(program, machine)
+    trees, moved = _trees(program, machine), _moved_over(program, machine)
+    turned = _moved_over(program, machine, spread=False)
+    body = vector_cycles(program, machine) - trees - moved
+    latency = np.minimum(body, alu * machine.alu_latency_cycles + special * machine.special_latency_cycles)
+    by_alus = -(-count * alu // machine.vector_alus) >= count * special * machine.special_interval_cycles
+    return {
+        "arithmetic": np.where(by_alus, body - latency, 0),
+        "special functions": np.where(by_alus, 0, body - latency),
+        "latency of the units": latency,
+        "ways across lanes": trees + moved - turned,
+        "turned tiles": turned,
+    }
+
+
+def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
+    """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
+    alu, special = _operations(program)
+    full = program.extent.prod(1) / (machine.vector_lanes * _lane_elements(program, machine))
+    busy = np.maximum(alu / machine.vector_alus, special * machine.special_interval_cycles)
+    return full * np.maximum(busy, 1)
+
+
+def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
+    """The program with the lane dim for each vector pass that takes the fewest cycles, the outermost of equals."""
+    chosen = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.rank > 0))
+    if not len(chosen):
+        return program
+    cycles = np.full((MAX_RANK, len(program)), np.iinfo(np.int64).max)
+    for dim in range(int(program.rank[chosen].max())):
+        tried = replace(program, lane=np.full(len(program), dim, np.int8))
+        cycles[dim] = np.where(program.rank > dim, vector_cycles(tried, machine), cycles[dim])
+    lane = program.lane.copy()
+    lane[chosen] = cycles.argmin(0)[chosen]
+    return replace(program, lane=lane)
+
+
+def operations(program: TileProgram) -> I64:
+    """Element operations of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
+    points, (alu, special) = program.extent.prod(1), _operations(program)
+    return np.stack([points * alu, points * special], axis=1)
+
+
+def _bottleneck(count: I64, alu: I64, special: I64, machine: Machine) -> I64:
+    return np.maximum(-(-count * alu // machine.vector_alus), count * special * machine.special_interval_cycles)
+
+
+def _trees(program: TileProgram, machine: Machine) -> I64:
+    lane, rest, reduced_rest, lane_reduced = _split(program)
+    per_lane = _lane_elements(program, machine)
+    results = rest // reduced_rest
+    groups = -(-lane // machine.vector_lanes)
+    folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
+    within = groups * _log2(folded) * machine.alu_latency_cycles
+    step = machine.cross_lane_step_cycles + machine.alu_latency_cycles
+    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
+    return within + np.where(lane_reduced, across, 0)
+
+
+def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
+    """Extent of the lane dim, product of the others, product of the reduced ones among those, is the lane reduced."""
+    dims = np.arange(MAX_RANK)
+    is_lane: Flags = np.equal(dims[None, :], program.lane[:, None])
+    reduced: Flags = np.not_equal((program.reduction[:, None] >> dims[None, :]) & 1, 0)
+    lane = np.where(is_lane, program.extent, 1).prod(1)
+    rest = np.where(is_lane, 1, program.extent).prod(1)
+    reduced_rest = np.where(reduced & ~is_lane, program.extent, 1).prod(1)
+    return lane, rest, reduced_rest, np.logical_or.reduce(reduced & is_lane, axis=1)
+
+
+def _lane_elements(program: TileProgram, machine: Machine) -> I64:
+    """Elements a lane holds of the widest numbers that each instruction reads, computes with or writes."""
+    widest = np.ones(len(program), np.int64)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    np.maximum.at(widest, owner, program.element_bytes)
+    computed = np.array([op.computed_bytes for op in program.ops], np.int64)
+    return np.maximum(1, machine.vector_bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
+
+
+def _operations(program: TileProgram) -> tuple[I64, I64]:
+    """Of each instruction's body, on a point: what the ALUs do, and special functions."""
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
+
+
+def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:
+    """Cycles for operands that do not lie along the pass's lanes: turned, or `spread` over all of them."""
+    out = np.zeros(len(program), np.int64)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    place = np.arange(len(owner)) - program.operand_start[owner]
+    walks, contiguous = _layouts(program, owner, place)
+    lane = program.lane[owner].astype(np.int64)
+    across = np.where(lane >= 0, program.extent[owner, np.maximum(lane, 0)], 1)
+    elements = program.shape.prod(1)
+    walked = ((walks >> np.maximum(lane, 0)) & 1) != 0
+    elsewhere = (contiguous >= 0) & (contiguous != lane) & (across > 1)
+    elsewhere &= program.extent[owner, np.maximum(contiguous, 0)] > 1
+    per_lane = _lane_elements(program, machine)[owner]
+    groups = -(-across // machine.vector_lanes)
+    turned = groups * -(-(elements // across) // per_lane)
+    steps = _log2(np.minimum(across, machine.vector_lanes)) * machine.cross_lane_step_cycles
+    read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
+    cycles = np.where(elsewhere & walked, turned * machine.transpose_cycles_per_vector, 0)
+    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0) if spread else 0
+    np.add.at(out, owner, cycles)
+    return out
+
+
+def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:
+    """For each operand the dims that walk it, as bits, and the dim along the lanes, -1 for none."""
+    widest = int(place.max(initial=-1)) + 1
+    known = np.full((2, len(program.ops), widest), -1, np.int64)
+    for number, op in enumerate(program.ops):
+        known[0, number, : len(op.walks)] = op.walks
+        known[1, number, : len(op.contiguous)] = op.contiguous
+    of = program.op[owner]
+    return known[0, of, place], known[1, of, place]
+
+
+def _log2(values: I64) -> I64:
+    """Steps of a tree over that many values: log2, rounded up, in exact integers."""
+    steps = np.zeros_like(values)
+    left = values - 1
+    while np.any(left > 0):
+        steps += left > 0
+        left >>= 1
+    return steps

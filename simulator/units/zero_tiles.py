@@ -1,0 +1,204 @@
+"""Zero tiles: what a machine with `skips_zero_tiles` leaves out when a tensor's numbers are known.
+
+Each tile of a tensor that is all zeros has a flag, which comes with the tensor. A copy of such a tile to the scratchpad
+moves nothing: the tile there gets the flag, and whoever reads it reads zeros. A product one of whose factors has
+nothing but flags adds nothing: it is left out, and an accumulator to which nothing was added is zeros. Any other write
+to a tile takes its flag away, so what a kernel computes is never skipped. What is left out is issued and waits like any
+other instruction, and then takes no time. The numbers of a run are those of the kernels in any case: where the other
+factor holds an infinity, a machine that skips would differ from them.
+
+Only data decides, so a launch must be given it: `Launched.filled`. Without it nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.errors import LaunchError
+from simulator.machine.machine import Machine
+from simulator.records.spans import HostCall, Launched, Via
+from simulator.tileprogram.program import I64, Access, Opcode, Operand, Space, TileProgram
+from simulator.units.common_memory import boxes_of
+
+if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
+
+Mask = npt.NDArray[np.bool_]
+
+
+def skipped(launched: Launched | HostCall, machine: Machine) -> Mask | None:
+    """Which instructions of a launch are left out; None if none could be."""
+    if not machine.skips_zero_tiles or isinstance(launched, HostCall) or not launched.filled:
+        return None
+    found = _empty_loads(launched.program, known(launched))
+    if found.any():
+        _mark_products(launched.program, found)
+    return found
+
+
+def known(launched: Launched) -> Mapping[int, Mask]:
+    """Which elements are not zero, of the arguments of which that is known and that the launch does not change."""
+    written = {address for address, each in _arguments(launched) if each}
+    return {place: filled for place, filled in launched.filled.items() if launched.addresses[place] not in written}
+
+
+def _arguments(launched: Launched) -> Iterator[tuple[int, bool]]:
+    """Address of each argument, and whether it is written."""
+    for address, argument in zip(launched.addresses, launched.program.arguments, strict=True):
+        yield address, argument.written
+
+
+def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:
+    """The copies from DRAM of boxes that hold zeros alone."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
+    found = np.zeros(len(program), np.bool_)
+    for place, elements in filled.items():
+        operands = np.flatnonzero(loads & (program.target == place))
+        boxes, _, box = boxes_of(program, operands)
+        empty = np.array([not _box(elements, program, operand).any() for operand in boxes.tolist()], np.bool_)
+        found[owner[operands[empty[box]]]] = True
+    return found
+
+
+def _box(elements: Mask, program: TileProgram, operand: int) -> Mask:
+    """A view of the elements of an operand's box."""
+    shape, strides = program.shape[operand].tolist(), program.strides[operand].tolist()
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    begin = int(program.offset[operand])
+    if begin + sum(min(step, 0) for step in steps) < 0 or begin + sum(max(step, 0) for step in steps) >= len(elements):
+        raise LaunchError(f"{program.kernel!r} loads elements of which `filled` does not tell: it has {len(elements)}")
+    return np.lib.stride_tricks.as_strided(elements[begin:], shape, [stride * elements.itemsize for stride in strides])
+
+
+def _mark_products(program: TileProgram, found: Mask) -> None:
+    """Adds the products with a factor of flagged tiles alone, following the flags in program order."""
+    flags = _Flags(program)
+    for row in range(len(program)):
+        first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
+        opcode = program.opcode[row]
+        if opcode == Opcode.MATMUL:
+            found[row] = any(bool(flags.of(operand).all()) for operand in (first, first + 1))
+        for operand in range(first, last):
+            if program.space[operand] == Space.SCRATCHPAD and program.access[operand] & Access.WRITE:
+                flags.of(operand)[...] = found[row] and opcode == Opcode.LOAD
+
+
+class _Flags:
+    """Which pieces of each slot are flagged: as large as the smallest element that the buffer is used with."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self._program = program
+        inside = program.space == Space.SCRATCHPAD
+        self._piece = np.full(len(program.buffers), 8, np.int64)
+        np.minimum.at(self._piece, program.target[inside], program.element_bytes[inside])
+        self._slots: dict[tuple[int, int], Mask] = {}
+
+    def of(self, operand: int) -> Mask:
+        """A view of the flags of an operand's box."""
+        program = self._program
+        buffer, slot = int(program.target[operand]), int(program.slot[operand])
+        piece = int(self._piece[buffer])
+        if (buffer, slot) not in self._slots:
+            self._slots[buffer, slot] = np.zeros(program.buffers[buffer].slot_bytes // piece, np.bool_)
+        wide = int(program.element_bytes[operand]) // piece
+        shape = [*program.shape[operand].tolist(), wide]
+        strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
+        begin = int(program.offset[operand]) * wide
+        return np.lib.stride_tricks.as_strided(self._slots[buffer, slot][begin:], shape, strides)
+
+
+def drains(skipped: Mask, chain: I64, drain: I64) -> I64:
+    """How long after each product's end its results come: of a skipped one those of the product it adds to."""
+    found = np.where(skipped, 0, drain)
+    for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
+        found[row] = found[chain[row]]
+    return found
+
+
+def report(trace: Trace) -> list[dict[str, str | int | bool]]:
+    """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
+    its products, without an argument.
+    """
+    rows = list[dict[str, str | int | bool]]()
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, launched in enumerate(trace.launches):
+        if isinstance(launched, HostCall):
+            continue
+        program, left_out = launched.program, trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
+        size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]
+        data = known(launched)
+        for place in np.unique(program.target[loads]).tolist():
+            mine = loads & (program.target == place)
+            counts = int(mine.sum()), int((mine & gone).sum()), int(size[mine & gone].sum())
+            rows.append(_row(index, launched.kernel, place, place in data or counts[1] > 0, *counts, 0))
+        products, macs = program.opcode == Opcode.MATMUL, program.extent.prod(1)
+        if products.any():
+            counts = int(products.sum()), int((products & left_out).sum())
+            told = bool(data) or counts[1] > 0
+            rows.append(_row(index, launched.kernel, -1, told, *counts, 0, int(macs[products & left_out].sum())))
+    return rows
+
+
+def _row(
+    launch: int, kernel: str, argument: int, known: bool, count: int, skipped: int, size: int, macs: int
+) -> dict[str, str | int | bool]:
+    return {
+        "launch": launch,
+        "kernel": kernel,
+        "argument": argument,
+        "known": known,
+        "count": count,
+        "skipped": skipped,
+        "bytes_skipped": size,
+        "macs_skipped": macs,
+    }
+
+
+def violations(trace: Trace) -> Iterator[str]:
+    """What was skipped although it is not zeros: each byte is followed by itself, from the data on.
+
+    Nothing can be said of a launch that came from a file, without its data.
+    """
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, launched in enumerate(trace.launches):
+        left_out = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        if isinstance(launched, HostCall) or not left_out.any() or not launched.filled:
+            continue
+        empty, data = dict[tuple[int, int], Mask](), known(launched)
+        for buffer, slots in ((number, each.slots) for number, each in enumerate(launched.program.buffers)):
+            size = launched.program.buffers[buffer].slot_bytes
+            empty |= {(buffer, slot): np.zeros(size, np.bool_) for slot in range(slots)}
+        for row in range(len(launched.program)):
+            instruction, name = launched.program.instruction(row), f"instruction {row} of launch {index}"
+            if left_out[row] and instruction.opcode == Opcode.LOAD:
+                place = instruction.operands[0].target
+                values = data[place][_places(instruction.operands[0])] if place in data else None
+                if values is None or values.any():
+                    yield f"{name} was skipped, and what it loads is not known to be zeros"
+            elif left_out[row]:
+                factors = [empty[each.target, each.slot][_bytes(each)] for each in instruction.operands[:2]]
+                if instruction.opcode != Opcode.MATMUL or not any(factor.all() for factor in factors):
+                    yield f"{name} was skipped, and none of its factors is known to be zeros"
+            for operand in instruction.operands:
+                if operand.space == Space.SCRATCHPAD and operand.access & Access.WRITE:
+                    load = left_out[row] and instruction.opcode == Opcode.LOAD
+                    empty[operand.target, operand.slot][_bytes(operand)] = load
+
+
+def _places(operand: Operand) -> I64:
+    """The elements of a box."""
+    places = np.array([operand.offset], np.int64)
+    for extent, stride in zip(operand.shape, operand.strides, strict=True):
+        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
+    return places
+
+
+def _bytes(operand: Operand) -> I64:
+    return (_places(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)

@@ -1,0 +1,55 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+"""Builders of choices by a condition: `where` with plain numbers, and `masked_fill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from workbench.kernels.node_builder import Argument, NodeBuilder, converted
+
+if TYPE_CHECKING:
+    from workbench.aten.registry import Registry
+    from workbench.mlir.bindings import Value
+
+
+def choice(condition: str, then: str, otherwise: str) -> Callable[[NodeBuilder], Value]:
+    """`then` where `condition` holds, else `otherwise`: names of arguments, each of the two a tensor or a number."""
+
+    def build(op: NodeBuilder) -> Value:
+        sides = op[then], op[otherwise]
+        tensors = [side for side in sides if isinstance(side, ir.Value)]
+
+        def one(holds: Value, *numbers: Value) -> Value:
+            left = zip(numbers, tensors, strict=True)
+
+            def side(given: Argument) -> Value:
+                if isinstance(given, bool | int | float):
+                    return op.number(given)
+                number, tensor = next(left)
+                return converted(number, op.element, op.is_unsigned(tensor))
+
+            return arith.select(holds, side(sides[0]), side(sides[1]))
+
+        holds = op[condition]
+        assert isinstance(holds, ir.Value)
+        return op.elementwise(one, holds, *tensors)
+
+    return build
+
+
+def register(registry: Registry) -> None:
+    """Registers the builders of this file."""
+    for overload, builder in (
+        ("aten.where.self", choice("condition", "self", "other")),
+        ("aten.where.ScalarSelf", choice("condition", "self", "other")),
+        ("aten.where.ScalarOther", choice("condition", "self", "other")),
+        ("aten.where.Scalar", choice("condition", "self", "other")),
+        ("aten.masked_fill.Scalar", choice("mask", "value", "self")),
+        ("aten.masked_fill.Tensor", choice("mask", "value", "self")),
+    ):
+        registry.builder(overload, dialect="arith", kind="elementwise")(builder)

@@ -1,0 +1,47 @@
+"""A fill with zero is no work where a product starts from it, and work wherever else its zeros are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator import load_machine, verify
+from simulator.tileprogram.program import Opcode, TileProgram
+from workbench.extraction.extract import extract
+from workbench.mlir.context import parse
+from workbench.mlir.scheduled_form import verify_scheduled
+
+KERNEL = """func.func @k(%a: memref<8x8xf32>, %b: memref<8x8xf32>, %y: memref<8x8xf32>) {{
+  %zero = arith.constant 0.0 : f32
+  %ta = memref.alloc() : memref<8x8xf32, 1>
+  %tb = memref.alloc() : memref<8x8xf32, 1>
+  %tc = memref.alloc() : memref<8x8xf32, 1>
+  linalg.copy ins(%a : memref<8x8xf32>) outs(%ta : memref<8x8xf32, 1>)
+  linalg.copy ins(%b : memref<8x8xf32>) outs(%tb : memref<8x8xf32, 1>)
+  linalg.fill ins(%zero : f32) outs(%tc : memref<8x8xf32, 1>)
+{product}
+  linalg.copy ins(%tc : memref<8x8xf32, 1>) outs(%y : memref<8x8xf32>)
+  return
+}}"""
+
+WHOLE = """  linalg.matmul ins(%ta, %tb : memref<8x8xf32, 1>, memref<8x8xf32, 1>) outs(%tc : memref<8x8xf32, 1>)"""
+UPPER_ROWS = """
+  %ra = memref.subview %ta[0, 0] [4, 8] [1, 1] : memref<8x8xf32, 1> to memref<4x8xf32, strided<[8, 1]>, 1>
+  %rc = memref.subview %tc[0, 0] [4, 8] [1, 1] : memref<8x8xf32, 1> to memref<4x8xf32, strided<[8, 1]>, 1>
+  linalg.matmul ins(%ra, %tb : memref<4x8xf32, strided<[8, 1]>, 1>, memref<8x8xf32, 1>)
+    outs(%rc : memref<4x8xf32, strided<[8, 1]>, 1>)"""
+
+
+def read(product: str) -> TileProgram:
+    text = KERNEL.format(product=product)
+    module = parse(text)
+    verify_scheduled(text, "k", module.context)
+    program = extract(module, text, "k", ["node"], load_machine("edge-8x8"))
+    verify(program)
+    return program
+
+
+@pytest.mark.parametrize(("product", "fills", "accumulates"), [(WHOLE, 0, 0), (UPPER_ROWS, 1, 1)])
+def test_only_a_fill_of_the_very_box_that_is_accumulated_is_folded(product: str, fills: int, accumulates: int):
+    program = read(product)
+    assert (program.opcode == Opcode.VECTOR).sum() == fills
+    assert set(program.accumulates[program.opcode == Opcode.MATMUL].tolist()) == {accumulates}

@@ -1,0 +1,167 @@
+"""Parts of a result are made in place: bytes counted, order kept, and nobody moved who must stay."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from tests.flow import Flow, flow, moved
+from tests.moving import assert_same, tensor
+from workbench.lowering.assembly import COPY_RULE
+
+
+def traffic(made: Flow) -> tuple[int, int]:
+    """Bytes read and written by all kernels."""
+    each = [moved(made.scheduled.kernel(launch.kernel).program) for launch in made.scheduled.launches.launches]
+    sums = [sum(n for key, n in found.items() if key.endswith("!") == written) for written in (0, 1) for found in each]
+    return sum(sums[: len(each)]), sum(sums[len(each) :])
+
+
+def copies(made: Flow) -> int:
+    return sum(item.rule == COPY_RULE for item in made.lowered.nodes)
+
+
+def test_a_concatenation_reads_each_part_once_and_writes_it_once():
+    x, y = torch.randn(100, 30), torch.randn(100, 50)
+    made = flow(lambda x, y: torch.cat([x, y], 1), [x, y])
+    assert traffic(made) == (100 * 80 * 4, 100 * 80 * 4)
+    assert copies(made) == 2
+
+
+def test_parts_that_kernels_make_cost_nothing_more():
+    x, y = torch.randn(100, 30), torch.randn(100, 50)
+    made = flow(lambda x, y: torch.cat([x.exp(), y.softmax(-1)], 1), [x, y])
+    assert traffic(made) == (100 * 80 * 4, 100 * 80 * 4)
+    assert copies(made) == 0
+    made.assert_matches_eager(x, y)
+
+
+def test_a_part_that_others_read_too_is_read_where_it_lies():
+    def grown(x: torch.Tensor) -> torch.Tensor:
+        first = x @ x.t()
+        second = first.sum(0, keepdim=True)
+        return torch.cat([first, second, second.exp()], 0)
+
+    (made, _) = assert_same(grown, [tensor((9, 6))], tolerance=1e-5)
+    assert copies(made) == 0
+    base = {view.value: view.base for view in made.lowered.views}
+    assert {base[value] for kernel in made.lowered.kernels for value in kernel.outputs} == {"cat"}
+
+
+def test_results_and_inputs_stay_where_they_are():
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        made = x.exp()
+        return made, made.t(), torch.cat([made, x], 0)
+
+    (made, _) = assert_same(both, [tensor((3, 4))], tolerance=1e-6)
+    assert copies(made) == 2
+
+
+def test_the_same_part_twice_is_made_once_and_copied_once():
+    (made, _) = assert_same(lambda x: torch.cat([x.neg()] * 2), [tensor((3, 4))])
+    assert copies(made) == 1
+    assert len(made.lowered.kernels) == 2
+
+
+def test_a_concatenation_of_concatenations_is_one():
+    def grown(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = torch.cat([x, x.sum(1, keepdim=True)], 1)
+        return x
+
+    (made, _) = assert_same(grown, [tensor((5, 3))], tolerance=1e-5)
+    assert copies(made) == 1  # of the input
+    assert {view.base for view in made.lowered.views} == {"cat_3"}
+
+
+def test_a_part_made_under_another_shape_is_made_in_place_where_strides_allow():
+    def joined(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.cat([F.linear(x, weight), x], -1)
+
+    (made, _) = assert_same(joined, [tensor((2, 5, 6)), tensor((7, 6))], tolerance=1e-5)
+    assert copies(made) == 1  # of `x`
+
+
+def test_a_part_in_several_results_lies_in_one_of_them():
+    def several(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = x.neg()
+        return torch.cat([made, x]), torch.stack([made, x])
+
+    (made, _) = assert_same(several, [tensor((3, 4))])
+    assert copies(made) == 3
+
+
+def test_what_is_written_over_a_copy_comes_after_it():
+    def over(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        late = x.exp().softmax(-1)
+        return torch.slice_scatter(late, y[:, ::2].neg(), 1, 0, None, 2)
+
+    for made in assert_same(over, [tensor((6, 8)), tensor((6, 8))], tolerance=1e-6):
+        first, second = made.scheduled.launches.launches[-2:]
+        assert first.addresses[-1] == second.addresses[-1]
+        assert len(made.scheduled.launches.launches) - 2 in second.after
+
+
+def test_a_product_in_the_middle_of_a_result():
+    def middle(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x @ y, x @ y.t(), (x + y).relu()], 1)
+
+    (made, _) = assert_same(middle, [tensor((40, 40)), tensor((40, 40), seed=5)], tolerance=1e-4)
+    assert copies(made) == 0
+
+
+def test_rolling_reads_and_writes_each_element_once():
+    made = flow(lambda x: x.roll((5, -7), (0, 1)), [torch.randn(60, 48)])
+    assert traffic(made) == (60 * 48 * 4, 60 * 48 * 4)
+
+
+def test_padding_writes_each_element_once():
+    made = flow(lambda x: F.pad(x, (2, 3, 1, 0), value=1.5), [torch.randn(60, 48)])
+    assert traffic(made) == (60 * 48 * 4, 61 * 53 * 4)
+
+
+def test_what_has_elements_of_its_own_storage_named_stays_dense():
+    def named(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = x.neg()
+        return made.as_strided((2, 3), (1, 4)) * 1, torch.cat([x, made], 1)
+
+    (made, _) = assert_same(named, [tensor((4, 6))])
+    assert copies(made) == 2
+
+
+def test_elements_named_by_the_storage_of_an_input_are_looked_up_where_that_is():
+    whole = torch.randn(20)
+    made = flow(lambda x: x.as_strided((3,), (2,), 6) * 2, [whole[4:]])
+    assert made.lowered.kernels[0].kind == "host"
+    made.assert_matches_eager(whole[4:])
+
+
+def test_a_result_all_of_whose_parts_are_in_place_says_so():
+    import workbench as wb
+
+    j = wb.trace(lambda x: torch.cat([x.exp(), x.sin()]).sum(0), torch.randn(8, 8))
+    assert j.lowered.table.route.tolist().count("view") == 1
+    fused = j.lowered.fusions
+    assert set(fused[fused.rule == "never across a view"].producer) == {"exp", "sin"}
+
+
+def test_layers_that_grow_by_concatenation_move_nothing_twice():
+    def grown(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found = [x, y.neg()]
+        for _ in range(3):
+            found.append(torch.cat(found, 1).sum(1, keepdim=True))
+        return torch.cat(found, 1)
+
+    (made, _) = assert_same(grown, [tensor((9, 5)), tensor((9, 2))], tolerance=1e-5)
+    assert copies(made) == 1  # of `x`, the one part that no kernel makes
+    assert {view.base for view in made.lowered.views} == {"cat_3"}
+
+
+def test_parts_in_another_order_are_no_view():
+    def several(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = x.neg(), x.abs()
+        turned = torch.cat([second, first], 1).sum(1)
+        return turned, torch.cat([first, second, x], 1)
+
+    (made, _) = assert_same(several, [tensor((9, 5))], tolerance=1e-5)
+    assert copies(made) == 3

@@ -1,0 +1,121 @@
+"""Passes of a user's own: where they run, what they change, and what is said when they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+import workbench as wb
+from workbench.errors import BadOption, BadRegistration, PassError
+from workbench.scheduling.pass_pipeline import reproduce
+from workbench.scheduling.passes import user_passes
+
+
+@pytest.fixture(autouse=True)
+def own_passes() -> Iterator[None]:
+    before = dict(user_passes.REGISTERED)
+    yield
+    user_passes.REGISTERED.clear()
+    user_passes.REGISTERED.update(before)
+
+
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
+    return wb.trace(lambda x: torch.tanh(x + 1.5), torch.randn(70, 33))
+
+
+def ops_named(module: Any, name: str) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def test_what_a_pass_makes_is_what_runs_and_what_is_simulated(journey: wb.Journey):
+    @wb.mlir_pass("twice")
+    def twice(module: Any, options: dict[str, str]) -> None:
+        for op in ops_named(module, "math.tanh"):
+            with ir.InsertionPoint.after(op), op.location:
+                doubled = arith.addf(op.results[0], op.results[0])
+            op.results[0].replace_all_uses_except(doubled, doubled.owner.operation)
+
+    changed = journey.with_(passes={"fuse elementwise": ["twice", "cse"]})
+    x = torch.randn(70, 33)
+    torch.testing.assert_close(changed.run(x), 2 * torch.tanh(x + 1.5))
+    assert not changed.check().ok and journey.check().ok
+    assert changed.simulated.cycles > journey.simulated.cycles
+    steps = changed.scheduled.kernels[0].passes
+    names = [step.name for step in steps]
+    place = names.index("fuse elementwise")
+    assert names[place + 1 : place + 3] == ["yours: twice", "yours: cse"]
+    assert reproduce(steps[place].mlir, "twice") == steps[place + 1].mlir
+
+
+def test_options_arrive_and_a_later_registration_replaces(journey: wb.Journey):
+    seen: list[object] = []
+    for number in range(2):
+        wb.mlir_pass("look")(lambda module, options, number=number: seen.append((number, options)))  # type: ignore[misc]
+    assert journey.with_(passes={"clean up": "look{depth=3 kind=a}"}).simulated.cycles == journey.simulated.cycles
+    assert seen == [(1, {"depth": "3", "kind": "a"})]
+
+
+def test_a_pass_that_breaks_the_module_is_an_error_that_names_it(journey: wb.Journey):
+    @wb.mlir_pass("forget-the-return")
+    def forget(module: Any, options: dict[str, str]) -> None:
+        ops_named(module, "func.return")[0].erase()
+
+    with pytest.raises(PassError, match="forget-the-return"):
+        _ = journey.with_(passes={"fuse elementwise": "forget-the-return"}).scheduled
+
+
+@pytest.mark.parametrize(
+    ("passes", "error", "words"),
+    [
+        ({"fuse": "cse"}, BadOption, "no kernel has a step 'fuse'; the steps that run are .*'fuse elementwise'"),
+        ({"clean up": "no-such-pass"}, PassError, "does not refer to a registered pass"),
+        ({"clean up": "npu-no-such"}, PassError, "ours are npu-copy-left-over, npu-generalize, "),
+        ("cse", BadOption, "expected {step: pipeline"),
+        ({"clean up": 3}, BadOption, "expected {step: pipeline"),
+    ],
+)
+def test_mistakes_are_named(journey: wb.Journey, passes: Any, error: type[Exception], words: str):
+    with pytest.raises(error, match=words):
+        _ = journey.with_(passes=passes).scheduled
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("cse", "passes of MLIR"), ("npu-mine", "passes of the workbench"), ("Mine", "small letters")]
+)
+def test_names_of_others_are_refused(name: str, words: str):
+    with pytest.raises(BadRegistration, match=words):
+        wb.mlir_pass(name)
+
+
+def test_passes_are_saved_with_the_journey(journey: wb.Journey, tmp_path: Path):
+    changed = journey.with_(passes={"clean up": ["canonicalize"]})
+    changed.save(tmp_path / "a.journey")
+    again = wb.load(tmp_path / "a.journey")
+    assert [step.name for step in again.scheduled.kernels[0].passes][-1] == "yours: canonicalize"
+    elsewhere = again.with_(machine="edge-8x8").scheduled.kernels[0].passes
+    assert [step.name for step in elsewhere][-1] == "yours: canonicalize"
+
+
+def test_a_journey_with_nothing_changed_is_shared_and_one_whose_mapping_was_edited_is_not(journey: wb.Journey):
+    mapping: dict[str, Any] = {"*": {"buffers": 1}}
+    tiled = journey.with_(mapping=mapping)
+    assert journey.with_() is journey
+    assert tiled.with_(mapping={"*": {"buffers": 1}}, machine="tpu-v3") is tiled
+    mapping["*"]["buffers"] = 2
+    edited = tiled.with_(mapping=mapping)
+    assert [each.scheduled.kernels[0].mapping.buffers for each in (tiled, edited)] == [1, 2]

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import MachineError
+from simulator.machine.machine import figure_names
+from simulator.machine.machine_file import load_machine, machine_names, parse_machine
+
+
+def test_the_shipped_machines_have_the_published_figures() -> None:
+    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
+    clock = {name: load_machine(name).clock_mhz for name in machine_names()}
+    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050}
+    arrays = {name: load_machine(name).systolic_arrays for name in machine_names()}
+    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4}
+    pads = {name: load_machine(name).scratchpad_bytes for name in machine_names()}
+    assert pads == {"edge-8x8": 256 * 1024, "tpu-v2": 16 << 20, "tpu-v3": 16 << 20, "tpu-v4": 16 << 20}
+    assert load_machine("tpu-v3").dram_bytes_per_cycle == 512
+    assert load_machine("edge-8x8").dram_bytes_per_cycle == 32
+    assert load_machine("tpu-v4").common_memory_bytes == 128 << 20
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_every_figure_has_a_source_or_is_marked_assumed(name: str) -> None:
+    machine = load_machine(name)
+    told = {key for key, _ in machine.sources}
+    assert told.isdisjoint(machine.assumed)
+    assert told | set(machine.assumed) == set(figure_names()) - {"name"}
+
+
+def test_a_figure_without_source_is_refused() -> None:
+    with pytest.raises(MachineError, match="clock_mhz needs a source, or a place in `assumed`"):
+        parse_machine("mine", "clock_mhz = 100")
+
+
+def test_overrides_make_another_machine_and_say_so() -> None:
+    narrow = load_machine("tpu-v3", vector_lanes=64, dma_queues=2)
+    assert (narrow.vector_lanes, narrow.dma_queues, narrow.scratchpad_bytes) == (64, 2, 8 << 20)
+    assert dict(narrow.sources)["dma_queues"] == "override"
+    assert "dma_queues" not in narrow.assumed
+    assert load_machine("tpu-v3").vector_lanes == 128
+    assert narrow.overrides == {"vector_lanes": 64, "dma_queues": 2}
+    assert repr(narrow) == "Machine('tpu-v3 (vector_lanes=64, dma_queues=2)')"
+    assert load_machine("tpu-v3", name="mine", vector_lanes=64).label == "mine (vector_lanes=64)"
+    many = narrow.with_(issue_window=8, queue_depth=4)
+    assert (many.label, load_machine("tpu-v3").label) == ("tpu-v3 (+4 figures)", "tpu-v3")
+    assert load_machine("tpu-v3", mesh_queues="0,0 0,1 " * 9).label == "tpu-v3 (+1 figure)"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ({"vector_lanes": 0}, "vector_lanes = 0: expected more than zero"),
+        ({"vector_lane": 64}, "no figure 'vector_lane'; did you mean 'vector_lanes'"),
+        ({"systolic_rows": 12.5}, "systolic_rows = 12.5: expected a whole number"),
+        ({"systolic_rows": True}, "expected a whole number"),
+        ({"dram_bytes_per_second": -1}, "expected more than zero"),
+        ({"clock_mhz": float("nan")}, "expected more than zero"),
+        ({"clock_mhz": 1e-9}, "clock_mhz = 1e-09: expected at least 0.001"),
+        ({"matmul_precision": "fp8"}, "matmul_precision = 'fp8': expected one of bf16"),
+        ({"memory": "baned"}, r"memory = 'baned'; did you mean 'banked'\? Expected one of simple, banked"),
+        ({"dram_placement": "locl"}, r"did you mean 'local'\? Expected one of "),
+        ({"scratchpad_bytes": 1}, r"no figure 'scratchpad_bytes'; did you mean 'scratchpad_bytes_per_lane'\?"),
+        ({"mesh_queues": ""}, "mesh_queues = '': expected routers as 'column,row', with spaces between them"),
+        ({"cores": []}, "cores = \\[\\]: the list is empty; expected a number, or a table for each core"),
+        ({"dram_timing": "HBM3_6400Mbps"}, "HBM3, not dram_standard = 'HBM2'; it goes with dram_standard = 'HBM3'$"),
+        (
+            {"dram_timing": "DDR4_3200AA", "memory": "banked"},
+            "dram_request_bytes = 32; it goes with dram_standard = 'DDR4' and dram_request_bytes = 64$",
+        ),
+        ({"vector_bits_per_lane": 12}, "not whole bytes"),
+        ({"dram_bytes_per_second": 1}, "less than a byte in 10,000 cycles"),
+        ({"launch_overhead_cycles": 2**70}, "expected at most 1,099,511,627,776"),
+        ({"name": ""}, "name = '': expected a text"),
+        # noticed with simple memory too
+        ({"dram_timing": "HBM2_2000"}, "no memory 'HBM2_2000'; did you mean 'HBM2_2000Mbps'"),
+        ({"dram_timing": "nowhere.toml"}, "the memory file cannot be read: there is no file 'nowhere.toml' in /"),
+        ({"dram_standard": "DDR4"}, "is HBM2, not dram_standard = 'DDR4'"),
+        ({"dram_channels": 3}, "dram_channels = 3: expected a power of two"),
+        ({"dram_address": "RoBa"}, "expected each of Ch, Ra, "),
+    ],
+)
+def test_impossible_figures_are_refused(override: dict[str, float], message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        load_machine("tpu-v3", **override)
+
+
+def test_an_unknown_machine_suggests_a_known_one() -> None:
+    with pytest.raises(MachineError, match=r"no machine 'tpu3'; did you mean 'tpu-v3'\?"):
+        load_machine("tpu3")
+    with pytest.raises(MachineError, match=r"no machine 'TPU-V3'; did you mean 'tpu-v3'\?"):
+        load_machine("TPU-V3")
+
+
+def test_slots_are_padded_to_whole_vectors_over_all_lanes() -> None:
+    machine = load_machine("tpu-v3")
+    assert machine.vector_bytes == 128 * 32
+    assert [machine.pad_to_lanes(size) for size in (0, 1, 4096, 4097)] == [0, 4096, 4096, 8192]
+    assert (machine.vector_elements(4), machine.vector_elements(2), machine.lane_elements(64)) == (1024, 2048, 1)
+
+
+def test_a_machine_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load_machine("tpu-v3").vector_lanes = 3  # type: ignore[misc]
+
+
+def test_importing_the_simulator_loads_no_numba() -> None:
+    code = "import sys, simulator; simulator.load_machine('tpu-v3'); simulator.Trace; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+BASED = """
+base = "edge-8x8"
+vector_lanes = 16
+dma_queues = 1
+assumed = ["dma_queues"]
+[sources]
+vector_lanes = "data sheet"
+"""
+
+
+def test_a_file_is_a_machine_wherever_a_name_is(tmp_path: Path):
+    path = tmp_path / "pocket.toml"
+    path.write_text(BASED)
+    pocket, base = load_machine(path), load_machine("edge-8x8")
+    assert pocket == load_machine(str(path)) and pocket.name == "pocket"
+    changed = {name for name, value in pocket.figures().items() if value != base.figures()[name]}
+    assert changed == {"name", "vector_lanes", "dma_queues"}
+    assert dict(pocket.sources)["vector_lanes"] == "data sheet" and "dma_queues" in pocket.assumed
+    assert dict(pocket.sources)["clock_mhz"] == dict(base.sources)["clock_mhz"]
+    assert load_machine(path, dma_queues=4).dma_queues == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.toml", BASED.replace("edge-8x8", "edge-8x9"), "no shipped machine; did you mean 'edge-8x8'"),
+        ("a.toml", BASED.replace('"edge-8x8"', "8"), "is no name of a machine"),
+        ("a.toml", BASED.replace("dma_queues", "dma_quues"), "did you mean 'dma_queues'"),
+        (
+            "a.toml",
+            BASED.replace('assumed = ["dma_queues"]', ""),
+            "dma_queues needs a source, or a place in `assumed`$",
+        ),
+        ("a.toml", BASED + 'dma_queues = "x"', "dma_queues has a source and stands in `assumed` as well"),
+        ("a.toml", "cores = []", "cores = \\[\\]: the list is empty"),
+        (
+            "a.toml",
+            BASED.replace('["dma_queues"]', '["dma_queues", "clock_mhz"]'),
+            "`assumed` names 'clock_mhz', which the file does not set. A figure from elsewhere keeps the source",
+        ),
+        ("a.toml", BASED + 'dma_queus = ""', r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure"),
+        ("a.toml", "clock_mhz =", "not TOML"),
+        ("tpu-v3.toml", BASED, "called like the shipped machine 'tpu-v3'"),
+        ("a.toml", None, "cannot be read"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(name: str, text: str | None, words: str, tmp_path: Path):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(MachineError, match=words):
+        load_machine(tmp_path / name)
+
+
+def test_few_figures_are_fitted_and_say_by_what() -> None:
+    for name in machine_names():
+        fitted = [text for _, text in load_machine(name).sources if "fitted" in text]
+        assert len(fitted) <= 6 and all(text.startswith("fitted: benchmarks/fit.py") for text in fitted)

@@ -1,0 +1,476 @@
+"""The engine against the closed forms that stand in the units' docstrings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator.errors import MachineError
+from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
+from simulator.units import dma, vector
+from simulator.units.systolic import idle_cycles, matmul_cost, passes, shares
+from tests.simulator.build import Made, elementwise
+
+TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
+
+
+def run(program: TileProgram, machine: Machine) -> Trace:
+    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
+    trace.invariants()
+    return trace
+
+
+def one_matmul(m: int, n: int, k: int, stationary: int = 1) -> TileProgram:
+    made = Made()
+    for name, elements in (("a", m * k), ("b", k * n), ("c", m * n)):
+        made.buffer(name, elements)
+    made.matmul(made.pad("a", (m, k)), made.pad("b", (k, n)), made.pad("c", (m, n)), stationary=stationary)
+    return made.build()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 128), (1, 128, 128), (512, 128, 128), (37, 100, 64), (5, 1, 3)])
+def test_one_tile_on_an_idle_array(m: int, n: int, k: int) -> None:
+    assert run(one_matmul(m, n, k), TPU).makespan == k + (m - 1) + (k + n - 1)
+
+
+def test_what_a_tile_leaves_empty_of_the_array_is_not_passed() -> None:
+    """An array twice as large takes as long for what fits into either, and its sums are where they leave."""
+    for figures in ({}, {"dataflow": "output_stationary"}, {"systolic_preload_depth": 1}):
+        machine = EDGE.with_(**figures)
+        larger = machine.with_(systolic_rows=16, systolic_columns=16)
+        assert run(one_matmul(7, 5, 6), machine).makespan == run(one_matmul(7, 5, 6), larger).makespan
+
+
+def test_a_full_tile_takes_the_textbook_count() -> None:
+    """Weight-stationary R x C array, S rows streamed: 2R + C + S - 2."""
+    assert run(one_matmul(64, 8, 8), EDGE).makespan == 2 * 8 + 8 + 64 - 2
+
+
+def test_the_left_operand_can_be_the_one_that_stays() -> None:
+    assert run(one_matmul(100, 37, 64, stationary=0), TPU).makespan == 64 + (37 - 1) + (64 + 100 - 1)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (8, 24, 40)])
+def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
+    rows = [min(8, k - start) for _ in range(0, n, 8) for start in range(0, k, 8)]
+    expected = rows[0] + sum(max(m, tile) for tile in rows[1:]) + (m - 1) + (8 + 8 - 1)
+    assert run(one_matmul(m, n, k), EDGE).makespan == expected
+
+
+def test_a_precision_of_three_products_streams_three_times() -> None:
+    machine = TPU.with_(matmul_precision="bf16_3x")
+    assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
+
+
+@pytest.mark.parametrize(("factor_bytes", "times"), [(1, 1), (2, 1), (4, 6)])
+def test_only_wide_factors_take_several_products(factor_bytes: int, times: int) -> None:
+    machine = load_machine("tpu-v3", matmul_precision="bf16_6x")
+    program = one_matmul(256, 128, 128)
+    program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
+    assert passes(program, machine).tolist() == [times]
+
+
+def test_every_set_of_weights_is_switched_in() -> None:
+    """By hand: 2 x 2 tiles of 128, 256 rows; one preload shows, and no row enters while a set takes another's place."""
+    machine = TPU.with_(systolic_arrays=1, weight_switch_cycles=40)
+    assert run(one_matmul(256, 256, 256), machine).makespan == 128 + 4 * (40 + 256) - 1 + 255
+
+
+def test_batches_stream_one_after_another() -> None:
+    extent: I64 = np.array([[3, 64, 8, 8, 1]])
+    assert idle_cycles(matmul_cost(extent, np.ones(1, np.uint8), EDGE)).tolist() == [8 + 2 * 64 + 63 + 15]
+
+
+def test_tiles_back_to_back_hide_their_preload() -> None:
+    """Independent matmuls on the one array of the edge machine: each adds exactly its stream."""
+    made, count, m = Made(), 5, 32
+    made.buffer("a", m * 8)
+    made.buffer("b", 64, count)
+    made.buffer("c", m * 8, count)
+    for slot in range(count):
+        made.matmul(made.pad("a", (m, 8)), made.pad("b", (8, 8), slot), made.pad("c", (m, 8), slot))
+    trace = run(made.build(), EDGE)
+    assert trace.makespan == 8 + count * m - 1 + 15
+    assert (trace.end - trace.start).tolist() == [8 + m, *[m] * (count - 1)]
+    assert (trace.phase - trace.start).tolist() == [8, *[0] * (count - 1)]
+
+
+def chain(steps: int, machine: Machine, *, accumulates: bool = True, rows: int = 32) -> Trace:
+    made = Made()
+    made.buffer("a", rows * 8, steps)
+    made.buffer("b", 64, steps)
+    made.buffer("c", rows * 8)
+    for slot in range(steps):
+        operands = made.pad("a", (rows, 8), slot), made.pad("b", (8, 8), slot), made.pad("c", (rows, 8))
+        made.matmul(*operands, accumulates=accumulates and slot > 0)
+    return run(made.build(), machine)
+
+
+def test_a_k_chain_does_not_drain_between_its_matmuls() -> None:
+    trace = chain(6, EDGE)
+    assert trace.makespan == 8 + 6 * 32 - 1 + 15
+    assert set(trace.unit.tolist()) == {8}
+
+
+def test_a_k_chain_stays_on_its_array() -> None:
+    assert len(set(chain(6, load_machine("tpu-v4")).unit.tolist())) == 1
+
+
+def test_matmuls_that_overwrite_each_other_do_drain() -> None:
+    each = 8 + 31 + 15  # nothing hidden: the next begins when the last is complete
+    assert chain(6, EDGE, accumulates=False).makespan == 6 * each
+
+
+def test_accumulators_in_the_scratchpad_drain_every_time() -> None:
+    assert chain(6, load_machine("edge-8x8", accumulator_residence="scratchpad")).makespan == 6 * (8 + 31 + 15)
+
+
+SUMS = {"dataflow": "output_stationary", "systolic_rows": 4, "systolic_columns": 6}
+"""Sums that stay, in an array that is no square: rows and columns leave 4 + 6 - 2 cycles from first to last."""
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (4, 6, 40), (1, 1, 1)])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_weights_in_an_array_that_is_no_square(m: int, n: int, k: int, depth: int) -> None:
+    """Tiles of 4 x 6; with one set of weights each tile is over before the next one's weights move in."""
+    machine = EDGE.with_(systolic_rows=4, systolic_columns=6, systolic_preload_depth=depth)
+    tiles = [min(4, k - start) for _ in range(0, n, 6) for start in range(0, k, 4)]
+    fill = min(4, k) + min(6, n) - 2
+    expected = tiles[0] + sum(max(m, tile) for tile in tiles[1:]) + m + fill
+    if depth == 1:
+        expected = sum(tile + m + fill for tile in tiles)
+    assert run(one_matmul(m, n, k), machine).makespan == expected
+    assert run(one_matmul(n, m, k, stationary=0), machine).makespan == expected
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 2), (4, 6, 40), (1, 1, 1), (5, 7, 3)])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_matmul_whose_sums_stay_is_the_sum_of_its_tiles(m: int, n: int, k: int, depth: int) -> None:
+    machine = EDGE.with_(**SUMS, systolic_preload_depth=depth)
+    tiles, fill = [min(4, m - start) for _ in range(0, n, 6) for start in range(0, m, 4)], min(4, m) + min(6, n) - 2
+    expected = sum(max(k, tile) for tile in tiles[:-1]) + k + fill + tiles[-1]
+    if depth == 1:
+        expected = sum(k + fill + tile for tile in tiles)
+    assert run(one_matmul(m, n, k), machine).makespan == expected
+
+
+def test_a_full_tile_of_sums_takes_the_textbook_count() -> None:
+    """Output-stationary R x C array, k products to a sum: 2R + C + k - 2."""
+    machine = EDGE.with_(dataflow="output_stationary")
+    assert run(one_matmul(8, 8, 64), machine).makespan == 2 * 8 + 8 + 64 - 2
+
+
+def test_sums_of_three_products_stream_three_times_as_many_columns() -> None:
+    machine = TPU.with_(dataflow="output_stationary", matmul_precision="bf16_3x")
+    assert run(one_matmul(128, 128, 256), machine).makespan == 3 * 256 + 128 + 254
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_sums_that_stay_do_not_drain_within_a_chain(depth: int) -> None:
+    """32 rows of sums take four tiles, which move out and in again; 8 rows stay. (EDGE is 8 x 8)"""
+    machine = EDGE.with_(dataflow="output_stationary", systolic_preload_depth=depth)
+    assert chain(6, machine, rows=8).makespan == 6 * 8 + 8 + 14
+    four = [*range(6 * 4)]
+    moving = 8 * len(four) + 14 + 8 if depth == 2 else len(four) * (8 + 14 + 8) + 5 * 4 * 8
+    assert chain(6, machine, rows=32).makespan == moving
+
+
+def test_sums_that_made_room_for_others_move_in_again() -> None:
+    """Two chains that take turns on the only array: each matmul but the first two brings its 8 rows back."""
+    made = Made()
+    made.buffer("a", 64)
+    made.buffer("c", 64, 2)
+    square = (8, 8)
+    for step in range(6):
+        operands = made.pad("a", square), made.pad("a", square), made.pad("c", square, step % 2)
+        made.matmul(*operands, accumulates=step > 1)
+    one = EDGE.with_(dataflow="output_stationary", systolic_preload_depth=1)
+    assert run(made.build(), one).makespan == 6 * (8 + 14 + 8) + 4 * 8
+    assert run(made.build(), one.with_(systolic_preload_depth=2)).makespan == 6 * 8 + 14 + 8
+
+
+def test_one_set_of_weights_waits_for_the_last_result_before_it() -> None:
+    """Matmul after matmul as tile after tile, and what a chain saves is not the weights' time."""
+    one = EDGE.with_(systolic_preload_depth=1)
+    assert chain(6, one).makespan == 6 * (8 + 32 + 14)
+    assert chain(6, one, accumulates=False).makespan == 6 * (8 + 32 + 14)
+
+
+@pytest.mark.parametrize(("m", "n", "expected"), [(512, 100, (1, (256, 256))), (100, 512, (2, (256, 256)))])
+def test_arrays_whose_sums_stay_share_tiles_of_rows_too(m: int, n: int, expected: tuple[int, tuple[int, ...]]) -> None:
+    machine = TPU.with_(dataflow="output_stationary")
+    assert shares(1, m, n, machine) == expected
+    assert shares(1, 129, 1, machine) == (1, (128, 1))
+
+
+def test_more_than_two_sets_are_refused() -> None:
+    with pytest.raises(MachineError, match="systolic_preload_depth = 3: expected 1 or 2"):
+        load_machine("edge-8x8", systolic_preload_depth=3)
+    with pytest.raises(MachineError, match="xpected one of weight_stationary, output_stationary"):
+        load_machine("edge-8x8", dataflow="row_stationary")
+
+
+def test_other_chains_take_the_array_that_is_free_first() -> None:
+    made = Made()
+    made.buffer("a", 128 * 128)
+    made.buffer("b", 128 * 128)
+    made.buffer("c", 128 * 128, 4)
+    square = (128, 128)
+    for slot in (0, 0, 0, 1, 2, 3):
+        first = not any(row.operands[2].slot == slot for row in made.builder.instructions)
+        made.matmul(made.pad("a", square), made.pad("b", square), made.pad("c", square, slot), accumulates=not first)
+    trace = run(made.build(), TPU)
+    names = [trace.unit_names[unit] for unit in trace.unit.tolist()]
+    assert names == ["mxu0", "mxu0", "mxu0", "mxu1", "mxu1", "mxu1"]
+    assert trace.makespan == 128 + 3 * 128 - 1 + 255 + 3  # the second chain is issued three cycles later
+
+
+def one_pass(
+    extent: tuple[int, ...], counts: tuple[int, int, int, int], *, lane: int = 0, reduction: int = 0, size: int = 4
+) -> TileProgram:
+    made = Made()
+    made.buffer("x", math.prod(extent) * size // 4 + 1)
+    made.vector([], made.pad("x", (1,)), counts, extent=extent, lane=lane, reduction=reduction)
+    return made.build()
+
+
+@pytest.mark.parametrize(
+    ("extent", "counts", "cycles"),
+    [
+        ((128, 8), (1, 0, 0, 0), 1),  # one vector, one add
+        ((128, 80), (1, 0, 0, 0), 10),  # a vector a cycle goes in, though two ALUs would manage two
+        ((128, 80), (4, 0, 0, 0), 4 + 20 - 2),
+        ((129, 8), (4, 0, 0, 0), 4 + 4 - 2),  # the 129th lane takes a second vector
+        ((128, 8), (0, 1, 0, 0), 10),  # one exp
+        ((128, 80), (0, 1, 0, 0), 10 + 9),  # one of ten goes in each cycle
+        ((128, 80), (3, 2, 0, 0), 23 + 20 - 2),  # the ALUs work beside the special functions
+        ((128, 80), (0, 0, 1, 3), 4 + 20 - 2),  # conversions and moves go through the ALUs
+        ((), (2, 0, 0, 0), 2),
+    ],
+)
+def test_a_vector_pass(extent: tuple[int, ...], counts: tuple[int, int, int, int], cycles: int) -> None:
+    assert run(one_pass(extent, counts, lane=0 if extent else -1), TPU).makespan == cycles
+
+
+def test_reductions_end_in_trees() -> None:
+    step = TPU.cross_lane_step_cycles + TPU.alu_latency_cycles
+    plain = run(one_pass((128, 64), (1, 0, 0, 0)), TPU).makespan
+    # 64 elements of a row lie in its lane, 8 to a vector: they fold in 3 steps
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
+    # 128 lanes meet in 7 steps, for 64 results in 8 vectors
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 8 * 7 * step
+    # twice as many elements along the lanes go across them twice
+    twice = run(one_pass((256, 64), (1, 0, 0, 0)), TPU).makespan
+    assert run(one_pass((256, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == twice + 2 * 8 * 7 * step
+    # both: 3 folds, then 7 steps for the one result
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * step
+
+
+def test_a_special_function_unit_may_take_several_cycles_a_vector() -> None:
+    assert run(one_pass((128, 80), (0, 1, 0, 0)), TPU.with_(special_interval_cycles=10)).makespan == 100
+
+
+def a_pass_of_tiles(walks: tuple[int, ...], contiguous: tuple[int, ...], reads: tuple[int, ...]) -> TileProgram:
+    """A pass over 256 x 64 that reads one tile and writes another; `lane` is dim 0."""
+    made = Made()
+    made.buffer("x", math.prod(reads))
+    made.buffer("y", 256 * 64)
+    made.vector([made.pad("x", reads)], made.pad("y", (256, 64)), extent=(256, 64))
+    program = made.build()
+    return replace(program, ops=(replace(program.ops[0], walks=walks, contiguous=contiguous),))
+
+
+def test_what_lies_across_the_lanes_is_turned() -> None:
+    plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
+    assert run(a_pass_of_tiles((0b11, 0b11), (0, 0), (256, 64)), TPU).makespan == plain
+    vectors = 2 * 64 // 8
+    one = run(a_pass_of_tiles((0b11, 0b11), (1, 0), (256, 64)), TPU).makespan
+    assert one == plain + vectors * TPU.transpose_cycles_per_vector
+    both = run(a_pass_of_tiles((0b11, 0b11), (1, 1), (256, 64)), TPU).makespan
+    assert both == plain + 2 * vectors * TPU.transpose_cycles_per_vector
+
+
+def test_what_all_lanes_share_is_spread_over_them() -> None:
+    plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
+    # 64 numbers in 8 vectors, each over twice 128 lanes in 7 steps
+    spread = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), TPU).makespan
+    assert spread == plain + 2 * 8 * 7 * TPU.cross_lane_step_cycles
+    # what lies along the lanes and is the same for all else is where it is needed
+    assert run(a_pass_of_tiles((0b01, 0b11), (0, 0), (256,)), TPU).makespan == plain
+
+
+def test_the_lanes_go_along_what_is_cheapest() -> None:
+    def lane(walks: tuple[int, ...], contiguous: tuple[int, ...], **figures: int) -> int:
+        machine = load_machine("tpu-v3", **figures)
+        return vector.best_lanes(a_pass_of_tiles(walks, contiguous, (256, 64)), machine).lane.tolist()[0]
+
+    assert lane((0b11, 0b11), (1, 1)) == 1, "half the lanes stay empty, but nothing is turned"
+    assert lane((0b11, 0b11), (1, 1), transpose_cycles_per_vector=0) == 0, "all lanes are filled"
+    assert lane((), ()) == 0
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "group", "parts"),
+    [
+        (12, 512, 512, 0, (6, 6)),
+        (3, 1, 1, 0, (2, 1)),
+        (1, 512, 512, 2, (256, 256)),
+        (1, 8, 300, 2, (256, 44)),  # tiles of 128 columns: two and a ragged one
+        (1, 512, 128, 1, (256, 256)),
+        (1, 128, 128, 0, (1,)),  # each half would take as long to preload as all of it to stream
+        (1, 200, 128, 1, (100, 100)),  # preloads that take longer than the streams, and less than a whole stream
+        (1, 512, 1025, 1, (256, 256)),  # nine tiles of columns are four and five, halves of the rows are halves
+    ],
+)
+def test_arrays_share_a_product(batch: int, m: int, n: int, group: int, parts: tuple[int, ...]) -> None:
+    assert shares(batch, m, n, TPU) == (group, parts)
+    assert shares(batch, m, n, EDGE) == (0, (batch,)), "one array has nobody to share with"
+
+
+def one_load(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, offset: int = 0) -> TileProgram:
+    made = Made()
+    made.argument("x", (64, 4096))
+    made.buffer("t", math.prod(shape))
+    source = made.dram("x", shape, offset)
+    if strides:
+        source = type(source)(source.space, 0, 0, offset, shape, strides, 4, Access.READ)
+    made.load(source, made.pad("t", shape))
+    return made.build()
+
+
+@pytest.mark.parametrize("machine", [TPU, EDGE])
+def test_a_copy_alone_takes_its_transfer_and_the_latency(machine: Machine) -> None:
+    size = 16 * 4096 * 4
+    assert (
+        run(one_load((16, 4096)), machine).makespan == size / machine.dram_bytes_per_cycle + machine.dram_latency_cycles
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "requests"),
+    [
+        ((64, 32), (4096, 1), 0, 64 * 4),  # rows of 128 bytes: 4 requests of 32
+        ((64, 1), (4096, 1), 0, 64),  # 4 bytes still cost a request
+        ((64, 32), (4096, 1), 4, 64 * 5),  # unaligned rows touch one request more
+        ((4096, 16), (1, 4096), 0, 16 * 512),  # a transposed view is contiguous along its other dim
+        ((64, 32), (-4096, -1), 63 * 4096 + 31, 64 * 4),  # the same rows, walked backwards
+        ((2, 4096), (4096, 1), 0, 1024),  # rows that continue each other are one run
+    ],
+)
+def test_the_memory_moves_whole_requests(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, requests: int
+) -> None:
+    trace = run(one_load(shape, strides, offset), TPU)
+    assert trace.counters["dram_request_bytes"] == requests * 32
+    assert trace.counters["dram_read_bytes"] == math.prod(shape) * 4
+
+
+@pytest.mark.parametrize("machine", [load_machine("tpu-v2"), load_machine("tpu-v4", dma_bytes_per_cycle=4096), EDGE])
+def test_copies_share_the_bandwidth_without_loss(machine: Machine) -> None:
+    made, count, elements = Made(), 8, 1000 * 8
+    made.argument("x", (count, elements))
+    made.buffer("t", elements, count)
+    for slot in range(count):
+        made.load(made.dram("x", (elements,), slot * elements), made.pad("t", (elements,), slot))
+    sent = math.ceil(count * elements * 4 / machine.dram_bytes_per_cycle)
+    assert run(made.build(), machine).makespan == sent + machine.dram_latency_cycles
+
+
+@pytest.mark.parametrize("lanes", [32, 128, 256])
+@pytest.mark.parametrize(
+    ("shape", "strides", "in_rows", "loose"),
+    [
+        ((64, 128), (4096, 1), 64, 64),
+        ((64, 64), (4096, 1), 64, 64),  # half of the width is empty, however many lanes there are
+        ((64, 130), (4096, 1), 128, 128),
+        ((64, 3), (1, 64), 3, 3),  # turned on its way: what is contiguous outside is moved together
+        ((128, 9), (9, 1), 128, 9),  # contiguous at both ends: 4,608 bytes
+        ((16, 8, 9), (144, 9, 1), 128, 16),  # weights of half of the channels
+        ((2, 64), (-64, -1), 2, 2),  # backwards, row by row
+    ],
+)
+def test_a_queue_moves_up_to_its_width_of_what_lies_together(
+    shape: tuple[int, ...], strides: tuple[int, ...], in_rows: int, loose: int, lanes: int
+) -> None:
+    program, machine = one_load(shape, strides), TPU.with_(vector_lanes=lanes)
+    for touched, cycles in ((True, in_rows), (False, loose)):
+        moved = dma.transfers(program, (0,), machine, np.array([touched]))
+        assert moved.cycles.tolist() == [cycles]
+
+
+def test_what_a_pass_touches_lies_in_rows() -> None:
+    program = elementwise()
+    assert dma.in_rows(program).tolist() == [True, True]
+    assert dma.in_rows(one_load((64, 3))).tolist() == [False]
+
+
+def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
+    made = Made()
+    made.buffer("t", 4096, 2)
+    source, target = made.pad("t", (4096,), 0), made.pad("t", (4096,), 1, Access.WRITE)
+    made.move(Opcode.COPY, source, target)
+    trace = run(made.build(), EDGE)
+    assert trace.makespan == 4096 * 4 / EDGE.dma_bytes_per_cycle
+    assert trace.counters["dram_request_bytes"] == 0
+
+
+@pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 4)])
+def test_lanes_hold_as_many_numbers_as_the_widest_lets(element: int, computed: int, vectors: int) -> None:
+    made = Made()
+    made.buffer("x", 8 * 16)
+    made.vector([made.pad("x", (8, 16))], made.pad("x", (8, 16)), lane=0)
+    program = made.build()
+    ops = tuple(replace(op, computed_bytes=computed) for op in program.ops)
+    program = replace(program, ops=ops, element_bytes=np.full_like(program.element_bytes, element))
+    assert vector.vectors(program, EDGE).tolist() == [vectors]
+
+
+def test_arrays_are_taken_as_they_come_free_or_in_turn() -> None:
+    """A long product, then three short ones: all beside it, or every other one behind it."""
+    made = Made()
+    for name, elements in (("a", 4000 * 8), ("b", 64), ("c", 4000 * 8), ("d", 64), ("e", 64), ("f", 64)):
+        made.buffer(name, elements)
+    made.matmul(made.pad("a", (4000, 8)), made.pad("b", (8, 8)), made.pad("c", (4000, 8)))
+    for name in ("d", "e", "f"):
+        made.matmul(made.pad("a", (8, 8)), made.pad("b", (8, 8)), made.pad(name, (8, 8)))
+    program, arrays = made.build(), EDGE.with_(systolic_arrays=2)
+    taken = {
+        choice: run(program, arrays.with_(systolic_selection=choice)).unit.tolist()
+        for choice in ("earliest", "in_turn")
+    }
+    first = arrays.dma_queues
+    assert taken == {"earliest": [first, *[first + 1] * 3], "in_turn": [first, first + 1] * 2}
+
+
+def test_the_bus_serves_first_who_was_ready_first() -> None:
+    """A store that stands before a load in the program, and is ready later, while a long load holds the bus."""
+    made = Made()
+    made.argument("x", (4096,))
+    made.argument("y", (64,))
+    made.argument("out", (64,), written=True)
+    for name, elements in (("long", 4096), ("made", 64), ("short", 64)):
+        made.buffer(name, elements)
+    made.load(made.dram("x", (4096,)), made.pad("long", (4096,)))
+    made.vector([], made.pad("made", (64,)), (0, 0, 0, 1))
+    made.store(made.pad("made", (64,)), made.dram("out", (64,)))
+    made.load(made.dram("y", (64,)), made.pad("short", (64,)))
+    trace = run(made.build(), EDGE)
+    held = 4096 * 4 // EDGE.dram_bytes_per_cycle
+    each = 64 * 4 // EDGE.dram_bytes_per_cycle
+    assert trace.start[[0, 3, 2]].tolist() == [0, held, held + each]
+    assert trace.done[1] > trace.issue[3]
+
+
+def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
+    made = Made()
+    made.argument("x", (4096,))
+    made.buffer("b", 4096)
+    made.load(made.dram("x", (4096,)), made.pad("b", (4096,)))
+    program, wide = made.build(), TPU.with_(interconnect_ports=16)
+    whole = 4096 * 4 / wide.dram_request_bytes
+    taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 16, 64)}
+    assert taken == {ports: whole / min(ports, 16) + TPU.dram_latency_cycles for ports in (1, 4, 16, 64)}

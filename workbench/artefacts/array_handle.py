@@ -1,0 +1,71 @@
+"""One matmul instruction on its systolic array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.analysis.array_steps import ArrayWalk
+from workbench import views
+from workbench.artefacts.pictures import explaining_widgets
+from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.artefacts.simulated import Simulated
+
+
+@dataclass(frozen=True, repr=False)
+class ArrayView(Shown):
+    """What an array does for one matmul, from its first weight to its last result."""
+
+    record: ArrayWalk
+    run: Simulated
+
+    @property
+    def span(self) -> int:
+        """The row of `j.simulated.events`."""
+        return self.record.span
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Preload, stream and drain: the simulator's formula, the same with the numbers of this instruction, the cycles
+        that it comes to, those of them that lay `hidden` behind the matmul before, and where the rest lies on the
+        timeline. Cycles without hidden ones add up to the span, from its start to its last result."""
+        return views.data_frames.frame(views.arrays.parts_table(self.record))
+
+    @property
+    def tiles(self) -> pd.DataFrame:
+        """One row a tile that the array holds, in order: its place in the matmul (`batch`, `product` of those that the
+        precision takes, `down` along the array's rows, `across` along its columns), the rows and columns that it takes,
+        and when it moves in, streams, is complete and out.
+
+        Times are cycles of the array's clock; 0 is when its first row may stream, cycle `phase` of the run.
+        """
+        return views.data_frames.frame(views.arrays.tiles_table(self.record))
+
+    @knows_its_options
+    def at(self, cycle: int) -> pd.DataFrame:
+        """One cycle of the array's clock: which parts go on, of which tile, the rows that have moved in and streamed,
+        and how many of the array's elements are at work."""
+        return views.data_frames.frame(views.arrays.cycle_table(self.record, cycle))
+
+    @knows_its_options
+    def text(self) -> str:
+        """What is multiplied, how much of the array it takes, and its time by formula."""
+        return views.arrays.walk_text(self.record, self.run.record)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The same with pictures: the wave front half across the array, and the tiles over time."""
+        return views.markup.fragment(views.svg_arrays.array_svg(self.record, self.run.record))
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The array cycle by cycle: scrub and play. See docs/looking-closer.md."""
+        return explaining_widgets().array(self)
+
+    def __repr__(self) -> str:
+        return f"ArrayView({views.arrays.title(self.record, self.run.record)}, {views.arrays.sum_text(self.record)})"

@@ -1,0 +1,71 @@
+"""One cycle of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.shown import Shown
+from workbench.views.scratchpads import moments
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Moment(Shown):
+    """What lies in the scratchpad in one cycle, which boxes of which tensors are touched, and what was moved so far."""
+
+    record: moments.Moment
+
+    @property
+    def cycle(self) -> int:
+        return self.record.cycle
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that runs; between two of them the one before."""
+        return self.record.replay.kernel
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """Rows of `j.simulated.events` that hold a unit now."""
+        return tuple(self.record.replay.first_span + number for number in self.record.at_work)
+
+    @property
+    def slots(self) -> pd.DataFrame:
+        """One row a slot of the kernel's buffers: `state` is empty, not read yet, or in use;
+        `written_by` and `read_by` are the instructions that do so now, a write until its results are complete. `start`,
+        `read` and `end` are as in `j.simulated.scratchpad.table`, empty where the slot is."""
+        return views.data_frames.frame(self.record.slots())
+
+    @property
+    def boxes(self) -> pd.DataFrame:
+        """One row a box of a tensor that an instruction reads or writes now: rows of
+        `j.scheduled.tiles(kernel).table`."""
+        return views.data_frames.frame(self.record.boxes())
+
+    @property
+    def tiles(self) -> pd.DataFrame:
+        """One row a tile of a tensor that the kernel moves, as its grid shows it: where it lies along `axes`, the
+        number of its `first` move in program order, how often it was `moved` by now and will be in all (`moves`), and
+        what happens to it `now`."""
+        return views.data_frames.frame(self.record.tiles())
+
+    @knows_its_options
+    def text(self) -> str:
+        """What goes on, then slots and boxes."""
+        tables = [table.text() for table in (self.record.slots(), self.record.boxes()) if table.rows]
+        return "\n".join([self.record.summary(), *tables])
+
+    @knows_its_options
+    def html(self) -> str:
+        """The same as tables."""
+        tables = [views.markup.table(table) for table in (self.record.slots(), self.record.boxes()) if table.rows]
+        told = views.markup.escape(self.record.summary())
+        return views.markup.fragment(f"<p>{told}</p>{''.join(tables)}")
+
+    def __repr__(self) -> str:
+        return f"Moment({self.record.summary()})"

@@ -1,0 +1,73 @@
+"""The loop over tiles of one kernel as it ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.artefacts.pictures import explaining_widgets
+from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.shown import Shown
+from workbench.views.timelines.pipelines import Pipeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.artefacts.simulated import Simulated
+
+
+@dataclass(frozen=True, repr=False)
+class PipelineView(Shown):
+    """Iterations one below the other: which load overlaps which compute."""
+
+    record: Pipeline
+    run: Simulated
+    loop: str | None
+    """What rows are counted by; None is by all loops."""
+
+    @property
+    def kernel(self) -> str:
+        return self.record.kernel
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row an iteration, in program order: when it began and ended, cycles in which it loads, computes, stores,
+        in which anything of it moves from or to DRAM (`moving`), and those in which its core computes meanwhile
+        (`hidden`); the slots of buffers that it uses, and the rows whose computing its transfers ran `during`.
+
+        What stands before or after the innermost loop is a row of its own, with fewer loops.
+        """
+        return views.data_frames.frame(views.pipelines.rows_table(self.record))
+
+    @property
+    def spans(self) -> pd.DataFrame:
+        """One row a span: its iteration and stage, its row of `j.simulated.events`, its slots, when it ran, how long it
+        `waited` after it was issued, for what and for whom; of a transfer the cycles `hidden` behind work, and the rows
+        whose work that was."""
+        return views.data_frames.frame(views.pipelines.spans_table(self.record))
+
+    @property
+    def hidden_share(self) -> float | None:
+        """Of the cycles in which anything moves from or to DRAM, the share in which the core computes; None where
+        nothing moves."""
+        moving, hidden = self.record.whole
+        return hidden / moving if moving else None
+
+    @knows_its_options
+    def text(self) -> str:
+        """How much is hidden, and a line an iteration."""
+        return views.pipelines.pipeline_text(self.record)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The first iterations as a picture: bars over time, above the stretches in which the core computes."""
+        return views.markup.fragment(views.svg_pipelines.pipeline_svg(self.record))
+
+    @knows_its_options
+    def widget(self) -> object:
+        """All iterations to scroll through, with what each bar waited for. See docs/looking-closer.md."""
+        return explaining_widgets().pipeline(self)
+
+    def __repr__(self) -> str:
+        return f"PipelineView({views.pipelines.title(self.record)})"

@@ -1,0 +1,62 @@
+"""The roofline of a run, as `j.simulated.roofline`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench import views
+from workbench.artefacts.pictures import drawing_of_rooflines
+from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from workbench.views.timelines.roofline import Roofline
+
+
+@dataclass(frozen=True, repr=False)
+class RooflineView(Shown):
+    """What each kernel does for the bytes that it moves, under what the machine can do."""
+
+    record: Roofline
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a kernel, then one for the `whole` run; steps on the host are in neither.
+
+        Operations are multiply-adds of the arrays (`macs`) and operations on elements, each of which is one. Bytes are
+        those asked for, those that the memory moved in whole requests, and the least that would do: each input and
+        result of the kernel once; for the whole each input, weight and result of the function once. `run` and
+        `stretch` are the mean bytes that lie together in DRAM and that a queue moves side by side. `intensity` is
+        operations for each byte, moved or least. `ceiling` is the roof that applies: the part of the machine that needs
+        most cycles for this work; `share` is these cycles, of those that it took.
+        """
+        return views.data_frames.frame(self.record.table())
+
+    @knows_its_options
+    def text(self) -> str:
+        """The table in short, and what the picture has no place for."""
+        shown = ("kernel", "cycles", "intensity", "intensity_least", "ops_per_cycle", "ceiling", "share")
+        table = self.record.table()
+        return "\n".join([table.pick(*shown).text() if table.rows else table.why_empty, *self.record.notes()])
+
+    @knows_its_options
+    def html(self) -> str:
+        """The picture, and the table below it, closed."""
+        table = self.record.table()
+        rows = views.markup.details("table", views.markup.table(table), note=f"{len(table.rows)} rows")
+        return views.markup.fragment(views.svg_roofline.roofline_svg(self.record) + (rows if table.rows else ""))
+
+    @knows_its_options
+    def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 9.0) -> Axes:
+        """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
+        return drawing_of_rooflines().roofline(self.record, ax, style=style, width=width)
+
+    def __repr__(self) -> str:
+        if self.record.whole is None:
+            return f"RooflineView(nothing runs on {self.record.machine})"
+        whole = self.record.whole
+        return f"RooflineView({len(self.record.points)} kernels, {whole.share:.0%} of {whole.ceiling or 'no roof'})"

@@ -1,0 +1,89 @@
+"""The scratchpad over time: of a run, and of a mapping that does not fit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from simulator.errors import DoesNotFit
+from workbench import views
+from workbench.artefacts.handle import count_of
+from workbench.artefacts.pictures import drawing_of_scratchpads
+from workbench.environment.verb_options import knows_its_options
+from workbench.errors import BadOption
+from workbench.ir import KernelGraph
+from workbench.views.basics.shown import Shown
+from workbench.views.scratchpads.scratchpad import Occupancy
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, repr=False)
+class Scratchpad(Shown):
+    """Which tensor lay in which slot of which buffer, from when to when, and at what address."""
+
+    record: Occupancy
+    _open: Callable[[int], object] | None = field(default=None, compare=False)
+    """Opens the widget at a cycle; None of what nobody ran."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a stretch of time in which a slot holds something: kernel, launch, core, buffer, tensor, slot; from
+        `start`, when the first byte may come, to `end`, when nothing needs it any more; `read` is when it is first
+        read. `role` says whether it is loaded from DRAM, stored there, or stays inside.
+
+        Times are cycles. Of a mapping that does not fit, which nobody ran, they are numbers of instructions, and
+        `bytes_beyond` is what does not fit of each.
+        """
+        return views.data_frames.frame(views.scratchpad.scratchpad_table(self.record))
+
+    @knows_its_options
+    def of(self, kernel: str | int) -> Scratchpad:
+        """One launch alone: that of a kernel by its name, or by its number (`launch` in the table)."""
+        return replace(self, record=self.record.of(kernel))
+
+    @knows_its_options
+    def text(self) -> str:
+        """How much is used, and the table."""
+        return views.scratchpad.scratchpad_text(self.record)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The picture: addresses upwards, time to the right, a bar each time that a slot holds something."""
+        told = views.markup.escape(views.scratchpad.summary(self.record))
+        return views.markup.fragment(f"<p>{told}</p>{views.svg_scratchpad.scratchpad_svg(self.record)}")
+
+    @knows_its_options
+    def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
+        """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
+        return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. `.cycle` of the widget is the
+        cycle that it shows, and `j.simulated.at(cycle)` the same as tables. See docs/scratchpad-and-tiles.md."""
+        if self._open is None:
+            raise BadOption("widget(): nobody ran this mapping, so there are no cycles to go through; .plot() shows it")
+        return self._open(self.record.begin)
+
+    def __repr__(self) -> str:
+        launches = count_of(len(self.record.bands), "launch")
+        return f"Scratchpad({launches}, {views.scratchpad.summary(self.record)})"
+
+
+@contextlib.contextmanager
+def naming_tensors(lowered: KernelGraph) -> Generator[None]:
+    """Has a program that does not fit say which tensors its buffers hold, and show them."""
+    try:
+        yield
+    except DoesNotFit as error:
+        names = {kernel.name for kernel in lowered.kernels}
+        if error.program is not None and error.program.kernel in names:
+            kernel = lowered.kernel(error.program.kernel)
+            held = views.scratchpad.of_program(error.program, error.capacity, kernel, lowered)
+            error.show(views.scratchpad.tensors_of_buffers(held), Scratchpad(held))
+        raise

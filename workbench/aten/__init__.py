@@ -1,0 +1,14 @@
+"""What is known of ATen ops: the registry of who makes them, their names and schemas, what is proven safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.aten import overload_names as overload_names
+    from workbench.aten import proven as proven
+    from workbench.aten import registry as registry
+
+__getattr__ = submodules(__name__, "overload_names", "proven", "registry")

@@ -1,0 +1,92 @@
+"""Which nodes are known to be safe: overloads that a sweep imported, scheduled, compiled and ran, type by type.
+
+`proven.json` is what `scripts/sweep_proven.py` found, and is shipped. A node that is in it, on the automatic route or
+made by something shipped, is worked on in this process at once. Whatever is not in it costs a trial, never an error.
+
+The list holds for the processors it names, by level: what they run was compiled for each of these levels in the sweep.
+On any other processor everything is tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from workbench.aten.registry import Registrations
+from workbench.environment.processor import processor
+from workbench.ir import HOST, Kernel, KernelGraph, LoweredNode, Node, ScheduledProgram, TensorType
+
+FILE: Final = Path(__file__).with_suffix(".json")
+
+VERSION: Final = 2
+
+_SHIPPED: Final = ("templates", "workbench")
+"""Packages whose builders and templates the sweep covers."""
+
+
+def signature(node: Node, types: Mapping[str, TensorType]) -> str:
+    """The element types a node goes from and to: `f32,f32>f32`."""
+    return ">".join(",".join(types[value].dtype for value in values) for values in (node.operands, node.results))
+
+
+def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Whether the sweep found no harm in this overload between these element types."""
+    return processor().level in processors() and signature(node, types) in known().get(node.op, frozenset())
+
+
+def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tuple[str, ...]]:
+    """Kernels that have to be tried first, each with its nodes as people call them."""
+    unknown = {item.kernel for item in lowered.nodes if not _trusted(item, lowered.types, registrations)}
+    return {
+        kernel.name: described(lowered, kernel)
+        for kernel in lowered.kernels
+        if kernel.kind != HOST and kernel.name in unknown
+    }
+
+
+def changed(lowered: KernelGraph, scheduled: ScheduledProgram, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Kernels that run what the user's own script or pass made, told by their names, in the form of `unproven`."""
+    given = set(names)
+    found = [each.name for each in scheduled.launches.launches if {each.name, each.kernel} & given]
+    return {name: described(lowered, lowered.kernel(name)) for name in found}
+
+
+def kernel_proven(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> bool:
+    """Whether all of a kernel's nodes are known to be safe."""
+    return all(_trusted(lowered.node(name), lowered.types, registrations) for name in kernel.nodes)
+
+
+def described(lowered: KernelGraph, kernel: Kernel) -> tuple[str, ...]:
+    """A kernel's nodes for people: what the user wrote, and where."""
+    origins = (lowered.node(name).node.origin for name in kernel.nodes)
+    return tuple(dict.fromkeys(f"{origin.op} at {origin.place}" for origin in origins))
+
+
+def _trusted(item: LoweredNode, types: Mapping[str, TensorType], registrations: Registrations) -> bool:
+    if item.route in ("template", "builder"):
+        found = registrations.find(item.node.op, item.route, item.dialect)
+        if found is None or found.owner.module.partition(".")[0] not in _SHIPPED:
+            return False
+    return proven(item.node, types)
+
+
+def known() -> Mapping[str, frozenset[str]]:
+    """The shipped list: the signatures that are proven of each overload."""
+    return _read()[1]
+
+
+def processors() -> frozenset[str]:
+    """The levels of processors for which the shipped list holds."""
+    return _read()[0]
+
+
+@cache
+def _read() -> tuple[frozenset[str], Mapping[str, frozenset[str]]]:
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    if content.get("version") != VERSION:
+        raise ValueError(f"{FILE} is of version {content.get('version')!r}; expected {VERSION}")
+    signatures = {op: frozenset(found) for op, found in content["signatures"].items()}
+    return frozenset(content["processors"]), signatures

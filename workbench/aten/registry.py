@@ -1,0 +1,332 @@
+"""Who makes which operator: one table of registrations, by overload, route and dialect.
+
+A registration says that a value (a template class, a builder function, ...) takes part in one overload on one route. A
+node then takes the first route it has: template, builder, automatic, host (see `stages.lower`). Names are exact:
+`aten.add.Tensor` never stands for `aten.add.Scalar`, and `aten.add` without an overload is written out, when it is
+registered, as every overload over tensors that the op has at that moment. The namespace is part of the name.
+
+A journey keeps the `Registrations` that were in force when it was traced, so what is registered later, or undone by a
+scope that ends, does not change it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import types
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from simulator.did_you_mean import did_you_mean
+from workbench import aten, errors
+from workbench.environment.notebook_cells import cell_name, cell_with
+from workbench.environment.turns import own_lock
+from workbench.ir import Node, TensorType
+
+V = TypeVar("V", bound=Callable[..., object])
+
+Takes = Callable[[Node, Mapping[str, TensorType]], bool]
+"""From a node and the types of the values in its graph to whether a template or builder makes it."""
+
+ROUTES: Final = ("template", "builder", "conversion", "executor")
+"""What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
+
+KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction", "tile", "opaque")
+"""What an op is to the fusion rules. A creation op reads no tensor, and is made again for each of its readers. A gather
+is elementwise to what follows it, and needs what it reads in memory, as a whole. An opaque op gets a kernel of its own.
+A tile op is a template that takes pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
+
+DIALECTS: Final = (
+    *("affine", "arith", "bufferization", "complex", "index", "linalg", "math"),
+    *("memref", "scf", "shape", "tensor", "tosa", "ub", "vector"),
+)
+"""What a builder may say it builds with: MLIR's dialects that are of no hardware."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who registered: the Python object and where it is written."""
+
+    module: str
+    name: str
+    file: str
+    line: int
+
+    @staticmethod
+    def of(value: object) -> Owner:
+        """The owner of a function or a class: where its own code stands."""
+        code = _code_of(value)
+        module = str(getattr(value, "__module__", None) or "builtins")
+        name = str(getattr(value, "__qualname__", type(value).__qualname__))
+        if code is None:
+            return Owner(module, name, *_class_place(value, module))
+        return Owner(module, name, cell_name(code.co_filename), code.co_firstlineno)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it was typed into a notebook or a prompt: such code has no file."""
+        return not os.path.exists(self.file)
+
+    def replaces(self, other: Owner) -> bool:
+        """Whether this is the same thing defined again: the same object of a module, or any two cells of one."""
+        if self.module != other.module:
+            return False
+        return (self.file == other.file and self.name == other.name) or (self.is_cell and other.is_cell)
+
+
+def _code_of(value: object) -> types.CodeType | None:
+    """The code of a function, or of the first method of a class."""
+    code = getattr(value, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return code
+    if not isinstance(value, type):
+        return _code_of(type(value)) if type(value).__module__ != "builtins" else None
+    methods = (_code_of(member) for member in vars(value).values() if isinstance(member, types.FunctionType))
+    return next((code for code in methods if code is not None), None)
+
+
+def _class_place(value: object, module: str) -> tuple[str, int]:
+    """Where a class without methods is written; one that is made of a whole cell says it itself."""
+    if isinstance(value, type):
+        if "cell" in vars(value):
+            return str(vars(value)["cell"]), 1
+        if module == "__main__" and (cell := cell_with(f"class {value.__name__}")) is not None:
+            return cell_name(cell[0]), cell[1] + 1
+        try:
+            return inspect.getsourcefile(value) or "<unknown>", inspect.getsourcelines(value)[1]
+        except (OSError, TypeError):  # made by code that is in no file
+            pass
+    return "<unknown>", 0
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One value taking part in one overload."""
+
+    overload: str
+    """`aten.add.Tensor`: namespace, op and overload."""
+    route: str
+    """template, builder, conversion or executor."""
+    owner: Owner
+    value: Callable[..., object]
+    kind: str = ""
+    """One of `KINDS` for templates and builders, empty for the others."""
+    dialect: str = ""
+    """What a builder builds with; empty for the others."""
+    shipped: bool = False
+    """It comes with the workbench: whatever somebody has registered for the overload goes first."""
+    takes: Takes | None = None
+    """Which nodes of the overload it is for; all when None. Another node takes its next route."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.overload, self.route, self.dialect
+
+    def takes_node(self, node: Node, types: Mapping[str, TensorType]) -> bool:
+        """Whether it is for this node; what `takes=` raises is told with whose it is."""
+        if self.takes is None:
+            return True
+        try:
+            return bool(self.takes(node, types))
+        except Exception as error:
+            raise errors.BadRegistration(
+                f"takes= of the {self.route} of {self.overload} at {self.owner.place} raised {type(error).__name__}: "
+                f"{error}, for {node.name}; expected a function of a node and the types by value, as in "
+                f"takes=lambda node, types: types[node.results[0]].dtype == 'f32'"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Registrations:
+    """Registrations as they were at one moment."""
+
+    by_key: Mapping[tuple[str, str, str], Registration] = field(
+        default_factory=dict[tuple[str, str, str], Registration]
+    )
+
+    def __iter__(self) -> Iterator[Registration]:
+        return iter(self.by_key.values())
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
+        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered.
+
+        What is shipped comes last.
+        """
+        found = [item for item in self if item.overload == overload and item.route == route]
+        found.sort(key=lambda item: item.shipped)
+        preferred = [item for item in found if item.dialect == prefer]
+        return next(iter([*preferred, *found]), None)
+
+    def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
+        """The template or else the builder that makes the overload's kernel; what is shipped comes last."""
+        return next(iter(self._kernel_makers(overload, prefer)), None)
+
+    def kernel_maker_of(
+        self, node: Node, types: Mapping[str, TensorType], prefer: str | None = None
+    ) -> Registration | None:
+        """The same for one node: the first that takes it."""
+        makers = self._kernel_makers(node.op, prefer)
+        return next((item for item in makers if item.takes_node(node, types)), None)
+
+    def _kernel_makers(self, overload: str, prefer: str | None) -> list[Registration]:
+        found = [item for route in ("template", "builder") if (item := self.find(overload, route, prefer))]
+        return sorted(found, key=lambda item: item.shipped)
+
+    def of(self, overload: str) -> tuple[Registration, ...]:
+        """Every registration of the overload."""
+        return tuple(item for item in self if item.overload == overload)
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects that builders are registered in."""
+        return tuple(sorted({item.dialect for item in self if item.dialect}))
+
+
+class Registry:
+    """Registrations that can be added to, replaced and, with a scope, undone."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str, str], Registration] = {}
+        self._fill: Callable[[Registry], None] | None = None
+        self._lock = own_lock()
+        """Nobody sees what is shipped half registered, nor a scope half undone."""
+
+    def fill_from(self, fill: Callable[[Registry], None]) -> None:
+        """`fill` registers what is shipped, once, before the registry is first used."""
+        self._fill = fill
+
+    def _filled(self) -> dict[tuple[str, str, str], Registration]:
+        with self._lock:
+            if self._fill is not None:
+                shipped = Registry()
+                self._fill(shipped)
+                self._by_key = {key: replace(item, shipped=True) for key, item in shipped._by_key.items()}
+                self._fill = None
+            return self._by_key
+
+    def now(self) -> Registrations:
+        """The registrations as they are now; later changes do not reach them."""
+        with self._lock:
+            return Registrations(dict(self._filled()))
+
+    def template(self, *overloads: object, kind: str = "opaque", takes: Takes | None = None) -> Callable[[V], V]:
+        """Decorates a template class: it renders the kernel of these overloads itself."""
+        return self._decorator("template", overloads, kind=kind, takes=takes)
+
+    def builder(
+        self, *overloads: object, dialect: str, kind: str = "opaque", takes: Takes | None = None
+    ) -> Callable[[V], V]:
+        """Decorates a builder: it makes the MLIR of one node of these overloads, in `dialect`, from its operands."""
+        return self._decorator("builder", overloads, kind=kind, dialect=dialect, takes=takes)
+
+    def conversion(self, *overloads: object) -> Callable[[V], V]:
+        """Decorates a conversion: from what was captured of a node to the node, or nodes, that are recorded."""
+        return self._decorator("conversion", overloads)
+
+    def executor(self, *overloads: object) -> Callable[[V], V]:
+        """Decorates an executor: `(inputs, attributes) -> list of tensors`, in place of calling the overload."""
+        return self._decorator("executor", overloads)
+
+    def _decorator(
+        self,
+        route: str,
+        overloads: tuple[object, ...],
+        *,
+        kind: str = "",
+        dialect: str = "",
+        takes: Takes | None = None,
+    ) -> Callable[[V], V]:
+        if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
+            raise errors.BadRegistration(
+                f"@wb.ops.{route} was given no overload; write the exact name of what it takes part in, as in "
+                f'@wb.ops.{route}("aten.hypot.default"{", dialect=..." if route == "builder" else ""})'
+            )
+
+        def decorate(value: V) -> V:
+            for overload in overloads:
+                for name in aten.overload_names.overloads(overload):
+                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes=takes))
+            return value
+
+        return decorate
+
+    def add(self, new: Registration) -> None:
+        """Adds a registration, in the place of an older one of the same owner; refuses another owner's."""
+        if not callable(new.value):
+            raise errors.BadRegistration(
+                f"the {new.route} of {new.overload} is {new.value!r}; expected a function or a class"
+            )
+        for name, given in (("kind", new.kind), ("dialect", new.dialect)):
+            if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+                raise errors.BadRegistration(
+                    f"{name}={given!r} of the {new.route} of {new.overload} at {new.owner.place}: expected text"
+                )
+        if new.kind and new.kind not in KINDS:
+            raise errors.BadRegistration(
+                f"kind={new.kind!r} of the {new.route} of {new.overload} at {new.owner.place} is unknown; "
+                f"expected one of {', '.join(KINDS)}"
+            )
+        if new.dialect and new.dialect not in DIALECTS:
+            raise errors.BadRegistration(
+                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of MLIR's"
+                f"{did_you_mean(new.dialect, DIALECTS)}; expected the one that most of it is made with, of "
+                f"{', '.join(DIALECTS)}"
+            )
+        with self._lock:
+            self._add(new)
+
+    def _add(self, new: Registration) -> None:
+        old = self._filled().get(new.key)
+        if old is not None and not new.owner.replaces(old.owner):
+            raise errors.RegistrationClash(
+                f"{new.overload} has a {new.route}{f' in {new.dialect}' if new.dialect else ''} already: "
+                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of {new.owner.module}, "
+                f"{new.owner.place}, claims it too. Keep one of them, or take the old one away first: "
+                f"wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
+            )
+        self._by_key[new.key] = new
+
+    def drop(self, overload: object, route: str | None = None) -> None:
+        """Takes away all registrations of an overload, or those on one route."""
+        wanted = set(aten.overload_names.overloads(overload))
+        with self._lock:
+            gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
+            if not gone:
+                raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
+            for key in gone:
+                del self._by_key[key]
+
+    @contextlib.contextmanager
+    def scope(self) -> Generator[None]:
+        """Undoes, at its end, whatever was registered, replaced or dropped inside."""
+        before = dict(self.now().by_key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._by_key.clear()
+                self._by_key.update(before)
+
+
+DEFAULT: Final = Registry()
+"""The registry that `wb.ops` writes to and journeys read: the one thing here that changes while a process runs."""
+
+
+def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:
+    """What makes the template of a node that was lowered for one."""
+    found = registrations.find(node.op, "template")
+    if found is None:
+        raise errors.RegistrationGone(
+            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    return found.value

@@ -1,0 +1,174 @@
+"""What Dynamo and export raise about a user's function, as errors of the workbench that name the user's line."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import traceback
+import warnings
+from collections.abc import Generator
+from typing import cast
+
+import torch
+import torch._dynamo.exc as dynamo_exc
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from workbench import errors
+from workbench.aten import overload_names
+from workbench.aten.overload_schema import schema_of
+from workbench.capturing.graph_breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
+from workbench.environment.call_sites import is_torchs, place_text
+
+_ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
+"""How export warns of a tensor attribute that it will leave out of the graph.
+
+A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
+does for as long as it works.
+"""
+
+
+@contextlib.contextmanager
+def user_errors(name: str) -> Generator[None]:
+    """Translates what is raised inside. Exceptions of the user's own that reach us as they are stay as they are."""
+    try:
+        with quiet(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The tensor attributes? .*_flat_weights", category=UserWarning)
+            warnings.filterwarnings("ignore", message="Dynamo does not know how to trace", category=UserWarning)
+            warnings.filterwarnings("error", message=_ASSIGNED, category=UserWarning)
+            with _torchs_own_errors(name):
+                yield
+    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
+        raise _blamed(name, error).instead_of(error) from None
+    except dynamo_exc.TorchRuntimeError as error:
+        raise errors.CaptureFailed(
+            f"{name} raised while it was captured: {faked(str(error)) or in_words(str(error))}{_where(error)}"
+        ).instead_of(error) from None
+    except (AssertionError, IndexError, KeyError) as error:
+        if not _of_torch(error):
+            raise
+        what = str(error).strip().partition("\n")[0]
+        raise errors.CaptureFailed(
+            f"{name} cannot be captured: PyTorch's own export failed with {type(error).__name__}: {what}. Leave out "
+            f"what is unusual in it, such as inputs that share memory and change, or tensors reshaped in place"
+        ).instead_of(error) from None
+    except UserWarning as warning:
+        if not re.match(_ASSIGNED, str(warning)):
+            raise
+        attributes = str(warning).removeprefix("The tensor ").split(" assigned")[0].rsplit(" ", 1)[0]
+        raise replaced(name, re.sub(r"attributes? |self\.\w+\.", "", attributes)) from None
+
+
+@contextlib.contextmanager
+def exports_errors(name: str) -> Generator[None]:
+    """Translates what is raised while a graph of PyTorch's own is exported, in which nothing of the user's runs."""
+    try:
+        yield
+    except errors.WorkbenchError:
+        raise
+    except RuntimeError as error:
+        what = str(error).strip().partition("\n")[0]
+        place = place_text(str(error))
+        raise errors.CaptureFailed(
+            f"{name} cannot be captured: PyTorch's own export failed{f' at {place}' if place else ''} with "
+            f"{type(error).__name__}: {what}. Write that call in another way"
+        ).instead_of(error) from None
+
+
+def _of_torch(error: BaseException) -> bool:
+    """Whether it was raised inside PyTorch, and not by what the user wrote."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and is_torchs(frames[-1].filename)
+
+
+@contextlib.contextmanager
+def _torchs_own_errors(name: str) -> Generator[None]:
+    """Tells what PyTorch raises as a plain RuntimeError, and what has a meaning here, from all else."""
+    try:
+        yield
+    except RuntimeError as error:  # what torch raises here is one of its subclasses, by the way the op was defined
+        if call := _takes_gradients(error):
+            raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
+        if "%_unwrap_for_grad" in str(error):
+            raise errors.GradientsInside(name, "torch.func.grad", "").instead_of(error) from None
+        if re.match(r"Constant \w+ is mutated", str(error)):
+            raise errors.CaptureFailed(
+                f"{name} changes a tensor in place that it closes over, which export cannot record: take "
+                f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
+            ).instead_of(error) from None
+        if "Cannot copy out of meta tensor" in str(error):  # what a graph makes has no numbers while it is captured
+            raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
+        if op := _without_fake(error):
+            raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
+        raise
+
+
+def _takes_gradients(error: BaseException) -> str:
+    """The call of autograd's that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f"torch.autograd.{each.name}" for each in frames if each.filename == torch.autograd.__file__), "")
+
+
+_FAKELESS = (
+    re.compile(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>"),
+    re.compile(r"([\w:.]+): attempted to run this operator with Meta tensors"),
+)
+
+
+def _without_fake(error: BaseException) -> str:
+    """The op, as `namespace::name`, that an exception or one behind it complains of for having no fake."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if isinstance(link, UnsupportedOperatorException):
+            return "::".join(str(link).split()[0].split(".")[:2])
+        for pattern in _FAKELESS:
+            if found := pattern.search(str(link)):
+                return found.group(1)
+        link = link.__cause__ or link.__context__
+    return ""
+
+
+def _fake_text(name: str, op: str, where: str) -> str:
+    schema = schema_of(overload_names.overloads(op)[0])
+    arguments = [argument.name for argument in schema.arguments]
+    tensor = next((each.name for each in schema.arguments if "Tensor" in str(each.type)), "...")
+    return (
+        f"{name} calls {op}{where}, which has no fake: nothing says what shape and type its result has without "
+        f"computing it, and capture works without data. Write one beside the op:\n\n"
+        f'    @torch.library.register_fake("{op}")\n'
+        f"    def _({', '.join(arguments)}):\n"
+        f"        return torch.empty_like({tensor})    # a tensor like the result; its numbers do not matter"
+    )
+
+
+def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
+    if getattr(error, "gb_type", "") == "Observed exception":
+        return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
+    said, place = str(error).strip(), _place(error)
+    if call := gradients_in(said):
+        return errors.GradientsInside(name, call, place)
+    if call := reshaped_in(said):
+        return errors.ReshapedInput.by(name, call, place)
+    return errors.GraphBreak(name, in_words(said) or type(error).__name__, place)
+
+
+def replaced(name: str, what: str) -> errors.HiddenState:
+    return errors.HiddenState(name, f"what it holds ({what})")
+
+
+def _context(error: Exception) -> str:
+    """`ValueError('bad shape')`, from where Dynamo keeps it."""
+    return next((line.removeprefix("raised exception ") for line in lines(str(error), "Developer debug context:")), "")
+
+
+def _where(error: Exception) -> str:
+    place = _place(error)
+    return f", at {place}" if place else ""
+
+
+def _place(error: Exception) -> str:
+    stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
+    frames = stack or traceback.extract_tb(error.__traceback__)
+    return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

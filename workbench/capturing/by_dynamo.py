@@ -1,0 +1,132 @@
+"""Capture through Dynamo, which reads the function's bytecode: closures and data structures are understood."""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+import torch._dynamo as dynamo
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from workbench import errors
+from workbench.capturing.blame import exports_errors, user_errors
+from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
+from workbench.capturing.functional_graph import functional, in_atens_words, unwrapped
+from workbench.capturing.record_nodes import Recorded
+from workbench.capturing.result_aliases import memory_of
+from workbench.capturing.torch_export import export
+from workbench.capturing.user_call import Target
+from workbench.environment.call_sites import place_text
+from workbench.tensors.refused_tensors import refuse_unreadable
+from workbench.tensors.tensor_memory import is_lazy, plain
+
+
+def by_dynamo(trace: Capturing) -> Recorded:
+    graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
+
+    def keep(gm: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
+        unwrapped(gm)
+        fakes = cast("list[torch.fx.Node]", gm.graph.output_node().args[0])
+
+        def run(*given: torch.Tensor) -> list[torch.Tensor]:
+            """Stands in for the graph: results without data, which show where each ends up in what is returned."""
+            _refuse_numbers(trace.name, gm)
+            _refuse_gradients(trace.name, gm)
+            for node in fakes:
+                refuse_unreadable(node.meta["example_value"], f"{node.name}, a result", trace.name)
+            results = [_given_back(node, gm, given) for node in fakes]
+            graphs.append((gm, given, results))
+            return results
+
+        return run
+
+    def traced(call: Target) -> object:
+        # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
+        function = cast("types.FunctionType", call)
+        fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
+        with static, user_errors(trace.name):
+            compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
+            return compiled(trace.target, trace.inputs, trace.kwargs)
+
+    returned = traced(_call)
+    refuse_replaced(trace)
+    if graphs and _views_outside(trace, returned):
+        graphs.clear()
+        returned = traced(_call_and_alias)
+        if found := _views_outside(trace, returned):
+            raise errors.CaptureFailed(
+                f"{trace.name} returns a view of an input at result{', result'.join(found)}, in a container that only "
+                f"Python knows. Return it in a tuple, list or dict, or give capture='export'"
+            )
+    refuse_replaced(trace)
+    if not graphs:
+        raise no_tensor_work(trace.name, trace.user)
+    gm, given, results = graphs[0]
+    trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
+    for tensor in given:
+        trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
+    with exports_errors(trace.name), user_errors(trace.name):
+        as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
+        exported = export(in_atens_words(gm), as_in_memory)
+        program = functional(trace.name, exported)
+    tree, found = trace.flatten(returned)
+    by_id = {id(result): number for number, result in enumerate(results)}
+    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
+    users = iter(given)
+    tensors = {
+        spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
+        for spec in program.graph_signature.input_specs
+    }
+    return record_of(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+
+
+def _call(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    return target(*args, **kwargs)
+
+
+def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Keeps in the graph what Dynamo would leave to Python, such as `z.real` of an input that is returned."""
+    return pytree.tree_map_only(torch.Tensor, torch.ops.aten.alias.default, target(*args, **kwargs))
+
+
+def _views_outside(trace: Capturing, returned: object) -> list[str]:
+    """Where results are views of tensors from outside that no graph made: their data would be that of the trace."""
+    given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
+    given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
+    found = [(path, tensor) for path, tensor in trace.flatten(returned)[1] if not tensor.is_meta]
+    return [
+        path for path, tensor in found if memory_of(tensor) in given and trace.slot_of(tensor, "").kind == "constant"
+    ]
+
+
+def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The tensor that was given, where a result is that very tensor, changed in place; a stand-in for all others."""
+    for placeholder, tensor in zip(gm.graph.find_nodes(op="placeholder"), given, strict=True):
+        if placeholder.meta.get("example_value") is node.meta["example_value"]:
+            return tensor
+    return _stand_in(node.meta["example_value"])
+
+
+def _stand_in(fake: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
+
+
+def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
+    """Numbers that only the data decides: there is none in a stand-in."""
+    for node in gm.graph.nodes:
+        if node.op == "call_method" and node.target == "item":
+            place = place_text(node.meta.get("stack_trace"))
+            raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data", place)
+
+
+def _refuse_gradients(name: str, gm: torch.fx.GraphModule) -> None:
+    """`torch.func.grad` and its like, which Dynamo takes into the graph."""
+    nodes = itertools.dropwhile(lambda node: node.name != "_grad_increment_nesting", gm.graph.nodes)
+    places = [place_text(node.meta.get("stack_trace")) for node in nodes]
+    if places:
+        raise errors.GradientsInside(name, "torch.func.grad", next(filter(None, places), ""))

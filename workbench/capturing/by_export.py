@@ -1,0 +1,138 @@
+"""Capture through `torch.export`, which calls the function on stand-ins."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import traceback
+from collections.abc import Generator, Iterator
+from typing import cast
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch import nn
+from torch.export.graph_signature import TensorArgument
+from torch.overrides import TorchFunctionMode
+
+from workbench import errors
+from workbench.capturing.blame import replaced, user_errors
+from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
+from workbench.capturing.functional_graph import functional, substitute
+from workbench.capturing.record_nodes import Recorded, result_names
+from workbench.capturing.torch_export import export
+from workbench.capturing.user_call import Target
+from workbench.environment.call_sites import place_text
+from workbench.ir import Tree
+from workbench.tensors.reachable_tensors import Reachable
+from workbench.tensors.tensor_memory import is_lazy
+
+
+def by_export(trace: Capturing) -> Recorded:
+    root = _Root(trace)
+    with user_errors(trace.name), _without_gradients(trace.held):
+        with _Places(root):
+            exported = export(root, tuple(slot.tensor for slot in trace.user))
+        program = functional(trace.name, exported)
+    refuse_replaced(trace)
+    users = iter(trace.user)
+    given = {
+        spec.arg.name: tensor_for(spec, root, program, users)
+        for spec in program.graph_signature.input_specs
+        if isinstance(spec.arg, TensorArgument)
+    }
+    for tensor in given.values():
+        if is_lazy(tensor):
+            path = trace.slot_of(tensor, "a constant").path
+            why = "is a negative or conjugate view, which export does not see through: take capture='dynamo'"
+            raise errors.UnreadableTensor(trace.name, path, why)
+    named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
+    paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
+    leaves = range(len(result_names(program)))
+    return record_of(trace, exported, program, "export", given, leaves, root.tree, paths)
+
+
+class _Root(nn.Module):
+    """The module that `torch.export` wants: calls the target, and owns the modules the target holds elsewhere."""
+
+    tree: Tree
+    """The containers of what the target returned; export itself has only the tensors in them."""
+    given: frozenset[int] = frozenset()
+    """The inputs by `id`, while it is called."""
+
+    def __init__(self, trace: Capturing) -> None:
+        super().__init__()
+        self.name = trace.name
+        object.__setattr__(self, "_trace", trace)
+        inside: set[int] = set()
+        for index, (_, module) in enumerate(trace.held.modules.values()):
+            if id(module) not in inside:
+                self.add_module(f"held{index}", module)
+                inside |= {id(part) for part in module.modules()}
+
+    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Calls the target with the tensors in their containers, which export need not know.
+
+        Export loses a buffer that is replaced below the root, so this looks for itself.
+        """
+        trace, before = cast("Capturing", self._trace), dict(self.named_buffers())
+        self.given = frozenset(map(id, tensors))
+        args, kwargs = trace.arguments(tensors)
+        returned = trace.target(*args, **kwargs)
+        trace.refuse_changed_containers(args, kwargs, tensors)
+        changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
+        if changed:
+            raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
+        self.tree, found = trace.flatten(returned)
+        return [tensor for _, tensor in found]
+
+
+class _Places(TorchFunctionMode):
+    """Notes where each torch function is called from: export by itself keeps only frames named `forward`.
+
+    And refuses one that gives an input another shape, which export cannot follow.
+    """
+
+    def __init__(self, root: _Root) -> None:
+        super().__init__()
+        self._root = root
+
+    def __torch_function__(
+        self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
+        if torch.compiler.is_dynamo_compiling():  # what an op is given to run, which is looked at for itself
+            return func(*args, **(kwargs or {}))
+        shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
+        with fx_traceback.preserve_node_meta():
+            before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
+            stack = traceback.format_list(list(_frames()))
+            fx_traceback.set_stack_trace(stack)
+            try:
+                made = substitute(func)(*args, **(kwargs or {}))
+            finally:
+                fx_traceback.set_stack_trace([before] if before else [])
+        if any(tensor.shape != shape and id(tensor) in self._root.given for tensor, shape in shapes):
+            raise errors.ReshapedInput.by(self._root.name, getattr(func, "__name__", ""), place_text("".join(stack)))
+        return made
+
+
+def _frames() -> Iterator[traceback.FrameSummary]:
+    """The call stack inside the captured call, outermost first, without reading sources."""
+    root = _Root.forward.__code__
+    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(inspect.currentframe()))
+    return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
+
+
+@contextlib.contextmanager
+def _without_gradients(held: Reachable) -> Generator[None]:
+    """Export takes a parameter that no module owns for a constant, which it wants without a gradient."""
+    owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
+    loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
+    loose = [tensor for tensor in loose if tensor.requires_grad and tensor.is_leaf]
+    for tensor in loose:
+        tensor.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for tensor in loose:
+            tensor.requires_grad_(True)

@@ -1,0 +1,186 @@
+"""PyTorch to the record: what a function asks of ATen, without its weights.
+
+Two ways give one record. Dynamo reads the function's bytecode, so closures and Python data structures are
+understood; each of its graphs then goes through `torch.export`. The export way starts there. Both end in the same
+functional graph, in which high-level ops such as `linear`, `layer_norm` and `softmax` stay whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, cast
+
+import torch
+import torch._dynamo as dynamo
+from torch import nn
+from torch.export.graph_signature import TensorArgument
+
+from workbench import errors
+from workbench.aten.registry import DEFAULT, Registrations
+from workbench.capturing.blame import exports_errors, replaced, user_errors
+from workbench.capturing.by_dynamo import by_dynamo
+from workbench.capturing.by_export import by_export
+from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
+from workbench.capturing.functional_graph import functional, in_atens_words, unwrapped
+from workbench.capturing.graph_pieces import BrokenUp, merge, observed
+from workbench.capturing.live_call import CapturedProgram
+from workbench.capturing.record_nodes import result_names
+from workbench.capturing.result_aliases import refuse_shared_memory
+from workbench.capturing.run_pieces import Parts
+from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
+from workbench.capturing.torch_export import export
+from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
+from workbench.ir import AtenGraph, Tree
+from workbench.tensors.refused_tensors import refuse_unreadable
+
+
+def capture(
+    fn_or_module: Target,
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    mode: str = "dynamo",
+    registrations: Registrations | None = None,
+) -> CapturedProgram:
+    """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given.
+
+    Ops that a conversion is registered for are recorded as it says, all others from their schema.
+    """
+    if mode not in ("dynamo", "export"):
+        raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
+    refuse_uncallable(fn_or_module)
+    name = _name_of(fn_or_module)
+    known = registrations if registrations is not None else DEFAULT.now()
+    trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
+    with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        try:
+            with holding_as_before(trace.held.containers):
+                recorded = by_dynamo(trace) if mode == "dynamo" else by_export(trace)
+        except (errors.GraphBreak, errors.HiddenState) as error:
+            if any(slot.tensor.is_meta for slot in trace.user):
+                raise error.advising(error.NO_NUMBERS) if isinstance(error, errors.GraphBreak) else error from None
+            trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
+            return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
+    if not recorded.graph.nodes:
+        raise no_tensor_work(name, trace.user)
+    return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
+
+
+def _name_of(target: Target) -> str:
+    if isinstance(target, nn.Module):
+        return type(target).__name__
+    return str(getattr(target, "__name__", type(target).__name__))
+
+
+def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: Mapping[str, object]) -> CapturedProgram:
+    """The program, unless it changes a tensor in place that lay on another when it was traced."""
+    if program.graph.mutations:
+        tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1]]
+        refuse_shared_memory(program.graph, [*tensors, *program.live()])
+    return program
+
+
+@contextlib.contextmanager
+def _layers_taken_apart() -> Generator[None]:
+    """Keeps PyTorch from running a whole transformer layer as one op, which says nothing of what happens in it.
+
+    And lets Dynamo look into recurrent modules.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with cast(Any, dynamo.config).patch(allow_rnn=True):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def capture_graph(
+    gm: torch.fx.GraphModule, inputs: Sequence[object], registrations: Registrations | None = None
+) -> CapturedProgram:
+    """Captures a graph that Dynamo has made already; all it reads is given to it."""
+    known = registrations if registrations is not None else DEFAULT.now()
+    trace = _named_by_placeholders(Capturing.begin("compiled", gm, inputs, {}, known), gm)
+    with torch.no_grad(), warnings.catch_warnings(), exports_errors(trace.name), user_errors(trace.name):
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
+        program = functional(trace.name, exported)
+    users = iter(trace.user)
+    given = {
+        spec.arg.name: tensor_for(spec, gm, program, users)
+        for spec in program.graph_signature.input_specs
+        if isinstance(spec.arg, TensorArgument)
+    }
+    leaves = range(len(result_names(program)))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
+    return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, leaves, tree)), inputs, {})
+
+
+def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Capturing:
+    """The inputs under the names Dynamo gave them, which say what in the user's program they are."""
+    names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
+    given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
+    user = (replace(slot, path=_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
+    return replace(trace, user=tuple(user))
+
+
+def _as_written(placeholder: str) -> str:
+    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
+    path = placeholder.removeprefix("L_").removeprefix("self_").strip("_")
+    return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
+
+
+def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> CapturedProgram:
+    """Calls it once with data, since what lies between its graphs is Python that decides by them.
+
+    Where nothing of it becomes a graph, all of it is one step on the host.
+    """
+    broken = BrokenUp(trace.target)
+    outside = {slot.path: slot.tensor for slot in trace.user}
+    outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
+    tensors = [each.tensor for each in trace.held.tensors.values()]
+    functions = [each for each in trace.held.containers if isinstance(each, FunctionType)]
+    stores = [each for each in trace.held.containers if not isinstance(each, FunctionType)]
+    with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
+        lay = {path: lies(tensor) for path, tensor in outside.items()}
+        with holding_as_before(stores):
+            returned, calls = observed(broken, trace.inputs, trace.kwargs)
+        moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
+        if moved:
+            raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
+        graphs: dict[int, tuple[AtenGraph, list[torch.Tensor]]] = {}
+        for call in calls:
+            if call.number not in graphs:
+                program = capture_graph(call.gm, call.given, trace.registrations)
+                graphs[call.number] = program.graph, program.live()
+        if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
+            raise replaced(trace.name, ", ".join(other))  # variables: what objects hold is as it was by here
+    refuse_replaced(trace)
+    tree, found = trace.flatten(returned)
+    if not calls and not found:
+        raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
+    for path, tensor in found:
+        refuse_unreadable(tensor, path or "a result", trace.name)
+    merged = merge(
+        trace.name,
+        calls,
+        graphs,
+        user=trace.user,
+        slot_of=trace.slot_of,
+        found=found,
+        all_held=tensors,
+        tree=tree,
+        input_tree=trace.input_tree,
+        first_break=f"{why.place}: {why.reason}" if why.place else why.reason,
+        last=isinstance(why, errors.HiddenState),
+        called=trace.called,
+    )
+    sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
+    parts = Parts(broken, merged.parts, merged.constants)
+    return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

@@ -1,0 +1,202 @@
+"""One capture under way: the call, what the callable holds, and the record of what was exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec
+
+from workbench import errors
+from workbench.aten.registry import Registrations
+from workbench.capturing.blame import replaced
+from workbench.capturing.live_call import CapturedProgram
+from workbench.capturing.record_nodes import Recorded, Slot, record
+from workbench.capturing.tensor_copies import apart, copies
+from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.environment.call_sites import Place, called_from
+from workbench.ir import Tree
+from workbench.tensors import containers
+from workbench.tensors.reachable_tensors import Held, Reachable, reachable
+from workbench.tensors.refused_tensors import refuse_unreadable
+from workbench.tensors.tensor_memory import unreadable
+
+Flat = tuple[Tree, list[tuple[str, torch.Tensor]]]
+"""Containers, and the tensors in them with their paths."""
+
+
+@dataclass(frozen=True)
+class Capturing:
+    """One capture under way: the call with tensors of its own, and what the callable holds."""
+
+    name: str
+    target: Target
+    inputs: tuple[object, ...]
+    kwargs: dict[str, object]
+    input_tree: Tree
+    user: tuple[Slot, ...]
+    held: Reachable
+    registrations: Registrations
+    called: Place
+    """Where the user asked for it."""
+    classes: dict[str, containers.Maker]
+    """What makes the containers of inputs and, as soon as they are known, results."""
+
+    @staticmethod
+    def begin(
+        name: str,
+        target: Target,
+        inputs: Sequence[object],
+        kwargs: dict[str, object],
+        registrations: Registrations,
+        *,
+        copied: bool = False,
+    ) -> Capturing:
+        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
+
+        Tensors of one memory become copies: PyTorch's export would see one behind the other, and a record does not.
+        `copied` gives copies that share memory like the inputs, for a capture that computes.
+        """
+        tree, leaves = flatten_inputs(inputs, kwargs, name)
+        paths = input_paths(target, inputs, kwargs, name)
+        tensors = [tensor for _, tensor in leaves]
+        for path, tensor in leaves:
+            if why := unreadable(tensor):
+                raise errors.UnreadableTensor(name, user_path(path, paths), why)
+        held, called = reachable(target), called_from()
+        own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
+        aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
+        user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
+        classes = containers.classes_in((inputs, kwargs))
+        args, kwds = _arguments(tree, own, classes)
+        return Capturing(name, target, args, kwds, tree, user, held, registrations, called, classes)
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Arguments like those of the call, with these tensors in them."""
+        return _arguments(self.input_tree, tensors, self.classes)
+
+    def program(self, recorded: Recorded) -> CapturedProgram:
+        """The record with what ties it to the callable."""
+        sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
+        return CapturedProgram(recorded.graph, (), sources, self.classes)
+
+    def flatten(self, returned: object) -> Flat:
+        """The containers and the tensors of what the callable returned."""
+        flat = flatten_outputs(returned, self.name)
+        self.classes.update(containers.classes_in(returned))
+        return flat
+
+    def refuse_changed_containers(
+        self, inputs: Sequence[object], kwargs: Mapping[str, object], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        """Lists, dicts and objects that are given may be written into; a graph knows only of the tensors in them."""
+        tree, found = flatten_inputs(inputs, kwargs, self.name)
+        same = len(found) == len(tensors) and all(now is then for (_, now), then in zip(found, tensors, strict=True))
+        if tree != self.input_tree or not same:
+            raise errors.HiddenState(self.name, "what it is given")
+
+    def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
+        """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
+        for slot in self.user:
+            if slot.tensor is tensor:
+                return slot
+        found = self._held(tensor)
+        refuse_unreadable(tensor, found.path if found else fallback or "a result", self.name)
+        return Slot(found.kind, found.path, found.tensor) if found else Slot("constant", fallback, tensor)
+
+    def reader(self, slot: Slot) -> Callable[[], torch.Tensor]:
+        found = self._held(slot.tensor)
+        return found.read if found else lambda: slot.tensor
+
+    def _held(self, tensor: torch.Tensor) -> Held | None:
+        """By identity, or else by memory: export keeps an alias of a parameter that no module owns."""
+        if found := self.held.tensors.get(id(tensor)):
+            return found
+        aliases = (held for held in self.held.tensors.values() if held.tensor.is_set_to(tensor))
+        return next(aliases, None) if not tensor.is_meta else None
+
+    def modules(self) -> dict[str, str]:
+        """Module path by `id`, the key that Dynamo's module stacks have."""
+        return {str(key): path for key, (path, _) in self.held.modules.items()}
+
+
+def _arguments(
+    tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
+
+
+def tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
+    """The tensor that was traced as this input of the exported graph."""
+    target = str(spec.target)
+    if spec.kind is InputKind.PARAMETER:
+        return root.get_parameter(target)
+    if spec.kind is InputKind.BUFFER:
+        return root.get_buffer(target)
+    if spec.kind is InputKind.USER_INPUT:
+        return next(users).tensor
+    return cast("torch.Tensor", program.constants[target])
+
+
+def record_of(
+    trace: Capturing,
+    exported: ExportedProgram,
+    program: ExportedProgram,
+    mode: str,
+    given: Mapping[str, torch.Tensor],
+    leaves: Iterable[int | Slot],
+    tree: Tree,
+    module_paths: Mapping[str, str] | None = None,
+) -> Recorded:
+    fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
+    return record(
+        program,
+        name=trace.name,
+        capture=mode,
+        user=trace.user,
+        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        exported=exported,
+        leaves=leaves,
+        tree=tree,
+        input_tree=trace.input_tree,
+        modules={**trace.modules(), **(module_paths or {})},
+        registrations=trace.registrations,
+        called=trace.called,
+    )
+
+
+def refuse_replaced(trace: Capturing) -> None:
+    """Puts back tensors of modules that the capture replaced by stand-ins without data, and says so."""
+    found = [held for key, held in reachable(trace.target).tensors.items() if _no_data(held, key, trace)]
+    if not found:
+        return
+    for path, module in trace.held.modules.values():
+        for held in trace.held.tensors.values():
+            owner, _, attribute = held.path.rpartition(".")
+            if owner == path and getattr(module, attribute, held.tensor) is not held.tensor:
+                setattr(module, attribute, held.tensor)
+    raise replaced(trace.name, ", ".join(held.path for held in found))
+
+
+def _no_data(held: Held, key: int, trace: Capturing) -> bool:
+    return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
+
+
+def no_tensor_work(name: str, given: Sequence[Slot] = ()) -> errors.NoTensorWork:
+    own = [slot for slot in given if type(slot.tensor) not in (torch.Tensor, nn.Parameter, nn.Buffer)]
+    if own:
+        slot = own[0]
+        return errors.NoTensorWork(
+            f"{name} computes nothing with plain tensors: {slot.path} is a {type(slot.tensor).__name__}, a subclass of "
+            f"torch.Tensor, and what is called on it is Python of that class, which no graph has. Give "
+            f"{slot.path}.as_subclass(torch.Tensor)"
+        )
+    return errors.NoTensorWork(
+        f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
+        f"computed from them."
+    )

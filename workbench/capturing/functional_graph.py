@@ -1,0 +1,187 @@
+"""Changes in place become values; no op is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._export import config as export_config
+from torch._ops import HigherOrderOperator
+from torch.export import ExportedProgram
+
+from workbench import errors
+from workbench.capturing.result_aliases import itself
+from workbench.environment.call_sites import place_text
+from workbench.tensors.refused_tensors import refuse_unreadable_in
+
+
+def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
+    """The same program without changes in place; those that remain are listed as mutations of its inputs.
+
+    An op of somebody's own that changes arguments becomes one that gives them. PyTorch has two ways to say that; in the
+    older one views stand around the call, where a newer one would hide them in its arguments.
+    """
+    _refuse_reshaped(name, exported)
+    refuse_unreadable_in(exported, name)
+    _without_assumptions(exported.graph_module)
+    _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+    with cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False):
+        return cast(Any, exported).run_decompositions({})
+
+
+def _without_assumptions(gm: torch.fx.GraphModule) -> None:
+    """Leaves out what an export noted of the types before autocast; the record has the types of the graph itself."""
+    for part in gm.modules():
+        if not isinstance(part, torch.fx.GraphModule):
+            continue
+        for node in part.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+            part.graph.erase_node(node)
+        part.recompile()
+
+
+_HIDE_CASTS = ("inner", "tensordot", "einsum", "linalg_multi_dot", "chain_matmul")
+"""Ops that stay whole in a graph, though autocast casts what the products inside them are given."""
+
+
+def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
+    """Writes out what autocast to `kind` casts inside of ops; in regions of autocast inside the graph, too."""
+    made = False
+    for node in [node for node in gm.graph.nodes if node.op == "call_function"]:
+        if str(node.target).endswith("wrap_with_autocast"):
+            device, dtype, enabled, _, part = node.args[:5]
+            inner = kind if device != "cpu" else dtype if enabled else None
+            _with_casts(cast("torch.fx.GraphModule", getattr(gm, part.target)), inner)
+        elif kind is not None and getattr(node.target, "_opname", "") in _HIDE_CASTS:
+            with gm.graph.inserting_before(node):
+                node.args = fx.map_arg(node.args, lambda given: _cast(gm, given, kind))
+            made = True
+    if made:
+        gm.recompile()
+
+
+def _cast(gm: torch.fx.GraphModule, given: torch.fx.Node, kind: torch.dtype) -> torch.fx.Node:
+    value = given.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return given
+    if value.dtype == kind:
+        return given
+    made = gm.graph.call_function(torch.ops.aten.to.dtype, (given, kind))
+    made.meta = {name: meta for name, meta in given.meta.items() if name != "val"} | {"val": value.to(kind)}
+    return made
+
+
+_WRAPPERS = ("tag_activation_checkpoint", "wrap")
+"""Ops that run the graph they are given and nothing else: what they say matters to gradients only."""
+
+
+def unwrapped(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A graph of Dynamo's with what is wrapped, as by `torch.utils.checkpoint`, called as the part of it that it is."""
+    for node in list(gm.graph.nodes):
+        if isinstance(node.target, HigherOrderOperator) and node.target.name() in _WRAPPERS:
+            body = cast("torch.fx.Node", node.args[0])
+            with gm.graph.inserting_before(node):
+                called = gm.graph.call_module(str(body.target), node.args[1:])
+            called.meta = dict(node.meta)
+            node.replace_all_uses_with(called)
+            gm.graph.erase_node(node)
+            gm.recompile()
+    return gm
+
+
+def in_atens_words(gm: fx.GraphModule) -> fx.GraphModule:
+    """The graph with calls in place of those that PyTorch cannot make functional, or knows a wrong type of."""
+    found = {node: substitute(node.target) for node in gm.graph.nodes if node.op == "call_function"}
+    found = {node: target for node, target in found.items() if target is not node.target}
+    for node, target in found.items():
+        node.target = target
+    if found:
+        gm.recompile()
+    return gm
+
+
+def substitute(target: Any) -> Any:
+    """What is to be called in place of `target`, most often itself.
+
+    Views among the prims are ops of ATen's under another name, and only of ATen's does PyTorch know what shares memory.
+    """
+    packet, overload = cast("tuple[Any, Any]", (torch._ops.OpOverloadPacket, torch._ops.OpOverload))  # pyright: ignore[reportPrivateUsage]
+    if isinstance(target, packet):
+        default = getattr(target, "default", None)
+        found = substitute(default)
+        return target if found is default else found
+    if (
+        isinstance(target, overload)
+        and target.namespace == "prims"
+        and any(each.alias_info is not None for each in target._schema.returns)
+    ):
+        return target.impl_aten
+    return _SUBSTITUTES.get(target, target)
+
+
+def _threshold_backward(gradient: torch.Tensor, x: torch.Tensor, threshold: float) -> torch.Tensor:
+    """Without data PyTorch says that the result has the gradient's type; it has that of both together.
+
+    The same is so of the next.
+    """
+    kind = torch.result_type(gradient, x)
+    return torch.ops.aten.threshold_backward.default(gradient.to(kind), x.to(kind), threshold)
+
+
+def _dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    return gradient * mask * scale
+
+
+def _instance_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    var: torch.Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> torch.Tensor:
+    """The schema does not say that it changes its running statistics, so that export would lose that."""
+    if use_input_stats and mean is not None and var is not None:
+        own_var, own_mean = torch.var_mean(x, list(range(2, x.dim())))
+        mean.copy_(mean * (1 - momentum) + momentum * own_mean.mean(0))
+        var.copy_(var * (1 - momentum) + momentum * own_var.mean(0))
+        mean = var = None
+    return torch.ops.aten.instance_norm.default(
+        x, weight, bias, mean, var, use_input_stats, momentum, eps, cudnn_enabled
+    )
+
+
+def _of_module(
+    x: torch.Tensor,
+    running_mean: torch.Tensor | None = None,
+    running_var: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    """The same as `torch.nn.functional` has it."""
+    return _instance_norm(x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
+
+
+_SUBSTITUTES: dict[Any, Callable[..., torch.Tensor]] = {
+    torch.ops.aten.threshold_backward.default: _threshold_backward,
+    torch.ops.aten.native_dropout_backward.default: _dropout_backward,
+    torch.instance_norm: _instance_norm,
+    cast(Any, torch)._C._autograd._get_data_attr: torch.ops.aten.detach.default,  # `x.data`
+    torch.nn.functional.instance_norm: _of_module,
+}
+
+
+def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
+    for node in exported.graph.nodes:
+        if torch.Tag.inplace_view not in getattr(node.target, "tags", ()) or not node.args:
+            continue
+        changed = node.args[0]
+        if isinstance(changed, torch.fx.Node) and itself(changed).op == "placeholder":
+            raise errors.ReshapedInput.by(name, str(node.target), place_text(node.meta.get("stack_trace")))

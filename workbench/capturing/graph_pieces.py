@@ -1,0 +1,289 @@
+"""A callable that Dynamo cannot make one graph of: several graphs, with Python running between them.
+
+The graphs of one call become one record. Between two of them stands a node for the break: it reads what the graph
+before gave to Python, and makes what Python gives to the next. It has no kernel and is a step on the host.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from unittest import mock
+
+import torch
+import torch._dynamo as dynamo
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+from workbench.capturing.functional_graph import unwrapped
+from workbench.capturing.graph_breaks import in_words, quiet
+from workbench.capturing.record_nodes import Namer, Slot
+from workbench.capturing.user_call import Target
+from workbench.environment.call_sites import Place, place_of
+from workbench.ir import BREAK, Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
+from workbench.ir import Sequence as SequenceArg
+from workbench.tensors.torch_literals import to_type
+
+Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
+"""Runs a graph, given by its number and as Dynamo made it, on what Python calls it with."""
+
+
+def _call(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    return target(*args, **kwargs)
+
+
+class BrokenUp:
+    """The callable under Dynamo. Each of its graphs is run by whoever calls it; what lies between runs as it is."""
+
+    def __init__(self, target: Target) -> None:
+        self.graphs: list[torch.fx.GraphModule] = []
+        self._target = target
+        self._runner: Runner | None = None
+        fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
+        self._compiled = cast("Target", cast(Any, torch).compile(fresh, backend=self._keep, dynamic=False))
+
+    def __call__(self, runner: Runner, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """Dynamo compiles the functions around a break by themselves and gives up after a few versions of one; here
+        each is as good as the first."""
+        many = cast(Any, dynamo.config).patch(
+            automatic_dynamic_shapes=False,
+            specialize_float=True,
+            recompile_limit=1 << 20,
+            accumulated_recompile_limit=1 << 20,
+        )
+        before, self._runner = self._runner, runner
+        try:
+            with torch.no_grad(), many, quiet(), _breaks_in_loops():
+                return self._compiled(self._target, args, kwargs)
+        finally:
+            self._runner = before
+
+    def _keep(self, gm: torch.fx.GraphModule, _: object) -> Callable[..., Sequence[torch.Tensor]]:
+        number = len(self.graphs)
+        self.graphs.append(unwrapped(gm))
+
+        def run(*given: object) -> Sequence[torch.Tensor]:
+            assert self._runner is not None, "graphs run while the callable is called"
+            return self._runner(number, gm, given)
+
+        return run
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _breaks_in_loops() -> AbstractContextManager[object]:
+    """Dynamo leaves a whole function to Python if a graph ends in a loop of it, to be spared a graph for each turn.
+
+    Here such graphs are wanted: a loop over the experts of a mixture is one with a break in each turn.
+    """
+    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", _never)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of one graph: what Python gave it, and what it gave back."""
+
+    number: int
+    gm: torch.fx.GraphModule
+    given: tuple[object, ...]
+    results: list[torch.Tensor]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [value for value in self.given if isinstance(value, torch.Tensor)]
+
+    def broken_off(self) -> tuple[str, Place]:
+        """Why Dynamo ended the graph, in its own words, and where; no reason when a function had come to its end."""
+        reason = getattr(self.gm, "compile_subgraph_reason", None)
+        if reason is None:
+            return "", (None, None)
+        stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
+        return str(reason.reason).strip() if reason.graph_break else "", place_of(stack)
+
+
+def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, list[Call]]:
+    """Calls it with PyTorch computing the graphs; what it returned, and the runs of its graphs in order."""
+    calls: list[Call] = []
+
+    def run(number: int, gm: torch.fx.GraphModule, given: tuple[object, ...]) -> Sequence[torch.Tensor]:
+        results = list(cast("Sequence[torch.Tensor]", gm(*given)))
+        calls.append(Call(number, gm, given, results))
+        return results
+
+    return broken(run, args, kwargs), calls
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The record of a broken-up call."""
+
+    graph: AtenGraph
+    parts: dict[int, AtenGraph]
+    """The graph of each number, with the names that it has in the record where it ran first."""
+    constants: dict[int, list[torch.Tensor]]
+    """What each graph holds itself; its inputs, after those it is called with."""
+    slots: tuple[Slot, ...]
+    """The record's inputs."""
+    breaks: tuple[str, ...]
+
+
+Graph = tuple[AtenGraph, list[torch.Tensor]]
+"""A graph by itself, called with its tensors in order, and the constants that come after these."""
+
+
+@dataclass
+class _Merge:
+    name: str
+    slot_of: Callable[[torch.Tensor, str], Slot]
+    slots: list[Slot]
+    namer: Namer = field(default_factory=Namer)
+    where: dict[int, str] = field(default_factory=dict[int, str])
+    """Tensor by `id` -> the value that it holds now."""
+    types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
+    nodes: list[Node] = field(default_factory=list[Node])
+    fixed: dict[int, str] = field(default_factory=dict[int, str])
+    """Inputs by `id` of their tensors."""
+
+    def give(self, slot: Slot) -> None:
+        name = self.namer(slot.path)
+        self.where[id(slot.tensor)] = self.fixed[id(slot.tensor)] = name
+        self.types[name] = to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset()))
+
+    def cross(self, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
+        """The break in front of what reads `tensors`: those that were computed go to the host and come back."""
+        crossing = {id(each): each for each in tensors if id(each) not in self.fixed or self._changed(each)}
+        read = dict.fromkeys([*before, *(self.where[key] for key in crossing if key in self.where)])
+        name = self.namer("graph_break")
+        results = tuple(f"{name}.{place}" for place in range(len(crossing)))
+        for result, tensor in zip(results, crossing.values(), strict=True):
+            self.types[result] = to_type(tensor, base_offset=int(tensor.storage_offset()))
+            self.where[id(tensor)] = result
+        operands = SequenceArg(tuple(Ref(value) for value in read))
+        self.nodes.append(Node(name, BREAK, (operands,), {}, results, Origin(name, BREAK, *origin)))
+
+    def _changed(self, tensor: torch.Tensor) -> bool:
+        return self.where[id(tensor)] != self.fixed[id(tensor)]
+
+    def add(self, call: Call, graph: AtenGraph, constants: Sequence[torch.Tensor]) -> AtenGraph:
+        """The call's graph in the names of the whole."""
+        names: dict[str, str] = {}
+        for slot, tensor in zip(graph.inputs, [*call.tensors, *constants], strict=True):
+            if id(tensor) not in self.where:
+                self.slots.append(Slot("constant", f"{slot.path}_of_part", tensor))
+                self.give(self.slots[-1])
+            names[slot.value] = self.where[id(tensor)]
+        inputs = tuple(Input(names[slot.value], slot.kind, slot.path) for slot in graph.inputs)
+        nodes = tuple(self._node(node, names) for node in graph.nodes)
+        self.nodes += nodes
+        self.types |= {names[value]: kind for value, kind in graph.types.items() if names[value] not in self.types}
+        targets = dict(zip((slot.value for slot in graph.inputs), [*call.tensors, *constants], strict=True))
+        for change in graph.mutations:
+            self.where[id(targets[change.target])] = names[change.value]
+        self.where |= {id(result): names[value] for result, value in zip(call.results, graph.outputs, strict=True)}
+        return replace(
+            graph,
+            name=f"part {call.number + 1} of {self.name}",
+            inputs=inputs,
+            nodes=nodes,
+            outputs=tuple(names[value] for value in graph.outputs),
+            types={names[value]: kind for value, kind in graph.types.items()},
+            mutations=tuple(Mutation(names[each.target], names[each.value]) for each in graph.mutations),
+            aliases=tuple(replace(each, base=names[each.base]) for each in graph.aliases),
+            numbers=tuple(replace(each, value=names[each.value]) for each in graph.numbers),
+        )
+
+    def _node(self, node: Node, names: dict[str, str]) -> Node:
+        name = self.namer(node.name)
+        for result in node.results:
+            names[result] = name + result.removeprefix(node.name)
+        args = tuple(_renamed(arg, names) for arg in node.args)
+        kwargs = {key: _renamed(arg, names) for key, arg in node.kwargs.items()}
+        results = tuple(names[result] for result in node.results)
+        return replace(
+            node, name=name, args=args, kwargs=kwargs, results=results, origin=replace(node.origin, node=name)
+        )
+
+
+def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(names[arg.value])
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_renamed(item, names) for item in arg.items))
+    return arg
+
+
+def merge(
+    name: str,
+    calls: Sequence[Call],
+    graphs: Mapping[int, Graph],
+    *,
+    user: Sequence[Slot],
+    slot_of: Callable[[torch.Tensor, str], Slot],
+    found: Sequence[tuple[str, torch.Tensor]],
+    all_held: Iterable[torch.Tensor],
+    tree: Tree,
+    input_tree: Tree,
+    first_break: str,
+    last: bool,
+    called: Place,
+) -> Merged:
+    """One record of the calls. `found` are the tensors that were returned, `first_break` is why there is not one graph.
+
+    `graphs` has each graph as it is by itself. `called` is where the user asked for it. `last` says that the reason is
+    for what Python does after the last graph. Without any call, all that is given and held goes to Python.
+    """
+    inside = {id(result) for call in calls for result in call.results} | {id(slot.tensor) for slot in user}
+    held = {id(each): each for call in calls for each in call.tensors if id(each) not in inside}
+    held |= {id(each): each for _, each in found if id(each) not in inside}
+    if not calls:
+        held |= {id(each): each for each in all_held}
+    slots = [slot for slot in (slot_of(each, "") for each in held.values()) if slot.kind != "constant"]
+    kinds = ("parameter", "buffer", "closure")
+    ordered = [*user, *sorted(slots, key=lambda slot: (kinds.index(slot.kind), slot.path))]
+    work = _Merge(name, slot_of, ordered)
+    for slot in ordered:
+        work.give(slot)
+    parts: dict[int, AtenGraph] = {}
+    breaks: list[str] = []
+    ended = calls[-1].broken_off()[0] if calls else ""
+    if calls and not last and not any(call.broken_off()[0] for call in calls):
+        breaks.append(first_break)  # Python alone stands before the first graph
+        work.cross([], calls[0].tensors, called)
+    before: list[str] = [] if calls else list(work.fixed.values())
+    for place, call in enumerate(calls):
+        if place:
+            reason, origin = calls[place - 1].broken_off()
+            breaks.append(_told(in_words(reason) or "Python runs between two graphs", *origin))
+            work.cross(before, call.tensors, origin)
+        made = work.add(call, *graphs[call.number])
+        parts.setdefault(call.number, made)
+        before = list(made.outputs)
+    if ended or last or not calls or any(id(each) not in work.where for _, each in found):
+        reason, origin = calls[-1].broken_off() if calls else ("", called)
+        if last or not calls:
+            breaks.append(first_break)
+        else:
+            breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
+        new = [each for _, each in found if id(each) not in work.where]
+        work.cross(before, new, origin)
+    graph = AtenGraph(
+        name=name,
+        inputs=tuple(Input(work.fixed[id(slot.tensor)], slot.kind, slot.path) for slot in work.slots),
+        nodes=tuple(work.nodes),
+        outputs=tuple(work.where[id(each)] for _, each in found),
+        tree=tree,
+        types=work.types,
+        mutations=tuple(Mutation(name, work.where[key]) for key, name in work.fixed.items() if work.where[key] != name),
+        input_tree=input_tree,
+        numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
+    )
+    held_by = {number: constants for number, (_, constants) in graphs.items()}
+    return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
+
+
+def _told(reason: str, file: str | None, line: int | None) -> str:
+    return f"{file}:{line}: {reason}" if file else reason

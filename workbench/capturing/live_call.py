@@ -1,0 +1,135 @@
+"""A record, and what ties it to the live function: the tensors of a call, and what the call returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+
+from workbench import errors
+from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
+from workbench.capturing.run_pieces import Parts
+from workbench.capturing.user_call import call_form, flatten_inputs
+from workbench.ir import AtenGraph, Tree
+from workbench.tensors import containers
+from workbench.tensors.tensor_memory import unreadable
+from workbench.tensors.torch_literals import to_type
+
+
+def _autocast() -> torch.dtype | None:
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+@dataclass(frozen=True)
+class CapturedProgram:
+    """A record, and what ties it to the live function it came from."""
+
+    graph: AtenGraph
+    breaks: tuple[str, ...]
+    _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
+    _classes: containers.Classes = field(repr=False)
+    parts: Parts | None = None
+    """The callable under Dynamo and its graphs, when it is broken up into several."""
+    autocast: torch.dtype | None = field(default_factory=_autocast)
+    """What autocast cast to around the trace: the casts are part of the graph."""
+
+    def as_traced(self) -> torch.autocast:
+        """PyTorch casting by itself as it did around the trace, and not as it does around a check."""
+        return torch.autocast("cpu", self.autocast or torch.bfloat16, enabled=self.autocast is not None)
+
+    def live(self) -> list[torch.Tensor]:
+        """Parameters, buffers and closed-over tensors as they are now, in the order of `graph.inputs`."""
+        slots = self.graph.inputs[len(self.graph.inputs) - len(self._sources) :]
+        return [self._now(slot.path, read) for slot, read in zip(slots, self._sources, strict=True)]
+
+    def _now(self, path: str, read: Callable[[], torch.Tensor]) -> torch.Tensor:
+        try:
+            return read()
+        except (AttributeError, LookupError) as error:
+            raise errors.InputMismatch(
+                f"{self.graph.name}: {path} is no longer where it was when the function was traced ({error}). "
+                "The model was changed since: trace it again. What is only to be tried is changed on a copy: "
+                "copy.deepcopy(model)"
+            ) from None
+
+    def refuse_changed(self) -> None:
+        """Refuses a function that holds tensors of other types than it was traced with, or laid out in another way."""
+        slots = self.graph.inputs[len(self.graph.inputs) - len(self._sources) :]
+        for slot, tensor in zip(slots, self.live(), strict=True):
+            before, now = self.graph.types[slot.value], to_type(tensor)
+            if (now.shape, now.dtype, now.strides) != (before.shape, before.dtype, before.strides):
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: {slot.path} was traced as {before}, and is {now} now. The model was changed "
+                    "since: trace it again. What is only to be tried is changed on a copy: copy.deepcopy(model)"
+                )
+
+    def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call and those that are held, in the order of `graph.inputs`.
+
+        Refuses a call unlike the captured one.
+        """
+        tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        if tree != self.graph.input_tree:
+            raise self._another_call(tree, inputs, kwargs or {})
+        for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
+            if why := unreadable(tensor):
+                raise errors.UnreadableTensor(self.graph.name, slot.path, why)
+            expected = self.graph.types[slot.value]
+            given = to_type(tensor)
+            if (given.shape, given.dtype) != (expected.shape, expected.dtype):
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: input {slot.path} was captured as {expected}, and was given as {given}. "
+                    f"Shapes and element types are part of the graph: trace again with the new ones."
+                )
+        values = [*(tensor for _, tensor in leaves), *self.live()]
+        for slot, value in zip(self.graph.inputs[len(leaves) :], values[len(leaves) :], strict=True):
+            if why := unreadable(value):
+                raise errors.UnreadableTensor(self.graph.name, slot.path, why)
+        if self.graph.mutations:
+            refuse_shared_memory(self.graph, values)
+        return values
+
+    def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
+        """Says which inputs there are to be, and what was given instead."""
+        taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
+        if not inputs and not kwargs:
+            count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
+            return errors.InputMismatch(
+                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), called as "
+                f"{call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check takes the "
+                f"traced ones by itself; a run may change its inputs in place."
+            )
+        return errors.InputMismatch(
+            f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
+            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). How many there are, and "
+            f"numbers and flags, are part of the graph: trace again to change them."
+        )
+
+    def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
+        """What the function would return, made of the graph's output leaves."""
+        return containers.rebuild(self.graph.tree, list(leaves), self._classes)
+
+    def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
+        """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
+        return self.rebuild(returned(self.graph, values, outputs))
+
+    def run(
+        self, values: Sequence[torch.Tensor], computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+    ) -> object:
+        """What the function returns, computed without gradients, which a view of an input does not have either."""
+        refuse_unwritable(self.graph, values)
+        with torch.no_grad():
+            return self.returned(values, computed(values))
+
+    def outputs(
+        self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The leaves of what is returned after `run` on `values`."""
+        return returned(self.graph, values, run(values))
+
+    def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The positional and keyword arguments of a call with these tensors."""
+        made = containers.rebuild(self.graph.input_tree, list(leaves), self._classes)
+        return cast("tuple[tuple[object, ...], dict[str, object]]", made)

@@ -1,0 +1,216 @@
+"""Which results are other tensors of the call: an input that came back, a view of one, or of another result.
+
+A functional graph says what every result holds and not whose memory it is. What was exported before it was made
+functional still has the views and the changes in place, so there two tensors of one storage are two of one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
+
+from workbench.errors import InputMismatch, SharedElements
+from workbench.ir import Alias, AtenGraph, TensorType
+from workbench.tensors.element_types import seen_as, to_dtype
+from workbench.tensors.torch_literals import to_type
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a result lies, by the names that exported nodes have."""
+
+    node: str
+    """The node that is this very tensor: what changes a tensor in place gives it back."""
+    memory: int
+    type: TensorType
+    whole: bool
+    """Whether all of the memory is the result's."""
+    plain: bool
+    """Whether its numbers are what the memory holds, and not their negatives or conjugates."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What lies at the beginning of a memory: a node's tensor, its value in the graph, and its offset in bytes."""
+
+    node: str
+    value: str
+    offset: int
+
+
+def memory_of(value: torch.Tensor) -> int:
+    """The same number for tensors of one storage."""
+    return cast(int, cast(Any, value.untyped_storage())._cdata)
+
+
+def offset_bytes(value: torch.Tensor) -> int:
+    """Where a tensor begins in its memory: views of another element type count in other units."""
+    return int(value.storage_offset()) * value.element_size()
+
+
+def results(exported: ExportedProgram) -> list[Result]:
+    """The results of what is not functional yet, in order."""
+    nodes = {node.name: node for node in exported.graph.nodes}
+    specs = [spec for spec in exported.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    return [_result(nodes[spec.arg.name]) for spec in specs]
+
+
+def _result(node: torch.fx.Node) -> Result:
+    first = itself(node)
+    value = cast("torch.Tensor", first.meta["val"])
+    whole = value.numel() * value.element_size() == value.untyped_storage().nbytes()
+    plain = not (value.is_conj() or value.is_neg())
+    return Result(first.name, memory_of(value), to_type(value), whole, plain)
+
+
+def itself(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose very tensor this is, through all that gives back a tensor that it was given."""
+    while (source := _given_back(node)) is not None:
+        node = source
+    return node
+
+
+_UNCHANGED = ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout")
+"""They give back what they are given, if told to do nothing."""
+
+_CONVERTED = ("aten::to", "aten::contiguous", "aten::type_as")
+"""They give back what they are given, if it is already as they should make it."""
+
+
+def _given_back(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The argument that a call returns: changed in place, or as it is because there is nothing to do."""
+    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    if schema is None or len(schema.returns) != 1:
+        return None
+    first = node.args[0] if node.args and isinstance(node.args[0], torch.fx.Node) else None
+    if schema.name in _UNCHANGED and (not node.args[2] or node.args[1] == 0):
+        return first
+    if schema.name in _CONVERTED and first is not None and _same(first.meta["val"], node.meta["val"]):
+        return first
+    written = schema.returns[0].alias_info
+    if written is None or not written.is_write:
+        return None
+    for index, argument in enumerate(schema.arguments):
+        if argument.alias_info and argument.alias_info.before_set == written.before_set:
+            found = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+            return found if isinstance(found, torch.fx.Node) else None
+    return None
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return memory_of(one) == memory_of(other) and to_type(one) == to_type(other)
+
+
+def aliases(
+    leaves: Sequence[Result | str], inputs: Mapping[int, Owner], outputs: Sequence[str], types: Mapping[str, TensorType]
+) -> tuple[Alias, ...]:
+    """Those of `leaves` that have no memory of their own. One that is an input itself is given by its value.
+
+    `inputs` says whose each memory is, `outputs` are the values of the leaves.
+    """
+    owners = {
+        leaf.memory: Owner(leaf.node, value, 0)
+        for leaf, value in reversed(list(zip(leaves, outputs, strict=True)))
+        if isinstance(leaf, Result) and leaf.whole and leaf.plain and types[value] == leaf.type
+    } | dict(inputs)
+    made: list[Alias] = []
+    for place, (leaf, value) in enumerate(zip(leaves, outputs, strict=True)):
+        if isinstance(leaf, str):
+            made.append(Alias(place, leaf, None))
+        elif leaf.plain and (owner := owners.get(leaf.memory)) and (owner.value != value or leaf.memory in inputs):
+            kind = leaf.type
+            before = owner.offset // to_dtype(kind.dtype).itemsize
+            seen = TensorType(kind.shape, kind.dtype, kind.strides, kind.offset - before)
+            made.append(Alias(place, owner.value, None if leaf.node == owner.node else seen))
+    return tuple(made)
+
+
+def owners_among(exported: ExportedProgram, values: Mapping[str, str]) -> dict[int, Owner]:
+    """Whose each memory is that is given from outside; `values` has the graph's values by the names of placeholders."""
+    given = [node for node in exported.graph.find_nodes(op="placeholder") if node.name in values]
+    tensors = {node: node.meta["val"] for node in given if isinstance(node.meta["val"], torch.Tensor)}
+    return {
+        memory_of(tensor): Owner(node.name, values[node.name], offset_bytes(tensor)) for node, tensor in tensors.items()
+    }
+
+
+def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """`outputs`, but for those that are memory of `values` or of each other: these are made from what they are of."""
+    made = list(outputs)
+    given = dict(zip((slot.value for slot in graph.inputs), values, strict=True))
+    paths = {slot.value: slot.path for slot in graph.inputs}
+    for alias in graph.aliases:
+        base = given.get(alias.base)
+        if base is None:
+            base = made[graph.outputs.index(alias.base)]
+        elif alias.type is not None and not _as_recorded(base, graph.types[alias.base]):
+            raise InputMismatch(
+                f"{graph.name} returns a view of {paths[alias.base]}, which was captured with the strides "
+                f"{list(graph.types[alias.base].strides)} and was given with {list(base.stride())}. Which elements a "
+                f"view has follows from the strides: trace again with inputs that lie like these"
+            )
+        made[alias.output] = base if alias.type is None else _view(base, alias.type)
+    return made
+
+
+def _view(base: torch.Tensor, kind: TensorType) -> torch.Tensor:
+    base, dtype = base if torch.is_grad_enabled() else base.detach(), to_dtype(kind.dtype)
+    return seen_as(base, kind.shape, kind.strides, offset_bytes(base) // dtype.itemsize + kind.offset, dtype)
+
+
+def _as_recorded(tensor: torch.Tensor, kind: TensorType) -> bool:
+    dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
+    return not kind.numel or all(extent == 1 or mine == recorded for extent, mine, recorded in dims)
+
+
+def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
+    """Refuses a call in which a tensor that is changed in place lies on another: the graph knows them as two.
+
+    `values` are in the order of `graph.inputs`; memory whose first and last bytes do not cross is not shared.
+    """
+    changed = {mutation.target for mutation in graph.mutations}
+    for place, slot in enumerate(graph.inputs):
+        if slot.value not in changed or not values[place].numel():
+            continue
+        first, last = _reach(values[place])
+        for other, tensor in zip(graph.inputs, values, strict=True):
+            if other is slot or not tensor.numel() or memory_of(tensor) != memory_of(values[place]):
+                continue
+            begin, end = _reach(tensor)
+            if begin < last and first < end:
+                raise SharedElements(
+                    f"{graph.name} changes {slot.path} in place, and {other.path} lies in the same memory. The graph "
+                    f"was captured with tensors apart and would not see the change in both: give one of them as a "
+                    f"copy, `.clone()`, or trace a function that makes both views of one tensor itself."
+                )
+
+
+def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
+    """Refuses a call that changes in place what cannot be, before anything is computed."""
+    changed = {mutation.target for mutation in graph.mutations}
+    for slot, value in zip(graph.inputs, values, strict=True):
+        if slot.value not in changed:
+            continue
+        steps = zip(value.shape, value.stride(), strict=True)
+        if any(extent > 1 and not stride for extent, stride in steps):
+            why = "is expanded: several of its elements are one place in memory. Give it a clone()"
+            raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
+        if value._is_zerotensor():
+            why = "is a zero tensor, which has no memory to change. Give it a clone()"
+            raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
+        if value.is_inference() and not torch.is_inference_mode_enabled():
+            why = "was made in inference mode and cannot be changed outside of it. Give it a clone()"
+            raise InputMismatch(f"{graph.name} changes {slot.path} in place, which {why}")
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of its memory from a tensor's first element to behind its last."""
+    size = tensor.element_size()
+    first = int(tensor.storage_offset())
+    last = first + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first * size, (last + 1) * size

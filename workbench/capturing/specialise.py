@@ -1,0 +1,136 @@
+"""One call of a graph that Dynamo made: its numbers fixed, and what autograd makes of it.
+
+Dynamo hands numbers over beside the tensors: sizes it keeps symbolic, and floats as tensors that the graph reads at its
+beginning. A record has neither, so the graph is specialised to the numbers of a call. The same walk over stand-ins
+without data shows which results require gradients, and whose history a change in place would make another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from workbench import errors
+from workbench.tensors.tensor_memory import span
+
+_NUMBERS = (bool, int, float, torch.Size)
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """A graph that takes tensors and gives tensors, and what belongs to it for one kind of call."""
+
+    module: fx.GraphModule
+    results: tuple[int | Number, ...]
+    """What the graph of Dynamo's gives: the number of a tensor of `module`'s, or a number itself."""
+    gradients: tuple[bool, ...]
+    """Whether each tensor that `module` gives requires gradients where PyTorch computes it."""
+    changed: tuple[int, ...]
+    """The tensors given, by their numbers, that a change in place makes part of autograd's graph."""
+
+    def whole(self, tensors: Sequence[torch.Tensor]) -> list[object]:
+        """All that Dynamo's graph gives, from the tensors."""
+        return [each.value if isinstance(each, Number) else tensors[each] for each in self.results]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A result that no tensor is: a size, a number computed of sizes, None."""
+
+    value: object
+
+
+def specialise(module: fx.GraphModule, given: Sequence[object]) -> Specialised:
+    """The graph for calls like this one. Raises what PyTorch does for one that shapes alone do not decide."""
+    walk = _Walk(module, given)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        with torch.inference_mode(False):
+            stand_ins = [_stand_in(each) if isinstance(each, torch.Tensor) else each for each in given]
+        histories = [_history(each) for each in stand_ins if isinstance(each, torch.Tensor)]
+        walk.run(*stand_ins, enable_io_processing=False)
+        after = [_history(each) for each in stand_ins if isinstance(each, torch.Tensor)]
+    graph, results = _without_numbers(module, walk.values)
+    made = [walk.values[each] for each in _results(module) if isinstance(each, fx.Node)]
+    tensors = [each for each in made if isinstance(each, torch.Tensor)]
+    return Specialised(
+        fx.GraphModule(module, graph),
+        results,
+        tuple(each.requires_grad for each in tensors),
+        tuple(place for place, pair in enumerate(zip(histories, after, strict=True)) if pair[0] != pair[1]),
+    )
+
+
+def floats(module: fx.GraphModule, given: Sequence[object]) -> dict[fx.Node, float]:
+    """The numbers that are given as tensors, which the graph reads before all else, by the nodes that read them."""
+    found: dict[fx.Node, float] = {}
+    for node, value in zip(module.graph.find_nodes(op="placeholder"), given, strict=True):
+        first = next(iter(node.users), None)
+        if isinstance(value, torch.Tensor) and first and (first.op, first.target) == ("call_method", "item"):
+            found[first] = value.item()
+    return found
+
+
+class _Walk(fx.Interpreter):
+    """Computes the graph on stand-ins and keeps what every node gives."""
+
+    def __init__(self, module: fx.GraphModule, given: Sequence[object]) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.values: dict[fx.Node, object] = {}
+        self._floats = floats(module, given)
+
+    def run_node(self, n: fx.Node) -> object:
+        made = self.values[n] = self._floats[n] if n in self._floats else cast("object", super().run_node(n))
+        return made
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without data that autograd treats like this one: a leaf is a leaf, and others have a history."""
+    if tensor.layout is not torch.strided:
+        raise errors.CaptureFailed(f"a graph takes a tensor of the layout {tensor.layout}, which is not strided")
+    flat = torch.empty(span(tensor) + int(tensor.storage_offset()), dtype=tensor.dtype, device=tensor.device)
+    with torch.enable_grad():
+        if tensor.requires_grad and not tensor.is_leaf:
+            flat.add_(torch.zeros((), dtype=tensor.dtype, requires_grad=True))
+            return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(tensor.requires_grad)
+
+
+def _history(tensor: torch.Tensor) -> tuple[bool, object]:
+    return tensor.requires_grad, tensor.grad_fn
+
+
+def _results(module: fx.GraphModule) -> list[object]:
+    return list(cast("Sequence[object]", module.graph.output_node().args[0]))
+
+
+def _without_numbers(
+    module: fx.GraphModule, values: dict[fx.Node, object]
+) -> tuple[fx.Graph, tuple[int | Number, ...]]:
+    """The graph with every number written where it is used, and what becomes of its results."""
+    graph, made = fx.Graph(), dict[fx.Node, Any]()
+    results: list[int | Number] = []
+    tensors: list[fx.Node] = []
+    for node in module.graph.nodes:
+        if node.op == "output":
+            continue
+        value = values[node]
+        if isinstance(value, _NUMBERS) and node.op in ("placeholder", "call_function", "call_method"):
+            made[node] = value
+        else:
+            made[node] = graph.node_copy(node, made.__getitem__)
+    for result in _results(module):
+        found = made[result] if isinstance(result, fx.Node) else result
+        if isinstance(found, fx.Node) and isinstance(values[cast("fx.Node", result)], torch.Tensor):
+            results.append(len(tensors))
+            tensors.append(found)
+        elif found is None or isinstance(found, _NUMBERS):
+            results.append(Number(found))
+        else:
+            raise errors.CaptureFailed(f"a graph gives {type(found).__name__}, which is no tensor and no number")
+    graph.output(tuple(tensors))
+    return graph, tuple(results)

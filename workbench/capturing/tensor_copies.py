@@ -1,0 +1,126 @@
+"""Copies of tensors that lie as the originals do, and putting back what was changed."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from workbench.capturing.result_aliases import memory_of
+from workbench.tensors.reachable_tensors import variables
+from workbench.tensors.tensor_memory import copied, plain
+
+
+def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The same numbers under the same strides; tensors that share memory have copies that do."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    made: list[torch.Tensor] = []
+    for tensor in tensors:
+        if tensor.is_meta or not tensor.untyped_storage().nbytes():
+            made.append(plain(tensor).clone())
+            continue
+        key = tensor.untyped_storage().data_ptr()
+        if key not in storages:
+            storages[key] = tensor.untyped_storage().clone()
+        empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        same = empty.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
+        same = cast(Any, torch)._neg_view(same) if tensor.is_neg() else same
+        made.append(same.conj() if tensor.is_conj() else same)
+    return made
+
+
+def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors under other names, and as copies where they share memory with each other or with what is `held`.
+
+    Copies as well where they are not what their memory says, so that no capture sees a lazy negation, and where
+    inference mode made them, which export cannot change in place.
+    """
+    strided = (each for each in held if each.layout is torch.strided)
+    memories = Counter(map(memory_of, [*tensors, *strided]))
+    return [copied(each) if memories[memory_of(each)] > 1 or each.is_inference() else plain(each) for each in tensors]
+
+
+@contextlib.contextmanager
+def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
+    """Whatever is changed inside lies and holds its old numbers afterwards."""
+    kept = [(each, each._version, each.detach(), each.detach().clone()) for each in tensors if not each.is_meta]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, version, lay, old in kept:
+                if lies(tensor) != lies(lay):
+                    tensor.set_(lay.untyped_storage(), lay.storage_offset(), lay.shape, lay.stride())
+                if tensor._version != version or not torch.equal(tensor, old):  # PyTorch's batch norm hides its changes
+                    tensor.copy_(old)
+
+
+@contextlib.contextmanager
+def holding_as_before(containers: Iterable[object]) -> Generator[None]:
+    """Lists, dicts and the attributes of objects hold afterwards what they held before, whatever was put into them.
+
+    The variables of functions that had tensors have these again.
+    """
+    containers = list(containers)
+    functions = [each for each in containers if isinstance(each, types.FunctionType)]
+    named = [
+        (place, name, value) for each in functions for place, name in variables(each) for value in _tensor(place, name)
+    ]
+    stores = [store for container in containers for store in _stores(container)]
+    kept = [(store, list(store) if isinstance(store, list) else dict(store)) for store in stores]
+    try:
+        yield
+    finally:
+        for store, old in kept:
+            if isinstance(store, list):
+                store[:] = old
+            elif isinstance(old, dict) and not _same(store, old):
+                store.clear()
+                store.update(old)
+        for place, name, tensor in named:
+            if not any(now is tensor for now in _tensor(place, name)):
+                _assign(place, name, tensor)
+
+
+def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.Tensor]:
+    """The tensor that a variable has, if it has one."""
+    try:
+        value = place.cell_contents if isinstance(place, types.CellType) else place.get(name)
+    except ValueError:  # it has no value yet
+        return []
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _assign(place: dict[str, object] | types.CellType, name: str, value: object) -> None:
+    if isinstance(place, types.CellType):
+        place.cell_contents = value
+    else:
+        place[name] = value
+
+
+def _stores(container: object) -> list[list[object] | dict[object, object]]:
+    """The lists and dicts that a container is, or has its attributes in: a module has several."""
+    if isinstance(container, types.FunctionType):
+        return []
+    if isinstance(container, (list, dict)):
+        return [cast("list[object] | dict[object, object]", container)]
+    attributes = cast("dict[object, object]", container.__dict__)
+    own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
+    return [attributes, *cast("list[dict[object, object]]", own)]
+
+
+def _same(one: dict[object, object], other: dict[object, object]) -> bool:
+    """Whether they have the same keys for the very same objects."""
+    return list(one) == list(other) and all(one[key] is other[key] for key in one)
+
+
+def lies(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Shape, strides and place in memory, which `t_`, `resize_` or `set_` change."""
+    if tensor.layout is not torch.strided:
+        return (tensor.shape,)
+    return memory_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()

@@ -1,0 +1,117 @@
+"""The call that is captured: its inputs and results taken out of their containers, and how the user writes each."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+
+from workbench import errors
+from workbench.ir import Tree
+from workbench.tensors import containers
+
+Target = Callable[..., object]
+
+
+def refuse_uncallable(target: object) -> None:
+    if not callable(target):
+        raise errors.InputMismatch(
+            f"expected a function or an nn.Module to capture, got {type(target).__name__}: {target!r:.80}"
+        )
+
+
+def flatten_inputs(
+    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
+) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return containers.flatten((tuple(inputs), dict(kwargs)))
+    except containers.NotATree as error:
+        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
+        raise errors.UnsupportedContainer(
+            f"{path} of {name} is {error.why}; inputs are {CONTAINERS}. {_how_to_register(error.value)}"
+        ) from None
+
+
+def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    try:
+        return containers.flatten(returned)
+    except containers.NotATree as error:
+        where = f" at result{error.path}" if error.path else ""
+        raise errors.UnsupportedContainer(
+            f"{name} returns {error.why}{where}; results are {CONTAINERS}. Return what is in it, e.g. as a dict. "
+            f"{_how_to_register(error.value)}"
+        ) from None
+
+
+CONTAINERS = (
+    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses and whatever is registered "
+    "with PyTorch as a container"
+)
+
+
+def _how_to_register(value: object) -> str:
+    """How an object of this class becomes a container that PyTorch, and so the workbench, knows."""
+    cls = type(value).__name__
+    return (
+        f"An object that holds tensors is taken once its class is registered, with how it is taken apart and made "
+        f"again: torch.utils._pytree.register_pytree_node({cls}, lambda it: ([it.a, it.b], None), lambda parts, _: "
+        f"{cls}(*parts)); for a dataclass torch.utils._pytree.register_dataclass({cls})"
+    )
+
+
+def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
+    """How the user's signature names each positional input."""
+    function = target.forward if isinstance(target, nn.Module) else target
+    try:
+        signature = inspect.signature(cast("Target", function))
+    except (ValueError, TypeError):  # built-in functions have no signature that Python can read
+        return [f"input{i}" for i in range(len(inputs))]
+    try:
+        bound = signature.bind_partial(*inputs)
+        signature.bind(*inputs, **kwargs)
+    except TypeError as error:
+        raise errors.InputMismatch(f"the inputs do not fit {name}{signature}: {error}") from None
+    found: list[str] = []
+    for parameter, value in bound.arguments.items():
+        if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
+            found += [f"{parameter}[{i}]" for i in range(len(cast("tuple[object, ...]", value)))]
+        else:
+            found.append(parameter)
+    return found
+
+
+def user_path(path: str, positional: list[str]) -> str:
+    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
+    if path.startswith("[1]"):
+        return "kwargs" + path.removeprefix("[1]")
+    index, rest = path.removeprefix("[0][").split("]", 1)
+    return positional[int(index)] + rest
+
+
+def call_form(tree: Tree) -> str:
+    """The inputs of a call, a pair of positional and keyword ones, as they stand between a call's parentheses."""
+    positional, keywords = tree.items
+    given = [describe(item) for item in positional.items]
+    given += [f"{key}={describe(item)}" for key, item in zip(keywords.keys, keywords.items, strict=True)]
+    return f"({', '.join(given)})"
+
+
+def describe(tree: Tree) -> str:
+    """The containers as one would write them, tensors as dots."""
+    if tree.kind == "leaf":
+        return "·"
+    if tree.kind == "constant" and tree.constant is not None:
+        return repr(tree.constant.value)
+    items = [describe(item) for item in tree.items]
+    if tree.kind == "dict":
+        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"
+    if tree.kind == "list":
+        return f"[{', '.join(items)}]"
+    if tree.kind == "object":
+        parts = (f"{key.strip('.')}={item}" for key, item in zip(tree.keys, items, strict=True))
+        return f"{tree.cls.rpartition('.')[2]}({', '.join(parts)})"
+    return f"{tree.cls.rpartition('.')[2]}({', '.join(items)}{',' if len(items) == 1 and not tree.cls else ''})"

@@ -1,0 +1,13 @@
+"""`j.check()`: tensors compared, the reference in 64 bits, what rounding explains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.checking import tensor_comparison as tensor_comparison
+    from workbench.checking import wide_reference as wide_reference
+
+__getattr__ = submodules(__name__, "tensor_comparison", "wide_reference")

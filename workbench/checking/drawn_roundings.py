@@ -1,0 +1,404 @@
+"""How much of a result is rounding: the function computed again with every rounding drawn by lot.
+
+A float keeps so many binary digits and each op rounds to them, up or down. Which way is an accident of the order of a
+sum, of a library, of a processor; so all ways are equally right, and how far results lie apart when the ways are drawn
+by lot (stochastic rounding, a kind of Monte Carlo arithmetic) is how much of a result is an accident. Nothing has to be
+known of the program: what cancels, grows or is damped does so here as it does there.
+
+Each op is computed in 64 bits and its result rounded by lot to the type it has in the program: to one of the two
+neighbours, the nearer one more often; a number that the type holds stays what it is. Within an op there are roundings
+too:
+
+* **Sums.** Adding n terms one after the other rounds n - 1 partial sums, each by up to half a unit u. For terms in
+  random order the partial sum after k of them is k/n of the total S, give or take sqrt(k(n-k)/n) of the terms' spread:
+  squared and summed, S^2 n/3 + Q n/6, with Q the sum of the squared terms. So each term is off by u sqrt((n-1)/6) of
+  itself, and the total by u sqrt((n-1)/3) of itself. Kernels that add in tiles, lanes or pairs round less.
+* **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if these are
+  the result's.
+* **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
+  What a stretch of the factors comes to may be too small or too large for the type.
+* **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
+* **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
+* **Attention** is computed step by step, as PyTorch does it in one of its ways.
+* **Operators of a person's own** are what their Python says, op by op. One that is not written with
+  `torch.library.custom_op` has no inside to look into and counts as a library's function.
+* **What is added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
+
+16-bit types are summed in 32 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import torch
+from torch._library import custom_ops
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, products, running_products
+from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
+
+aten = torch.ops.aten
+WIDE: Final = torch.float64
+LIBRARY: Final = 4.0
+"""Units in the last place that libraries of vector functions promise."""
+_EXPONENT: Final = 0x7FF0000000000000
+_NARROW: Final = (torch.float32, torch.float16, torch.bfloat16)
+
+CORRECTLY_ROUNDED: Final = frozenset(
+    """
+    abs add ceil clamp clamp_max clamp_min clone copy copysign div eq fill floor floor_divide fmax fmin fmod
+    frac ge gt hardtanh heaviside le lerp lt masked_fill maximum minimum mul ne neg nextafter positive relu
+    remainder round rsub sgn sign signbit sqrt square sub threshold trunc where _to_copy addcmul addcdiv
+    leaky_relu hardswish hardsigmoid reciprocal nan_to_num logical_not isnan isinf ldexp hardshrink
+    softshrink
+    """.split()  # noqa: SIM905
+)
+"""Pointwise ops that round nothing but their result, or compute each step with the four operations."""
+
+
+def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """One unit in the last place of `dtype` at each of these 64-bit values."""
+    info = torch.finfo(dtype)
+    powers = (values.contiguous().view(torch.int64) & _EXPONENT).view(WIDE)
+    smallest = max(info.smallest_normal * info.eps, 5e-324)
+    return (powers * info.eps).clamp(smallest, torch.finfo(WIDE).max)
+
+
+def drawn(values: torch.Tensor, dtype: torch.dtype, lot: torch.Generator) -> torch.Tensor:
+    """64-bit values as `dtype`, each rounded up or down by lot; those that `dtype` holds are left alone."""
+    if values.is_complex():
+        parts, size = torch.view_as_real(values), values.abs().unsqueeze(-1).expand(*values.shape, 2)
+        return torch.view_as_complex(_drawn(parts, size, dtype.to_real(), lot).to(dtype.to_real()).contiguous())
+    return _drawn(values, values, dtype, lot)
+
+
+def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: torch.Generator) -> torch.Tensor:
+    nearest = values.to(dtype)
+    units = torch.rand(values.shape, generator=lot, dtype=WIDE) - 0.5
+    if dtype == WIDE:  # of a result that has been rounded already nobody knows how: a unit each way
+        return values + 2 * units * spacing(size, dtype)
+    moved = (values + units * spacing(size, dtype)).to(dtype)
+    return torch.where((nearest.to(WIDE) == values) | values.isnan(), nearest, moved)
+
+
+@contextmanager
+def roundings_drawn(seed: int) -> Generator[None]:
+    """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
+    # What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there.
+    flags = cast(Any, torch)._C
+    before = flags._get_mkldnn_enabled()
+    flags._set_mkldnn_enabled(False)
+    try:
+        with _Attention(), Rounded(seed):
+            yield
+    finally:
+        flags._set_mkldnn_enabled(before)
+
+
+class _Attention(TorchFunctionMode):
+    """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is not torch.nn.functional.scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        return attention(*args, **(kwargs or {}))
+
+
+class Rounded(TorchDispatchMode):
+    """The function in its own types, each op's result computed in 64 bits and rounded by lot."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.lot = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        given = tuple(args), dict(kwargs or {})
+        if func in STEP_BY_STEP and not (len(args) > 3 and args[3]):  # without dropout
+            with self:
+                return STEP_BY_STEP[func](*given[0], **given[1])
+        written = _written(func, *given)
+        wide_given = None if _untouched(func, written) else self._wide(given)
+        native = func(*given[0], **given[1])
+        if wide_given is None:
+            return native
+        try:
+            with _Inside(self.lot, torch.float64 if _has_wide(given, native) else torch.float32, _half_of(native)):
+                wide = func(*wide_given[0], **wide_given[1])
+        except NO_KERNEL:
+            return native
+        self._settle(tree_leaves(native), tree_leaves(wide))
+        self._settle(written, _written(func, *wide_given))
+        return native
+
+    def _wide(self, given: tuple[Any, Any]) -> tuple[Any, Any] | None:
+        """Copies of an op's arguments in 64 bits; None where they cannot be."""
+        try:
+            return tree_map(_own, all_wide(given, WIDE), given)
+        except CannotWiden:
+            return None
+
+    def _settle(self, native: Sequence[object], wide: Sequence[object]) -> None:
+        """Puts what was drawn in place of what PyTorch computed."""
+        for mine, theirs in zip(native, wide, strict=False):
+            if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
+                if mine.dtype in (torch.complex64, *_NARROW):
+                    mine.copy_(
+                        drawn(theirs.to(torch.complex128 if theirs.is_complex() else WIDE), mine.dtype, self.lot)
+                    )
+                elif mine.dtype in (WIDE, torch.complex128):
+                    mine.copy_(theirs)
+
+
+def _own(wide: object, given: object) -> object:
+    """A copy, where widening has not made one already."""
+    return wide.clone() if isinstance(wide, torch.Tensor) and wide is given else wide
+
+
+def _untouched(func: Any, written: Sequence[torch.Tensor]) -> bool:
+    """Ops that make no number: views, and those whose numbers are drawn already."""
+    views = any(each.alias_info is not None for each in func._schema.returns) and not written
+    return views or torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
+    """The arguments that an op writes into."""
+    if func is aten.native_batch_norm.default:  # its schema does not say so
+        return [each for each in args[3:5] if args[5] and isinstance(each, torch.Tensor)]
+    if not func._schema.is_mutable:
+        return []
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    asked = [given.get(each.name) for each in func._schema.arguments if each.alias_info and each.alias_info.is_write]
+    return [each for each in tree_leaves(asked) if isinstance(each, torch.Tensor)]
+
+
+def _has_wide(given: Any, native: Any) -> bool:
+    """Whether the op is computed in 64 bits anyway."""
+    leaves = [each for each in (*tree_leaves(native), *tree_leaves(given)) if isinstance(each, torch.Tensor)]
+    return any(each.dtype in (WIDE, torch.complex128) for each in leaves if each.dim()) or (
+        all(each.dtype in (WIDE, torch.complex128) for each in leaves if each.is_floating_point() or each.is_complex())
+    )
+
+
+def _half_of(native: Any) -> torch.dtype | None:
+    """The 16-bit type of a result."""
+    found = (each.dtype for each in tree_leaves(native) if isinstance(each, torch.Tensor))
+    return next((dtype for dtype in found if dtype in (torch.float16, torch.bfloat16)), None)
+
+
+def _with_addend(
+    func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[[], torch.Tensor], torch.Tensor] | None:
+    """A product and what is added to it, of ops that do both."""
+    if name in ("convolution", "_convolution") and args[2] is not None:
+        bias = args[2].reshape(-1, *[1] * (args[1].dim() - 2))
+        return lambda: func(args[0], args[1], None, *args[3:], **kwargs), bias
+    if name in ("addmm", "baddbmm", "addmv"):
+        product, beta, alpha = torch.matmul, kwargs.get("beta", 1), kwargs.get("alpha", 1)
+        return lambda: product(args[1], args[2]) * alpha, args[0] * beta if beta else torch.zeros(())
+    return None
+
+
+class _Inside(TorchDispatchMode):
+    """What happens within one op: in 64 bits, with the roundings of `kind` drawn by lot."""
+
+    def __init__(self, lot: torch.Generator, kind: torch.dtype, stored: torch.dtype | None) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.lot, self.kind, self.half = lot, kind, torch.finfo(kind).eps / 2
+        self.stored = stored
+        """The 16-bit type of the op's result, if it is one."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        args, kwargs = tuple(args), dict(kwargs or {})
+        simpler = SIMPLER.get(func)
+        if simpler is not None:
+            with self:
+                return simpler(*args, **kwargs)
+        if (written_in_python := _own_function(func)) is not None:
+            with self:
+                return written_in_python(*args, **kwargs)
+        name = _name(func)
+        if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
+            with self:
+                return drawn(parts[0](), self.stored, self.lot).to(WIDE) + parts[1]
+        if (source := _STORED_SUMS.get(name.rstrip("_"))) is not None and len(args) > source:
+            return self._stored_sum(func, args, kwargs, source)
+        if name in ("prod", "cumprod"):
+            return self._chain(func, name, args, kwargs)
+        terms = _TERMS.get(name)
+        if terms is None:
+            return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
+        place, count = terms(args, kwargs)
+        off = math.sqrt(max(count - 1, 0))
+        if off:
+            args = (*args[:place], self._off(args[place], off / math.sqrt(6)), *args[place + 1 :])
+        library = LIBRARY if name in _NORMS and _is_rooted(args) else 0.0
+        return self._made(func, func(*args, **kwargs), max(off / math.sqrt(3), library))
+
+    def _chain(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Products of many: also of any stretch of the factors, which may be too small or too large for the type."""
+        made = func(*args, **kwargs)
+        if not (made.is_floating_point() or made.is_complex()) or not made.numel():
+            return self._made(func, made, 0.0)
+        whole = not args[0].dim() or func is aten.prod.default
+        factors = (args[0].reshape(-1) if whole else args[0].movedim(args[1], -1)).to(made.dtype)
+        count = factors.shape[-1]
+        with self:
+            if name == "prod":
+                found = products(factors[..., torch.randperm(count, generator=self.lot)])
+            else:
+                found = running_products(factors, int(torch.randint(count, (), generator=self.lot)))
+                found = found if whole else found.movedim(-1, args[1])
+        return self._made(func, found.reshape(made.shape), math.sqrt(max(count - 1, 0) / 3))
+
+    def _stored_sum(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: int) -> Any:
+        """A sum by index, each of whose partial sums is rounded to the type of the result."""
+        counts = tuple(
+            torch.ones_like(each) if place == source else torch.zeros_like(each) if place == 0 else each
+            for place, each in enumerate(args)
+        )
+        most = float(func(*counts, **kwargs).max()) if args[0].numel() else 0.0
+        ratio = torch.finfo(self.stored or self.kind).eps / torch.finfo(self.kind).eps
+        off = math.sqrt(max(most, 0.0)) * ratio
+        args = (*args[:source], self._off(args[source], off / math.sqrt(6)), *args[source + 1 :])
+        args = (self._off(args[0], off / math.sqrt(6)), *args[1:]) if not func._schema.is_mutable else args
+        return self._made(func, func(*args, **kwargs), off / math.sqrt(3))
+
+    def _made(self, func: Any, made: Any, halves: float) -> Any:
+        """The results, off by so many half units, rounded by lot."""
+        if func._schema.is_mutable or any(each.alias_info is not None for each in func._schema.returns):
+            return made
+        rounds = bool(halves) or (torch.Tag.pointwise in func.tags and _name(func) not in _EXACT)
+        leaves, tree = tree_flatten(made)
+        return tree.unflatten(self._rounded(self._off(each, halves), rounds) for each in leaves)
+
+    def _rounded(self, value: Any, rounds: bool) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype not in (WIDE, torch.complex128):
+            return value
+        if self.kind == WIDE:
+            return drawn(value, value.dtype, self.lot) if rounds and not value.is_complex() else value
+        narrow = torch.complex64 if value.is_complex() else self.kind
+        return drawn(value, narrow, self.lot).to(value.dtype)
+
+    def _off(self, value: Any, halves: float) -> Any:
+        """Each number off by up to so many half units of itself."""
+        if not halves or not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+            return value
+        units = 2 * torch.rand(value.shape, generator=self.lot, dtype=WIDE) - 1
+        return torch.where(value.isfinite(), value * (1 + halves * self.half * units), value)
+
+
+_OF_PYTORCH: Final = ("aten", "prims", "workbench")
+_EXACT: Final = frozenset(
+    """
+    abs ceil clamp clamp_max clamp_min clone copy copysign fill floor fmax fmin hardtanh heaviside
+    masked_fill maximum minimum neg positive relu round sgn sign trunc where _to_copy threshold nan_to_num
+    hardshrink
+    """.split()  # noqa: SIM905
+)
+"""Pointwise ops whose result is always a number of the type: where the type is 64 bits wide this cannot be seen."""
+
+
+def _name(func: Any) -> str:
+    return func._schema.name.split("::")[1]
+
+
+def _from_library(func: Any, name: str) -> bool:
+    if func.namespace not in _OF_PYTORCH:
+        return True
+    return torch.Tag.pointwise in func.tags and name not in CORRECTLY_ROUNDED
+
+
+def _own_function(func: Any) -> Callable[..., Any] | None:
+    """The Python that an operator made with `torch.library.custom_op` stands for."""
+    if func.namespace in _OF_PYTORCH:
+        return None
+    made = cast(Any, custom_ops).OPDEFS.get(func._schema.name)
+    return None if made is None else made._backend_fns.get("cpu", made._init_fn)
+
+
+def _product(first: int, second: int) -> Callable[[Any, Any], tuple[int, int]]:
+    """Sums of products: the operand with fewer numbers stands for the terms, each of which has one of it."""
+
+    def terms(args: Any, kwargs: Any) -> tuple[int, int]:
+        a, b = args[first], args[second]
+        return (first if a.numel() <= b.numel() else second), a.shape[-1]
+
+    return terms
+
+
+def _window(args: Any, kwargs: Any) -> tuple[int, int]:
+    x, weight, transposed = args[0], args[1], len(args) > 6 and args[6]
+    count = weight.numel() // max(weight.shape[1 if transposed else 0], 1)
+    return (0 if x.numel() <= weight.numel() else 1), count
+
+
+def _all_dims(args: Any, kwargs: Any) -> tuple[int, int]:
+    x, dims = args[0], args[1] if len(args) > 1 else kwargs.get("dim")
+    return 0, _extent(x, dims)
+
+
+def _norm(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, _extent(args[0], args[2] if len(args) > 2 else kwargs.get("dim"))
+
+
+_NORMS: Final = ("linalg_vector_norm", "norm")
+
+
+def _is_rooted(args: Any) -> bool:
+    """Whether a norm is a root that a library takes: of an order that is neither 0, 1, 2 nor infinite."""
+    order = args[1] if len(args) > 1 and args[1] is not None else 2
+    return order not in (0, 1, 2) and not math.isinf(order)
+
+
+def _extent(x: torch.Tensor, dims: Any) -> int:
+    if not x.dim():
+        return 1
+    named = [dims] if isinstance(dims, int) else list(dims) if dims is not None and len(dims) else range(x.dim())
+    return math.prod(x.shape[dim] for dim in named)
+
+
+def _pooled(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, math.prod(args[1])
+
+
+def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, max(args[0].numel() // max(args[0].shape[0] * args[0].shape[1] * math.prod(args[1]), 1), 1)
+
+
+def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
+    """Of an image that is interpolated: each pixel is a sum over so many neighbours, times weights that are rounded."""
+    return lambda args, kwargs: (0, count + 1)
+
+
+_STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+"""Which argument holds what is added."""
+
+_TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2)),
+    **dict.fromkeys(("convolution", "_convolution"), _window),
+    **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _all_dims),
+    **dict.fromkeys(_NORMS, _norm),
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
+    **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
+    "upsample_linear1d": _neighbours(2),
+    "upsample_bilinear2d": _neighbours(4),
+    "upsample_trilinear3d": _neighbours(8),
+    "upsample_bicubic2d": _neighbours(16),
+    "grid_sampler_2d": _neighbours(4),
+    "grid_sampler_3d": _neighbours(8),
+}
+"""Which argument holds the terms of a sum, and how many terms it has."""

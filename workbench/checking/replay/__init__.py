@@ -1,0 +1,1 @@
+"""A tile program executed by numpy, in the order of its trace."""

@@ -1,0 +1,104 @@
+"""How far a float may lie from the reference: what rounding explains, element by element.
+
+Three things are allowed, whichever is the largest:
+
+* **one unit** in the last place of the result's type at the reference's value: the type has nothing between;
+* **four times PyTorch's own error**, at its largest in this result;
+* **six times the spread** of the same function with its roundings drawn by lot (`workbench.checking.drawn_roundings`):
+  where errors are accidents, six standard deviations are passed by two elements of a billion. This is computed only
+  where the other two do not suffice, and with more draws only while elements are left that lie outside.
+
+Errors are either about the same all over a result (a product of matrices) or about the same part of each value (a
+softmax). Whichever describes PyTorch's errors better is taken for them, so small elements get no more than they need
+where PyTorch is as accurate for them as for large ones. A few elements that PyTorch has on the other side of a jump do
+not excuse the others: as its largest error counts no more than three times what one element in ten exceeds, which is
+where the largest of some hundred thousand accidents lies; they themselves may be off by what PyTorch is, as where a
+result is nearly cancelled and the reference has no more than its own rounding left. Likewise an element whose few draws
+happen to lie close together is granted the spread that is usual in its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from workbench.checking.drawn_roundings import spacing
+
+OWN_ERRORS: Final = 4.0
+DEVIATIONS: Final = 6.0
+TAIL: Final = 3.0
+"""The largest of 100,000 normal errors, over what one in ten exceeds: 4.4 and 1.6 standard deviations."""
+DRAWS: Final = (2, 4, 8, 16, 32)
+"""How many answers with roundings drawn by lot: more only while elements are left that fewer do not explain."""
+_LOOKED_AT: Final = 1 << 16
+"""Elements of a large result, evenly taken, that typical errors are read off."""
+
+
+def one_unit(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The last place of each value; of a complex number's parts, that of its size."""
+    if dtype.is_complex:
+        size = (values * values).sum(-1, keepdim=True).sqrt().expand_as(values)
+        return spacing(size, dtype.to_real())
+    return spacing(values, dtype)
+
+
+def own_errors(native: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Four times PyTorch's largest error, at each element; and where its error is larger still, as much."""
+    error = (native - reference).abs()
+    found, relative = _sample(error, reference)
+    tenth, largest = _exceeded_by(found, 0.1), float(found.max()) if len(found) else 0.0
+    level = min(TAIL * tenth, largest) if len(found) >= 10 else largest
+    allowed = OWN_ERRORS * level * (reference.abs() if relative else torch.ones_like(reference))
+    everywhere = OWN_ERRORS * _largest(error)
+    here = torch.where(error.isfinite(), error, 0.0)
+    return torch.maximum(allowed.clamp(max=everywhere), here)
+
+
+def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
+    """Six times the root mean square of what the runs are off by; runs that are not finite say nothing here.
+
+    Where no run is off by more than a unit anywhere, the result is rounded once: more than that unit is no accident.
+    """
+    if all(bool((~((run - reference).abs() > unit)).all()) for run in runs):
+        return torch.zeros_like(reference)
+    total, count = torch.zeros_like(reference), torch.zeros_like(reference)
+    for run in runs:
+        off = run - reference
+        known = off.isfinite()
+        total += torch.where(known, off * off, 0.0)
+        count += known
+    own = (total / count.clamp(min=1)).sqrt()
+    found, relative = _sample(own, reference)
+    usual = _exceeded_by(found[found > 0], 0.5) * (reference.abs() if relative else torch.ones_like(reference))
+    return DEVIATIONS * torch.where(own > 0, torch.maximum(own, usual.clamp(max=_largest(own))), 0.0)
+
+
+def _sample(errors: torch.Tensor, reference: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Some of the errors, or what part of the values they are; and whether these are more alike than those."""
+    found, size = errors.flatten(), reference.abs().flatten()
+    step = max(-(-found.numel() // _LOOKED_AT), 1)
+    found, size = found[::step], size[::step]
+    known = found.isfinite() & size.isfinite()
+    found, size = found[known], size[known]
+    parts = (found / size)[size > 0]
+    relative = _scatter(parts) < _scatter(found)
+    return (parts, True) if relative else (found, False)
+
+
+def _exceeded_by(values: torch.Tensor, share: float) -> float:
+    """What so large a share of the values exceeds."""
+    return float(values.kthvalue(max(math.ceil((1 - share) * len(values)), 1)).values) if len(values) else 0.0
+
+
+def _scatter(values: torch.Tensor) -> float:
+    """How unlike each other the values are: what one in ten exceeds, over the middle one. Zeros do not count."""
+    found = values[values > 0]
+    return _exceeded_by(found, 0.1) / _exceeded_by(found, 0.5) if len(found) else math.inf
+
+
+def _largest(values: torch.Tensor) -> float:
+    finite = values[values.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0

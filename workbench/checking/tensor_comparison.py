@@ -1,0 +1,300 @@
+"""Are two tensors the same? The arithmetic behind `j.check()`.
+
+An element of a float result agrees when it lies no farther from the reference than rounding explains
+(`workbench.checking.rounding_allowance`), or when it is PyTorch's own answer to the last place. So where a choice hangs
+on rounding (a comparison, an argmax, a number that overflows or just does not), PyTorch's answer in the given types is
+right as well, and so is one that comes up when roundings are drawn by lot. Whole numbers and booleans have to be one of
+these answers exactly.
+
+NaN agrees with NaN and an infinity with the same infinity, and with nothing else. A wrong shape or element type is a
+failure of its own, whatever the values say. Tolerances that the person gives take the place of all this:
+`|got - reference| <= atol + rtol * |reference|`, what is left out being what rounding explains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+
+from workbench.checking.rounding_allowance import DRAWS, one_unit, own_errors, spread
+from workbench.ir import TensorType
+from workbench.tensors.element_types import dtype_name
+
+EXACT: Final = "exact"
+UNIT: Final = "one unit"
+OWN: Final = "4 x PyTorch's error"
+NATIVE: Final = "PyTorch's answer"
+GIVEN: Final = "given"
+HOPELESS: Final = 10.0
+"""Times what is allowed anywhere in the result: more draws do not make up for so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """The first element, in memory order of the output, that does not agree."""
+
+    output: str
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    native: float
+    """What PyTorch computes in the given types."""
+    bound: float
+
+    def __str__(self) -> str:
+        near = f", PyTorch has {self.native:g}" if self.native != self.expected else ""
+        within = f", within {self.bound:.2g}" if self.bound and math.isfinite(self.bound) else ""
+        return f"{self.output}{list(self.index)} is {self.got:g}, expected {self.expected:g}{within}{near}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCheck:
+    """One output, or one mutated input, compared."""
+
+    name: str
+    type: str
+    elements: int
+    mismatches: int
+    max_abs: float
+    """Our largest error: the distance from the reference; from PyTorch's answer where that is what is agreed with."""
+    max_rel: float
+    """Over the elements whose expected value is not zero."""
+    pytorch: float
+    """PyTorch's own largest error, where finite."""
+    bound: float
+    """What is allowed at the element where our error is largest; each has a bound of its own."""
+    used: float
+    """The largest part of its bound that an element uses: above 1 something is wrong."""
+    rule: str
+    """What makes the bound there: exact, one unit, four times PyTorch's error, a spread of roundings, or given."""
+    reference: str
+    """What the reference is computed in."""
+    rtol: float | None
+    atol: float | None
+    first_bad: Bad | None = None
+    problem: str = ""
+    """A difference of shape or element type, in words."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.mismatches and not self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A tensor that was computed, by the name that it is shown under. `type` is what was recorded."""
+
+    name: str
+    got: torch.Tensor
+    type: TensorType
+
+
+class Expected(Protocol):
+    """What PyTorch makes of the same call, a tensor for each pair: see `workbench.checking.wide_reference.Answers`."""
+
+    @property
+    def native(self) -> list[torch.Tensor]: ...
+    @property
+    def reference(self) -> list[torch.Tensor]: ...
+    @property
+    def arithmetic(self) -> str: ...
+    def rounded(self, count: int, /) -> list[list[torch.Tensor]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What the person gives; what is None is what rounding explains."""
+
+    rtol: float | None
+    atol: float | None
+
+    def allowed(self, explained: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        if self.rtol is None and self.atol is None:
+            return explained
+        left = explained if self.rtol is None or self.atol is None else torch.zeros_like(explained)
+        return left + (self.atol or 0.0) + (reference.abs() * self.rtol if self.rtol else 0.0)
+
+    @property
+    def given(self) -> bool:
+        return self.rtol is not None or self.atol is not None
+
+    @property
+    def complete(self) -> bool:
+        return self.rtol is not None and self.atol is not None
+
+
+def compare(
+    pairs: Sequence[Pair], answers: Expected, *, rtol: float | None = None, atol: float | None = None
+) -> tuple[OutputCheck, ...]:
+    """Every pair compared with the reference; with the given tolerances, or with what rounding explains."""
+    tolerance = Tolerance(rtol, atol)
+    found = [
+        _Comparison(pair, wide, native, tolerance)
+        for pair, wide, native in zip(pairs, answers.reference, answers.native, strict=True)
+    ]
+    for count in () if tolerance.complete else DRAWS:
+        left = [place for place, each in enumerate(found) if each.open]
+        if not left or any(each.hopeless for each in found):
+            break
+        runs = answers.rounded(count)
+        for place in left:
+            found[place].explain([run[place] for run in runs])
+    return tuple(each.result(answers.arithmetic) for each in found)
+
+
+class _Comparison:
+    """One output beside its reference; and what is allowed, the more so the more of it has been looked at."""
+
+    def __init__(self, pair: Pair, reference: torch.Tensor, native: torch.Tensor, tolerance: Tolerance) -> None:
+        self.pair, self.tolerance, self.wide = pair, tolerance, reference
+        self.problem = _difference_of_type(pair, native)
+        if self.problem:
+            return
+        self.got, self.reference, self.native = (_numbers(each) for each in (pair.got, reference, native))
+        self.close = bool(pair.got.is_floating_point() or pair.got.is_complex())
+        self.seen = _same(self.got, self.native)
+        """Where ours is an answer that PyTorch has as well, one in the given types or one with other roundings."""
+        self.draws, self.rules = 0, [UNIT, OWN]
+        if not self.close:
+            self.seen = _exactly(pair.got, native)
+            self.explained = [torch.zeros_like(self.reference)]
+            self.rules = [EXACT]
+        else:
+            self.explained = [one_unit(self.reference, pair.got.dtype), own_errors(self.native, self.reference)]
+            if tolerance.complete:
+                self.seen &= ~self.native.isfinite()
+            else:
+                self.seen |= (self.got - self.native).abs() <= one_unit(self.native, pair.got.dtype)
+        self._settle()
+
+    @property
+    def open(self) -> bool:
+        """Whether elements are left that may be explained by more."""
+        return not self.problem and bool(self.bad.any())
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether an element lies so far out that no number of draws will explain it."""
+        if not self.open or not self.draws or not self.close:
+            return False
+        allowed = self.allowed[self.allowed.isfinite()]
+        return bool((self.distance[self.bad] > HOPELESS * (allowed.max() if allowed.numel() else 0.0)).any())
+
+    def explain(self, runs: Sequence[torch.Tensor]) -> None:
+        """Allows what runs with other roundings give."""
+        numbers = [_numbers(run) for run in runs if run.shape == self.pair.got.shape]
+        self.draws = len(numbers)
+        for run, each in zip(runs, numbers, strict=False):
+            self.seen |= _same(self.got, each) & ~each.isfinite() if self.close else _exactly(self.pair.got, run)
+        if self.close and numbers:
+            self.explained = [*self.explained[:2], spread(numbers, self.reference, self.explained[0])]
+            self.rules = [UNIT, OWN, f"6 x the spread of {self.draws} roundings"]
+        self._settle()
+
+    def _settle(self) -> None:
+        explained = torch.stack([each.expand_as(self.reference) for each in self.explained]).amax(0)
+        self.allowed = self.tolerance.allowed(explained, self.reference)
+        finite = self.got.isfinite() & self.reference.isfinite()
+        same = _same(self.got, self.reference) if self.close else _exactly(self.pair.got, self.wide)
+        away = torch.where(same, 0.0, (self.got - self.reference).abs())
+        away = torch.where(self.seen & ~finite, 0.0, away) if self.close else torch.where(self.seen, 0.0, away)
+        self.distance = torch.where(away.isnan(), math.inf, away)
+        within = finite & (self.distance <= self.allowed) & (self.close or self.tolerance.given)
+        self.bad = ~same & ~self.seen & ~within
+
+    def result(self, arithmetic: str) -> OutputCheck:
+        pair, elements = self.pair, self.pair.type.numel
+        given = (arithmetic, self.tolerance.rtol, self.tolerance.atol)
+        if self.problem:
+            inf = math.inf
+            return OutputCheck(
+                pair.name,
+                str(pair.type),
+                elements,
+                elements,
+                inf,
+                inf,
+                0.0,
+                0.0,
+                inf,
+                EXACT,
+                *given,
+                None,
+                self.problem,
+            )
+        theirs = (self.native - self.reference).abs()
+        return OutputCheck(
+            pair.name,
+            str(pair.type),
+            elements,
+            int(self.bad.sum()),
+            _largest(self.distance),
+            _largest(_relative(self.distance, self.reference)),
+            _largest(torch.where(theirs.isfinite(), theirs, 0.0)),
+            *self._bound(),
+            *given,
+            self._first(),
+        )
+
+    def _bound(self) -> tuple[float, float, str]:
+        """What is allowed where our error is largest, the largest part of its bound that any element uses, and why."""
+        if not self.distance.numel():
+            return 0.0, 0.0, self.rules[0]
+        right = self.seen & ~self.bad  # an answer of PyTorch's is right however far it lies from the reference
+        used = torch.where(
+            (self.distance == 0) | right & (self.distance > self.allowed), 0.0, self.distance / self.allowed
+        )
+        place = int(self.distance.flatten().argmax())
+        bound, away = float(self.allowed.flatten()[place]), float(self.distance.flatten()[place])
+        if self.tolerance.given:
+            return bound, _largest(used), GIVEN
+        if bool(right.flatten()[place]) and away > bound:
+            return away, _largest(used), NATIVE
+        parts = [float(each.expand_as(self.distance).flatten()[place]) for each in self.explained]
+        return bound, _largest(used), self.rules[parts.index(max(parts))]
+
+    def _first(self) -> Bad | None:
+        if not bool(self.bad.any()):
+            return None
+        where = tuple(
+            int(each) for each in torch.unravel_index(self.bad.flatten().to(torch.uint8).argmax(), self.bad.shape)
+        )
+        values = (float(each[where]) for each in (self.got, self.reference, self.native, self.allowed))
+        return Bad(self.pair.name, where, *values)
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in 64 bits; of a complex number both parts, along one more axis."""
+    tensor = tensor.detach().cpu()
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one == other) | (one.isnan() & other.isnan())
+
+
+def _exactly(got: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whole numbers, compared as such: 64 bits of a float do not hold all of them."""
+    return got.cpu() == other.cpu()
+
+
+def _relative(distance: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    found = torch.where(distance == 0, 0.0, distance / reference.abs())[reference != 0]
+    return torch.where(found.isnan(), math.inf, found)
+
+
+def _difference_of_type(pair: Pair, native: torch.Tensor) -> str:
+    shape, dtype = tuple(pair.got.shape), dtype_name(pair.got.dtype)
+    if shape != tuple(native.shape):
+        return f"its shape is {shape}, expected {tuple(native.shape)}"
+    if dtype != dtype_name(native.dtype):
+        return f"its element type is {dtype}, expected {dtype_name(native.dtype)}"
+    return ""
+
+
+def _largest(values: torch.Tensor) -> float:
+    return float(values.max()) if values.numel() else 0.0

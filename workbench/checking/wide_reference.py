@@ -1,0 +1,169 @@
+"""What PyTorch computes: the side of `j.check()` that is taken as right.
+
+The user's own function is called, never a record of it. It is called once as it is, in the types it is written in:
+that is **PyTorch's answer**. And once with every float widened to 64 bits: that is **the reference**, next to which
+PyTorch's answer has a rounding error as ours has. Where 64 bits cannot be had (bits of a float read as an integer,
+eight-bit floats, a function that raises because of the type) the reference is computed in 32 bits; and where that
+cannot be either, PyTorch's answer has to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from workbench.capturing import tensor_copies
+from workbench.checking.drawn_roundings import Rounded, roundings_drawn
+from workbench.checking.widened_subgraphs import computed_inside
+from workbench.checking.widening import SWAPPING as SWAPPING
+from workbench.checking.widening import CannotWiden, Wide, widened
+from workbench.ir import AtenGraph
+from workbench.tensors import containers
+
+Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
+"""A context to compute in, for the tensors that take part."""
+Evaluate = Callable[[Arithmetic], list[torch.Tensor]]
+"""Calls the function in an arithmetic: all that the call gives and changes."""
+
+IN_GIVEN_TYPES = "the given types"
+
+
+computed_inside(Wide)
+computed_inside(Rounded)
+
+
+def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
+    """The arithmetic that the function is written in."""
+    return nullcontext()
+
+
+@contextmanager
+def as_found() -> Generator[None]:
+    """For calls of the user's function: no gradients, and random numbers afterwards as if there had been no call."""
+    kept = torch.get_rng_state()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_rng_state(kept)
+
+
+def draws_lots(ops: Iterable[str]) -> bool:
+    """Whether one of these overloads, by name, draws random numbers."""
+    for op in ops:
+        namespace, name, overload = op.split(".") if op.count(".") == 2 else ("", "", "")
+        found = getattr(getattr(getattr(torch.ops, namespace, None), name, None), overload, None)
+        if found is not None and torch.Tag.nondeterministic_seeded in found.tags:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What PyTorch makes of one call, in as many arithmetics as are asked for."""
+
+    evaluate: Evaluate
+    _runs: list[list[torch.Tensor]] = field(default_factory=list[list[torch.Tensor]])
+
+    @cached_property
+    def _native(self) -> list[torch.Tensor]:
+        return self.evaluate(as_given)
+
+    @property
+    def native(self) -> list[torch.Tensor]:
+        """In the types that the function is written in."""
+        return self._native
+
+    @cached_property
+    def _reference(self) -> tuple[str, list[torch.Tensor]]:
+        for wide in (torch.float64, torch.float32):
+            found = self._in(wide)
+            if found is not None:
+                return str(wide).removeprefix("torch."), found
+        return IN_GIVEN_TYPES, self.native
+
+    @property
+    def reference(self) -> list[torch.Tensor]:
+        """In the widest floats that the function can be called with."""
+        return self._reference[1]
+
+    @property
+    def arithmetic(self) -> str:
+        """What the reference is computed in."""
+        return self._reference[0]
+
+    def _in(self, wide: torch.dtype) -> list[torch.Tensor] | None:
+        """The answer in wide floats; None where it raises, or is of another kind than the one in the given types."""
+        try:
+            found = self.evaluate(lambda tensors: widened(tensors, wide))
+        except CannotWiden:
+            return None
+        except (
+            Exception
+        ):  # the user's own code, which may look at types: whatever it raises, it answers in its own types
+            return None
+        return found if _alike(found, self.native) else None
+
+    def change_from_call_to_call(self) -> bool:
+        """Whether the function gives another answer to the same call with other random numbers."""
+        again = [self.evaluate(_with_lots(seed)) for seed in (1, 2)]
+        return not all(torch.equal(_bits(one), _bits(other)) for one, other in zip(*again, strict=True))
+
+    def rounded(self, count: int) -> list[list[torch.Tensor]]:
+        """As many answers in the given types with every rounding drawn anew; the same ones each time."""
+        for seed in range(len(self._runs), count):
+            self._runs.append(self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed)))
+        return self._runs[:count]
+
+
+def outcome(
+    call: Callable[[Sequence[torch.Tensor]], object],
+    graph: AtenGraph,
+    user: Sequence[torch.Tensor],
+    held: Sequence[torch.Tensor],
+    arithmetic: Arithmetic,
+) -> list[torch.Tensor]:
+    """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it was.
+
+    PyTorch compiles what `cond` and its like are given, but not in an arithmetic of ours.
+    """
+    copies = [tensor.detach().resolve_conj().resolve_neg().clone() for tensor in user]
+    slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
+    changed = sorted({change.target for change in graph.mutations})
+    with (
+        as_found(),
+        tensor_copies.put_back([slots[name] for name in changed]),
+        nullcontext() if arithmetic is as_given else torch.compiler.set_stance("force_eager"),
+        arithmetic([*copies, *held]),
+    ):
+        returned = [leaf for _, leaf in containers.flatten(call(copies))[1]]
+        return [leaf.detach().clone() for leaf in (*returned, *(slots[name] for name in changed))]
+
+
+def _alike(wide: Sequence[torch.Tensor], native: Sequence[torch.Tensor]) -> bool:
+    """The same shapes and kinds of numbers."""
+    return len(wide) == len(native) and all(
+        mine.shape == theirs.shape and _kind(mine) == _kind(theirs) for mine, theirs in zip(wide, native, strict=True)
+    )
+
+
+def _with_lots(seed: int) -> Arithmetic:
+    """As given, with the random numbers of a seed."""
+
+    def context(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
+        torch.default_generator.manual_seed(seed)
+        return nullcontext()
+
+    return context
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.nan_to_num(tensor) if tensor.is_floating_point() else tensor
+
+
+def _kind(tensor: torch.Tensor) -> object:
+    return "float" if tensor.is_floating_point() else "complex" if tensor.is_complex() else tensor.dtype

@@ -1,0 +1,202 @@
+"""The user's function in wider floats: its tensors swapped for wide ones, its ops made to stay wide.
+
+Functions of PyTorch compare the types of their operands before any of their ops can be seen, so the tensors that a
+function is given and holds are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get the
+wide one; those that have no kernel for it run in 32 bits.
+
+A function may look at the type of a tensor, for the largest number of it or its smallest difference. It is told the
+type that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types
+nobody can tell which one a wide tensor stands for, and it is not widened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Final, cast
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from workbench.environment.turns import own_lock
+
+_HALF: Final = (torch.float16, torch.bfloat16)
+_COMPLEX: Final = (torch.complex32, torch.complex64)
+_DEFAULT: Final = (torch.float32, torch.complex64)
+_BITS: Final = frozenset({torch.ops.aten.view.dtype})
+NO_KERNEL: Final = (NotImplementedError, RuntimeError)
+"""What PyTorch raises at a type that an op has no kernel for."""
+
+
+SWAPPING: Final = own_lock()
+"""Held while a function's tensors are other ones; who reads them in another thread waits."""
+
+
+class CannotWiden(Exception):
+    """The function does with a type what has no meaning in another: it reads its bits, or packs eight-bit floats."""
+
+
+def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
+    """The type that stands for `dtype` where floats are `wide`."""
+    if dtype in _HALF or (dtype == torch.float32 and wide == torch.float64):
+        return wide
+    if dtype in _COMPLEX:
+        return wide.to_complex()
+    if dtype.is_floating_point and dtype not in (*_HALF, torch.float32, torch.float64):
+        raise CannotWiden(str(dtype))
+    return dtype
+
+
+def all_wide(values: Any, wide: torch.dtype) -> Any:
+    """Arguments of an op with every float, and every type that is asked for, wide."""
+
+    def one(value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            if value.is_quantized:
+                raise CannotWiden(str(value.dtype))
+            kind = wider(value.dtype, wide)
+            return value.to(kind) if kind != value.dtype else value
+        return wider(value, wide) if isinstance(value, torch.dtype) else value
+
+    return tree_map(one, values)
+
+
+@contextmanager
+def widened(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> Generator[None]:
+    """The same tensors with wide numbers, and every op inside computed wide; afterwards they are as they were."""
+    SWAPPING.acquire()
+    kept = [(tensor, tensor.data) for tensor in {id(each): each for each in tensors}.values()]
+    try:
+        for (tensor, _), numbers in zip(kept, _copies([data for _, data in kept], wide), strict=True):
+            if numbers is not None:
+                tensor.data = numbers
+        own = {numbers.dtype for _, numbers in kept if numbers.is_floating_point() or numbers.is_complex()}
+        with torch.no_grad(), _Told(wide, own), Wide(wide, own):
+            yield
+    finally:
+        for tensor, numbers in kept:
+            if tensor.dtype != numbers.dtype:
+                tensor.data = numbers
+        SWAPPING.release()
+
+
+def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Tensor | None]:
+    """Wide copies of those that are narrow; those that share memory have copies that do."""
+    whole: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+    made: list[torch.Tensor | None] = []
+    for tensor in tensors:
+        kind = wider(tensor.dtype, wide)
+        if kind == tensor.dtype or tensor.layout is not torch.strided:
+            made.append(None)
+            continue
+        storage = tensor.untyped_storage()
+        key = storage.data_ptr(), tensor.dtype
+        if key not in whole:
+            count = storage.nbytes() // tensor.element_size()
+            flat = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,))
+            whole[key] = flat.to(kind)
+        made.append(whole[key].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()))
+    return made
+
+
+class _Told(TorchFunctionMode):
+    """Says of wide tensors the type, and the size of an element, that they have in the function as it is written."""
+
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype]) -> None:
+        super().__init__()
+        self.wide, self.own = wide, own
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.dtype):
+            return self._type_of(made)
+        if func in _SIZES and isinstance(args[0], torch.Tensor):
+            return made // args[0].dtype.itemsize * self._type_of(args[0].dtype).itemsize
+        return made
+
+    def _type_of(self, dtype: torch.dtype) -> torch.dtype:
+        stood_for = [kind for kind in self.own if wider(kind, self.wide) == dtype]
+        if len(stood_for) > 1:
+            raise CannotWiden("which of " + " and ".join(map(str, stood_for)))
+        return stood_for[0] if stood_for else dtype
+
+
+_TENSOR: Final = cast("Any", torch.Tensor)
+_SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
+"""What says how many bytes an element, or all of them, take."""
+
+
+class Wide(TorchDispatchMode):
+    """Every op on wide floats, but for those that write into a tensor that is narrow."""
+
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype] = ()) -> None:
+        """`own` are the types of the tensors that the function is given and holds, as it is written."""
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.wide, self.own = wide, own
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        given = tuple(args), dict(kwargs or {})
+        if func in _BITS or func.namespace == "quantized":
+            raise CannotWiden(str(func))
+        if func._schema.is_mutable:
+            return func(*given[0], **given[1])
+        if (
+            torch.Tag.nondeterministic_seeded in func.tags
+        ):  # as many random numbers as in the given types, and the same ones
+            return all_wide(func(*self._narrow(given[0]), **given[1]), self.wide)
+        wide: tuple[tuple[Any, ...], dict[str, Any]] = all_wide(given, self.wide)
+        try:
+            made = func(*wide[0], **wide[1])
+        except NO_KERNEL:
+            made = func(*_single(wide[0]), **_single(wide[1]))
+        if any(isinstance(each, torch.Tensor) and each.dtype in _DEFAULT for each in tree_leaves(made)):
+            made = self._from_whole_numbers(func, *wide, made)
+        return all_wide(made, self.wide)
+
+    def _narrow(self, given: Any) -> Any:
+        """What random numbers are drawn like, in the type that the function is written in."""
+        kind = next(iter(self.own)) if len(self.own) == 1 else None
+
+        def one(value: object) -> object:
+            stands_for = isinstance(value, torch.Tensor) and kind is not None and value.dtype == wider(kind, self.wide)
+            return value.to(kind) if stands_for else value  # type: ignore[union-attr]
+
+        return tree_map(one, given)
+
+    def _from_whole_numbers(
+        self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], made: object
+    ) -> object:
+        """What an op on whole numbers, or on none, makes: wide from the start, not rounded to the default type."""
+        if self.wide != torch.float64 or any(
+            isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex())
+            for each in chain(tree_leaves(args), tree_leaves(kwargs))
+        ):
+            return made
+        try:
+            if any(argument.name == "dtype" for argument in func._schema.arguments):
+                return func(*args, **{**kwargs, "dtype": torch.float64})
+            return func(*tree_map(_floats, args), **tree_map(_floats, kwargs))
+        except NO_KERNEL:
+            return made
+
+
+def _floats(value: object) -> object:
+    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.dtype != torch.bool else value
+
+
+def _single(values: Any) -> Any:
+    """Arguments with 64-bit floats as 32-bit ones."""
+
+    def one(value: object) -> object:
+        if isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128):
+            return value.to(torch.float32 if value.dtype == torch.float64 else torch.complex64)
+        return torch.float32 if value == torch.float64 else value
+
+    return tree_map(one, values)

@@ -1,0 +1,75 @@
+"""Where in the user's code something was called: stack traces down to one file and line."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+import traceback
+from types import TracebackType
+
+from workbench.environment.notebook_cells import cell_name
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+
+
+def is_torchs(file: str) -> bool:
+    """Whether a file of code is PyTorch's, which need not be there at all."""
+    torch = sys.modules.get("torch")
+    return torch is not None and file.startswith(os.path.dirname(str(torch.__file__)) + os.sep)
+
+
+def is_users(file: str) -> bool:
+    """Whether a file of code is neither PyTorch's, nor ours, nor Python's."""
+    pythons = file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
+    return not (pythons or file.startswith(_HERE) or is_torchs(file))
+
+
+Place = tuple[str | None, int | None]
+"""File and line of the user's, where they are known."""
+
+
+def place_of(stack_trace: str | None) -> Place:
+    """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
+    for file, line in reversed(_FRAME.findall(stack_trace or "")):
+        if is_users(file):
+            return cell_name(file), int(line)
+    return None, None
+
+
+def place_text(stack_trace: str | None) -> str:
+    """The same as `file:line`; empty where there is none."""
+    file, line = place_of(stack_trace)
+    return f"{file}:{line}" if file else ""
+
+
+def called_from() -> Place:
+    """Where the user's code calls the workbench, or calls PyTorch and that us; nowhere, if a shell did."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
+        file = frame.f_code.co_filename
+        if file.startswith(_HERE + "cli"):
+            break
+        if is_users(file):
+            return cell_name(file), line
+    return None, None
+
+
+def without_torch(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of PyTorch, of which there are a hundred between our call and the user's code.
+
+    Where none of the user's code is in it, the fault is PyTorch's or ours, and every frame may matter.
+    """
+    links: list[TracebackType] = []
+    while trace is not None:
+        links.append(trace)
+        trace = trace.tb_next
+    files = [link.tb_frame.f_code.co_filename for link in links]
+    whole = not any(is_users(file) and file != "<string>" for file in files)  # of which PyTorch makes code, too
+    kept = None
+    for link, file in zip(reversed(links), reversed(files), strict=True):
+        if whole or not is_torchs(file):
+            kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return kept

@@ -1,0 +1,164 @@
+"""Bytes by key in a folder that several processes may share, bounded in size.
+
+An entry is a file, written under a temporary name and then renamed: whoever reads sees a whole entry or none, and a
+process that is killed leaves at most a temporary file behind. Every entry carries a checksum over its key and its
+bytes; one that does not fit (cut short, changed, of another version, copied from elsewhere) counts as absent, and
+the next `put` replaces it. Nothing here is ever an error: a folder that cannot be written is one warning, and from
+then on nothing is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulator.files.cache_folder import limit_bytes, user_cache
+from workbench.errors import CacheWarning
+
+_SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
+_OFF = ("0", "off", "no", "false")
+_MAGIC = b"aten-workbench store 1\n"
+_SUFFIX, _TEMPORARY = ".entry", ".writing-"
+_ABANDONED_SECONDS = 3600
+"""A temporary file this old belongs to nobody who is still writing."""
+
+
+def user_folder(name: str) -> Path | None:
+    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` says to keep nothing."""
+    return None if os.environ.get(_SWITCH, "").lower() in _OFF else user_cache() / name
+
+
+@dataclass
+class Store:
+    """See the module's docstring. The counts are those of this process."""
+
+    folder: Path
+    limit_bytes: int = field(default_factory=limit_bytes)
+    """What it keeps at most; a kernel takes some ten to some hundred kilobytes."""
+    hits: int = 0
+    misses: int = 0
+    writes: int = 0
+    writable: bool = True
+    _unseen: int = field(default=0, init=False, repr=False)
+    """Bytes written since this process last looked through the folder, which takes longer than writing an entry."""
+    _allowed: int = field(default=0, init=False, repr=False)
+    """How many of them there may be before it looks again."""
+
+    def get(self, key: str) -> bytes | None:
+        """What `put` kept under `key`; None when nothing whole is there."""
+        found = self._read(key)
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return found
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keeps `data`, in the place of what was there, and drops the entries longest unused beyond the limit."""
+        if not self.writable:
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(key, data)
+            self._unseen += len(data)
+            if self._unseen > self._allowed:
+                self._trim()
+        except OSError as error:
+            self.writable = False
+            warnings.warn(
+                f"kernels are not kept on disk: {self.folder} cannot be written ({error.strerror or error}). "
+                f"ATEN_WORKBENCH_CACHE names another folder, ATEN_WORKBENCH_KERNEL_CACHE=off keeps none.",
+                CacheWarning,
+                stacklevel=2,
+            )
+
+    def clear(self) -> None:
+        """Removes every entry."""
+        for path, _, _ in self._files():
+            path.unlink(missing_ok=True)
+
+    @property
+    def entries(self) -> int:
+        return sum(not _is_temporary(path) for path, _, _ in self._files())
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for _, size, _ in self._files())
+
+    def _read(self, key: str) -> bytes | None:
+        path = self._path(key)
+        try:
+            whole = path.read_bytes()
+        except OSError:
+            return None
+        head = len(_MAGIC) + hashlib.sha256().digest_size
+        if whole[:head] != _MAGIC + _checksum(key, whole[head:]):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # used now: what is dropped first is what nobody used for longest
+        return whole[head:]
+
+    def _write(self, key: str, data: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=_TEMPORARY)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC + _checksum(key, data))
+                file.write(data)
+            os.replace(temporary, self._path(key))
+        except FileNotFoundError:
+            return  # another process cleared the folder meanwhile
+        except PermissionError:
+            Path(temporary).unlink(missing_ok=True)
+            if not self._path(key).exists():
+                raise
+            return  # another process reads the entry that is there, and this system replaces no open file
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        self.writes += 1
+
+    def _trim(self) -> None:
+        """Makes room, and some more, so that not every entry needs it; four processes may use it up at a time."""
+        files = sorted(self._files(), key=lambda file: file[2])
+        total = sum(size for _, size, _ in files)
+        kept = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // 16
+        now = time.time()
+        for path, size, used in files:
+            abandoned = _is_temporary(path) and now - used > _ABANDONED_SECONDS
+            if total > kept or abandoned:
+                with contextlib.suppress(PermissionError):  # another process reads it, on a system that minds
+                    path.unlink(missing_ok=True)
+                    total -= size
+        self._unseen, self._allowed = 0, (self.limit_bytes - total) // 4
+
+    def _files(self) -> list[tuple[Path, int, float]]:
+        """Path, size and time of last use of every file of the store."""
+        found: list[tuple[Path, int, float]] = []
+        try:
+            paths = [path for path in self.folder.iterdir() if path.suffix == _SUFFIX or _is_temporary(path)]
+        except OSError:
+            return []
+        for path in paths:
+            try:
+                about = path.stat()
+            except OSError:
+                continue  # another process removed it
+            found.append((path, about.st_size, about.st_mtime))
+        return found
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (hashlib.sha256(key.encode()).hexdigest() + _SUFFIX)
+
+
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(_TEMPORARY)
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()

@@ -1,0 +1,84 @@
+"""How a verb is asked: options that it does not have are an error that says what was meant."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
+
+from simulator.argument_types import checker, plain
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.machine import figure_names
+from workbench.environment import call_sites
+from workbench.errors import UnknownOption, WorkbenchError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
+
+
+def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """`verb`, or what a handle shows of itself, with a keyword that it does not take refused as `UnknownOption`.
+
+    An argument of another kind than its annotation says is refused as `BadArgument`.
+
+    An error that stands for another library's comes out of it with no traceback but the caller's, and one of the user's
+    code without the frames of PyTorch that led there.
+    """
+    parameters = inspect.signature(verb).parameters.values()
+    known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    known = [name for name in known if name != "self"]
+    owner, _, name = verb.__qualname__.rpartition(".")
+    check = checker(verb)
+
+    @functools.wraps(verb)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for option in kwargs:
+            if option not in known:
+                called = f"{_called(owner, args)}.{name}"
+                raise UnknownOption(_told(called, kwargs, option, known, args[1:] if owner else args))
+        given, named = plain(args, kwargs)
+        check(given, named)
+        try:
+            return verb(*given, **named)
+        except WorkbenchError as error:
+            if error.original is None:
+                raise
+            raise error.with_traceback(None) from None  # our own steps say no more than the pages it stands for
+        except Exception as error:  # of the user's own code
+            raise error.with_traceback(call_sites.without_torch(error.__traceback__))  # noqa: B904 - it is the same one
+
+    return asked
+
+
+def _called(owner: str, arguments: Sequence[object]) -> str:
+    """What stands before a verb's name: `wb`, `j` for a journey, `j.simulated` for a stage, else what it is of."""
+    if owner in ("", "Journey"):
+        return "j" if owner else "wb"
+    of = type(arguments[0]).__name__
+    return f"j.{of.lower()}" if of in _STAGES else of
+
+
+def _told(called: str, given: Mapping[str, object], option: str, known: list[str], arguments: Iterable[object]) -> str:
+    told = f"{called} has no option {option!r}{did_you_mean(option, known)}"
+    if "names" in known and all(type(each).__name__ == "Journey" for each in given.values()):
+        told += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
+    elif "machine" in known and option in figure_names():
+        told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
+    elif "kwargs" in known and option in _takes(arguments):
+        told += f"; arguments of the function by name are kwargs={{{option!r}: ...}}"
+    return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
+
+
+def _takes(arguments: Iterable[object]) -> set[str]:
+    """Names of what the first argument takes, if it can be called: `torch.nn.Module` by its `forward`."""
+    target = next(iter(arguments), None)
+    target = getattr(target, "forward", target)
+    if not callable(target):
+        return set()
+    try:
+        return set(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return set()

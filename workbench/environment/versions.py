@@ -1,0 +1,40 @@
+"""What made something: a part of the key of everything that is kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import simulator
+
+_SOURCES = (
+    "capturing",
+    "lowering",
+    "importing",
+    "kernels",
+    "rendering",
+    "scheduling",
+    "extraction",
+    "planning",
+    "running",
+    "simulating",
+    "mlir",
+    "ir",
+)
+_WHEELS = ("torch-mlir", "numpy")
+
+
+@cache
+def made_by() -> str:
+    """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
+    digest = hashlib.sha256()
+    library = Path(__file__).parents[1]
+    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+    for wheel in _WHEELS:
+        digest.update(f"{wheel} {metadata.version(wheel)}\0".encode())
+    return digest.hexdigest()

@@ -1,0 +1,172 @@
+"""The answer of `j.findings`: a DataFrame that can try its own advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+
+from simulator.errors import WorkbenchError
+from workbench.environment.progress import counted, waiting
+from workbench.environment.verb_options import knows_its_options
+from workbench.errors import BadOption
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.remedy_trials import Trials
+from workbench.views.basics import markup
+from workbench.views.basics.cards import Card, cards_html
+
+if TYPE_CHECKING:
+    from workbench.journey import Journey
+
+COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
+STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
+
+
+_MOST = 6
+"""Cards that are shown open."""
+
+
+class Findings(pd.DataFrame):
+    """One row a finding, most cycles at stake first.
+
+    `.tried()` measures what each remedy gains, `.followed()` what several gain together.
+    """
+
+    _metadata = ["_found", "_trials"]  # noqa: RUF012 - as pandas wants it
+
+    @staticmethod
+    def of(found: Sequence[Finding], trials: Trials) -> Findings:
+        """A call that is not expected to save anything, or of which nobody can say what it saves, is not given."""
+        rows, kept = list[tuple[Any, ...]](), list[Finding]()
+        for each in found:
+            nodes, place = trials.places(each)
+            remedy, predicted = each.remedy, each.predicted
+            if remedy is not None and predicted is None:
+                after = trials.predict(remedy)
+                predicted = None if after is None else trials.cycles - after
+            if remedy is None or predicted is None or predicted <= 0:
+                remedy = predicted = None
+            share = each.cycles / max(trials.cycles, 1)
+            call = remedy.call if remedy else ""
+            rows.append(
+                (each.kernel, each.rule, each.cycles, share, each.reason, place, nodes, each.spans, call, predicted)
+            )
+            kept.append(replace(each, remedy=remedy, predicted=predicted))
+        made = Findings(rows, columns=pd.Index(COLUMNS))
+        made["predicted"] = pd.array([row[-1] for row in rows], dtype="Int64")
+        made._found, made._trials = tuple(kept), trials
+        return made
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        """A part of the rows is a plain table: what could be tried is known of the whole alone."""
+        return pd.DataFrame
+
+    def _repr_html_(self) -> str:
+        """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
+        return markup.fragment(cards_html(self.cards, _MOST))
+
+    @knows_its_options
+    def tried(self) -> pd.DataFrame:
+        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it.
+
+        Where that is not possible, `untried` says why: a change of the function cannot be tried of a loaded journey.
+        """
+        trials, found = self._own()
+        known = dict[str, tuple[int | None, str]]()
+        with waiting("try the remedies"):
+            for each in counted([each for each in found if each.remedy]):
+                remedy = cast("Remedy", each.remedy)
+                if repr(remedy) not in known:
+                    known[repr(remedy)] = _gain(trials, remedy)
+        results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
+        made = pd.DataFrame(self)
+        made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
+        made["untried"] = [untried for _, untried in results]
+        return made
+
+    @property
+    def records(self) -> tuple[Finding, ...]:
+        """The finding behind each row."""
+        return self._own()[1]
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """The rows as a person reads them, with what was measured of their remedies by now."""
+        trials, found = self._own()
+        return tuple(map(trials.card, found))
+
+    @knows_its_options
+    def measured(self, row: int) -> Card:
+        """The card of one row, after its remedy was tried: everything is done anew with it."""
+        trials, found = self._own()
+        if not 0 <= row < len(found):
+            raise BadOption(f"measured({row}): expected a row of the findings, 0 to {len(found) - 1}")
+        remedy = found[row].remedy
+        if remedy is None:
+            raise BadOption(f"measured({row}): {found[row].rule!r} has no remedy to try")
+        with waiting("try the remedy"):
+            trials.measure(remedy)
+        return trials.card(found[row])
+
+    @knows_its_options
+    def followed(self, steps: int = 3, *, same_machine: bool = False) -> pd.DataFrame:
+        """What several remedies save together: one row a step, the first of them with nothing changed.
+
+        Each step follows the remedy of the first finding that has one, on a copy that has all those before, and looks
+        for findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
+        the machine as it is.
+        """
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
+        trials, found = self._own()
+        rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
+        done = set[tuple[str, str]]()
+        with waiting("follow the remedies"):
+            for step in counted(range(1, steps + 1)):
+                each = next((each for each in found if _open(each, done, same_machine)), None)
+                if each is None:
+                    break
+                done.add((each.rule, each.kernel))
+                remedy = cast("Remedy", each.remedy)
+                journey, untried = _followed(trials, remedy)
+                after = journey.simulated.cycles if journey is not None else None
+                gain = None if after is None else trials.cycles - after
+                kept = gain is not None and gain > 0
+                rows.append((step, each.rule, each.kernel, remedy.call, each.predicted, after, gain, kept, untried))
+                if journey is not None and kept:
+                    trials, found = journey.findings._own()
+        made = pd.DataFrame(rows, columns=pd.Index(STEPS))
+        for place, name in enumerate(STEPS):
+            if name in ("predicted", "cycles", "gain"):
+                made[name] = pd.array([row[place] for row in rows], dtype="Int64")
+        return made
+
+    def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
+        return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")
+
+
+def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
+    """The cycles that a remedy saves; or why that cannot be measured."""
+    try:
+        return trials.cycles - trials.measure(remedy), ""
+    except WorkbenchError as error:
+        return None, str(error)
+
+
+def _followed(trials: Trials, remedy: Remedy) -> tuple[Journey | None, str]:
+    """The journey with a remedy, simulated; or why there is none."""
+    try:
+        journey = trials.follow(remedy)
+        _ = journey.simulated
+    except WorkbenchError as error:
+        return None, str(error)
+    return journey, ""
+
+
+def _open(each: Finding, done: set[tuple[str, str]], same_machine: bool) -> bool:
+    """Whether a finding's remedy is still to be followed."""
+    wanted = each.remedy is not None and not (same_machine and each.remedy.machine)
+    return wanted and (each.rule, each.kernel) not in done

@@ -1,0 +1,38 @@
+"""The rules by name: those that are shipped, and those of a person's own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from simulator.argument_types import checks_what_it_is_given
+
+if TYPE_CHECKING:
+    from workbench.findings.finding_record import Finding
+    from workbench.findings.run_facts import Facts
+
+Rule: TypeAlias = "Callable[[Facts], Iterable[Finding]]"
+R = TypeVar("R", bound="Callable[..., Iterable[Finding]]")
+
+_RULES: dict[str, Rule] = {}
+
+
+@checks_what_it_is_given
+def finding(name: str = "") -> Callable[[R], R]:
+    """Registers a function of the facts of a run as the rule `name`, by default the function's; again replaces it.
+
+    `@wb.finding("long stores")` before `def long_stores(facts): ...`, which yields `wb.Finding`s.
+    """
+
+    def register(rule: R) -> R:
+        _RULES[name or rule.__name__.replace("_", " ")] = rule
+        return rule
+
+    return register
+
+
+def rules() -> dict[str, Rule]:
+    """All rules, in the order in which they were registered."""
+    importlib.import_module("workbench.findings.rules")  # whoever asks for rules wants the shipped ones among them
+    return dict(_RULES)

@@ -1,0 +1,34 @@
+"""Runs the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.findings.finding_record import Finding
+from workbench.findings.rule_registry import Rule, rules
+from workbench.findings.run_facts import Facts
+from workbench.findings.soundness import refuse_unsound
+
+LEAST_SHARE = 0.01
+"""Of the makespan: what is less is not worth a reader's time."""
+
+
+def found(facts: Facts) -> tuple[Finding, ...]:
+    """What all rules find, most cycles at stake first; what says that nothing is to be gained comes last.
+
+    A rule that raises is named in a finding of its own, and the others stand.
+    """
+    every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
+    worth = [each for each in every if each.cycles == 0 or each.cycles >= LEAST_SHARE * facts.cycles]
+    return tuple(sorted(worth, key=lambda each: -each.cycles))
+
+
+def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
+    try:
+        every = list(rule(facts))
+        for each in every:
+            refuse_unsound(each, facts)
+        return [replace(each, rule=name) for each in every]
+    except Exception as error:  # a rule may be anybody's
+        what = f"the rule {name!r} failed: {type(error).__name__}: {error}"
+        return [Finding("", 0, what, rule=name)]

@@ -1,0 +1,82 @@
+"""Work on what is no number of anybody's. Three kinds of padding take cycles as if they held something: the zeros
+around a convolution's images, which are multiplied with weights like all else; the lanes beyond the end of an extent,
+which go along in every vector pass; and the bytes of a request beyond what was asked for, which the memory moves all
+the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from workbench.findings.finding_record import Finding
+from workbench.findings.number_words import percent
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts, KernelFacts, numbers_of
+from workbench.ir import Node
+
+SHOWS = 0.05
+"""Of a kernel's cycles."""
+_TRANSFERS = ("load transfer", "store transfer")
+
+
+@finding("padding")
+def padding(facts: Facts) -> Iterator[Finding]:
+    for kernel in facts.computed:
+        for stake, reason, spans in (_zeros(facts, kernel), _lanes(facts, kernel), _requests(facts, kernel)):
+            if stake >= SHOWS * max(kernel.cycles, 1):
+                yield Finding(kernel.name, stake, reason, spans)
+
+
+def _zeros(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+    """Products with what lies around images."""
+    own = set(kernel.nodes)
+    convolutions = [
+        node for node in facts.lowered.captured.nodes if node.name in own and node.op == "aten.conv2d.default"
+    ]
+    if len(convolutions) != 1:
+        return 0, "", ()
+    zeros = 1 - _inside(facts, convolutions[0])
+    stake = round(kernel.part("matmul stream") * zeros)
+    reason = (
+        f"{percent(zeros, 1)} of the products are with zeros around the images, whose places are few beside the "
+        "border that the window reaches over; larger images, or less padding, have fewer"
+    )
+    return stake, reason, kernel.showing("matmul stream")
+
+
+def _inside(facts: Facts, node: Node) -> float:
+    """Of the places of all windows, the part that lies inside of the image."""
+    image, weight, out = (facts.lowered.types[value] for value in (*node.operands[:2], node.results[0]))
+    stride, around, apart = (numbers_of(node, place, usual) for place, usual in ((3, 1), (4, 0), (5, 1)))
+    share = 1.0
+    for axis in range(2):
+        window = np.arange(weight.shape[2 + axis]) * apart[axis] - around[axis]
+        places = np.arange(out.shape[axis - 2])[:, None] * stride[axis] + window
+        share *= float(((places >= 0) & (places < image.shape[axis - 2])).mean())
+    return share
+
+
+def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+    filled = kernel.filled_lanes(facts.machine.vector_lanes)
+    stake = round(kernel.part("vector") * (1 - filled))
+    reason = (
+        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector_lanes} lanes: their extents are no "
+        "multiples of that, and the lanes beyond the end go along; extents that are would take no longer"
+    )
+    return stake, reason, kernel.showing("vector")
+
+
+def _requests(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+    use, machine = facts.memory_use, facts.machine
+    spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span]]
+    rate, width = float(machine.bus_bytes_per_cycle), machine.dma_bytes_per_cycle
+    asked, moved, stretch = use.asked[spans], use.requested[spans], use.stretch[spans]
+    needed = np.maximum(asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width))
+    on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
+    stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
+    reason = (
+        f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} that are asked for, in requests of "
+        f"{machine.dram_request_bytes}: runs begin or end inside of them; longer runs leave less over"
+    )
+    return stake, reason, tuple(spans)

@@ -1,0 +1,231 @@
+"""What a rule looks at: a simulated run, kernel by kernel, with what its critical path was spent on."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from simulator import Launched, simulate
+from simulator.tileprogram.program import Access, Opcode, Space
+from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
+from workbench.planning.common_memory_plan import residents
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from simulator import Machine, Trace
+    from simulator.analysis.critical_path import Step
+    from simulator.analysis.memory_use import MemoryUse
+    from simulator.tileprogram.program import TileProgram
+    from workbench.ir import Launch, ScheduledKernel, TensorType
+
+
+def bytes_of(kind: TensorType) -> int:
+    """Of a tensor's elements; the bits of one stand in the name of its type, and a boolean takes a byte."""
+    bits = re.search(r"\d+", kind.dtype)
+    return kind.numel * (int(bits[0]) // 8 if bits else 1)
+
+
+def moved_bytes(program: TileProgram, argument: int) -> int:
+    """Bytes of an argument that a launch's copies load and store."""
+    owner = np.repeat(program.opcode, np.diff(program.operand_start))
+    copies = (program.space == Space.DRAM) & np.isin(owner, [Opcode.LOAD, Opcode.STORE])
+    here = copies & (program.target == argument)
+    return int((program.shape[here].prod(1) * program.element_bytes[here]).sum())
+
+
+def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
+    """What a convolution is given for both axes of its images: at place 3 the stride, 4 the padding, 5 the holes."""
+    given = node.args[place] if place < len(node.args) else Literal("int", usual)
+    items = given.items if isinstance(given, Sequence) else (given,)
+    numbers = [int(str(item.value)) for item in items if isinstance(item, Literal)]
+    return numbers[0], numbers[-1]
+
+
+def channels_innermost(kind: TensorType) -> bool:
+    """Of images: whether all channels of a place lie together."""
+    return len(kind.shape) == 4 and kind.shape[1] > 1 and kind.strides[1] == 1
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """All launches of one scheduled kernel together."""
+
+    name: str
+    scheduled: ScheduledKernel | None
+    """None for a step on the host."""
+    launches: tuple[Launch, ...]
+    spans: npt.NDArray[np.int64]
+    """Rows of `events`."""
+    cycles: int
+    """From begin to end of its launches."""
+    path: Mapping[str, int]
+    """Cycles of the critical path, by what they went on with; they add up to `cycles`."""
+    on_path: Mapping[str, Mapping[int, int]]
+    """The spans that did so, and how many of the cycles each."""
+
+    def part(self, *what: str) -> int:
+        """Cycles of the critical path that went on one of these."""
+        return sum(self.path.get(each, 0) for each in what)
+
+    def showing(self, *what: str) -> tuple[int, ...]:
+        """The spans behind these cycles."""
+        return tuple(sorted({span for each in what for span in self.on_path.get(each, ())}))
+
+    def path_of(self, span: int, *what: str) -> int:
+        """Cycles of the critical path that one span spent on one of these."""
+        return sum(self.on_path.get(each, {}).get(span, 0) for each in what)
+
+    def filled_lanes(self, lanes: int) -> float:
+        """Of the lanes that its vector passes take, the part that has something to do."""
+        if self.scheduled is None:
+            return 1.0
+        program = self.scheduled.program
+        rows = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.lane >= 0))
+        along = program.extent[rows, program.lane[rows].astype(np.int64)]
+        points = program.extent[rows].prod(1)
+        taken = points / np.maximum(along, 1) * -(-along // lanes) * lanes
+        return float(points.sum() / taken.sum()) if len(rows) else 1.0
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The captured nodes it works for, over all launches."""
+        return tuple(dict.fromkeys(name for launch in self.launches for name in launch.origins))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One run: the records it came from, and what follows from its trace. Everything is worked out once."""
+
+    lowered: KernelGraph
+    scheduled: ScheduledProgram
+    trace: Trace
+
+    @property
+    def machine(self) -> Machine:
+        return self.trace.machine
+
+    @property
+    def cycles(self) -> int:
+        return self.trace.makespan
+
+    @functools.cached_property
+    def memory_use(self) -> MemoryUse:
+        return self.trace.memory_use()
+
+    def named(self, value: str) -> str:
+        """A tensor as the user would write it, where it is given from outside; a view is what it is a view of."""
+        base = next((view.base for view in self.lowered.views if view.value == value), value)
+        return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
+
+    def moved(self, kernel: str, value: str, way: Access) -> int:
+        """Bytes that a kernel of the graph asks the memory for, of a value or of a view of it: to read or to write."""
+        base_of, total = {view.value: view.base for view in self.lowered.views}, 0
+        for place, launch in enumerate(self.scheduled.launches.launches):
+            if launch.name != kernel or launch.kernel not in self._programs:
+                continue
+            program = self._programs[launch.kernel]
+            wanted = [number for number, each in enumerate(launch.arguments) if base_of.get(each, each) == value]
+            touches = (program.space == Space.DRAM) & np.isin(program.target, wanted) & (program.access & way > 0)
+            owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+            base = int(np.searchsorted(self.trace.launch, place))
+            total += int(self.memory_use.asked[base + np.unique(owner[touches])].sum())
+        return total
+
+    @functools.cached_property
+    def _programs(self) -> dict[str, TileProgram]:
+        return {kernel.kernel: kernel.program for kernel in self.scheduled.kernels}
+
+    def beyond_memory(self, kernel: KernelFacts) -> int:
+        """Cycles of a kernel that are not taken by its bytes alone: what could be saved without moving fewer."""
+        moved = int(self.memory_use.requested[kernel.spans].sum())
+        return max(0, kernel.cycles - round(moved / float(self.machine.bus_bytes_per_cycle)))
+
+    @functools.cached_property
+    def launching(self) -> int:
+        """Cycles of the makespan in which a launch had not begun yet."""
+        return sum(step.cycles for step in self._path if step.what == "launch" and step.span < 0)
+
+    @functools.cached_property
+    def _path(self) -> list[Step]:
+        return self.trace.critical_path()
+
+    @functools.cached_property
+    def kernels(self) -> tuple[KernelFacts, ...]:
+        """In the order of their first launches."""
+        scheduled = {kernel.kernel: kernel for kernel in self.scheduled.kernels}
+        launches = self.scheduled.launches.launches
+        of_launch = [launch.kernel for launch in launches]
+        path: dict[str, dict[str, int]] = {name: {} for name in of_launch}
+        spans: dict[str, dict[str, dict[int, int]]] = {name: {} for name in of_launch}
+        for step in self._path:
+            if step.span >= 0:
+                name = of_launch[step.launch]
+                path[name][step.what] = path[name].get(step.what, 0) + step.cycles
+                found = spans[name].setdefault(step.what, {})
+                found[step.span] = found.get(step.span, 0) + step.cycles
+        number = {name: place for place, name in enumerate(dict.fromkeys(of_launch))}
+        of_span = np.array([number[name] for name in of_launch], np.int64)[self.trace.launch]
+        return tuple(
+            KernelFacts(
+                name,
+                scheduled.get(name),
+                tuple(launch for launch in launches if launch.kernel == name),
+                np.flatnonzero(of_span == place),
+                sum(path[name].values()),
+                path[name],
+                spans[name],
+            )
+            for name, place in number.items()
+        )
+
+    @property
+    def computed(self) -> tuple[KernelFacts, ...]:
+        """The kernels that run on the machine."""
+        return tuple(kernel for kernel in self.kernels if kernel.scheduled is not None)
+
+    @property
+    def path_origins(self) -> Iterator[tuple[Step, tuple[str, ...]]]:
+        """The critical path, and the captured nodes that each of its instructions works for."""
+        trace, launches = self.trace, self.scheduled.launches.launches
+        for step in self._path:
+            if step.span >= 0:
+                own = trace.origin[trace.origin_start[step.span] : trace.origin_start[step.span + 1]]
+                yield step, tuple(launches[step.launch].origins[place] for place in cast("list[int]", own.tolist()))
+
+    def cycles_planned(self, plan: ScheduledProgram) -> int:
+        """Of the same kernels, with another plan of the common memory."""
+        kept = tuple(residents(plan, plan.residence))
+        return simulate(self.trace.launches, self.machine, residents=kept, placed=self.trace.placed).makespan
+
+    def cycles_on(self, machine: Machine) -> int:
+        """Of the same programs, on another machine."""
+        trace = self.trace
+        return simulate(trace.launches, machine, residents=trace.residents, placed=trace.placed).makespan
+
+    def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
+        """Of the whole, if a kernel had another program.
+
+        A launch begins when the one before has ended, and nothing of it stays but what a memory with rows, links with
+        queues and a common memory hold; where there is none of these, what the others take stays as it is.
+        """
+        trace = self.trace
+        has_history = self.machine.memory != "simple" or self.machine.has_links or trace.residents
+        changed = [
+            replace(each, program=program) if isinstance(each, Launched) and each.kernel == kernel.name else each
+            for each in trace.launches
+        ]
+        if has_history:
+            return simulate(changed, self.machine, residents=trace.residents, placed=trace.placed).makespan
+        alone = [replace(each, after=()) for each in changed if each.kernel == kernel.name]
+        took = simulate(alone, self.machine).makespan - len(alone) * self.machine.launch_overhead_cycles
+        return self.cycles - kernel.cycles + took
+
+    @functools.cached_property
+    def host_kernels(self) -> frozenset[str]:
+        return frozenset(kernel.name for kernel in self.lowered.kernels if kernel.kind == HOST)

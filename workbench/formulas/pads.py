@@ -1,0 +1,89 @@
+"""Padding: what lies around a tensor is made, or copied, where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from workbench.formulas.formula_builder import Builder, Formula
+from workbench.formulas.known_contents import full
+from workbench.formulas.moving import part
+from workbench.ir import Ref
+from workbench.tensors.element_types import to_dtype
+
+Side = Callable[[Builder, Ref, int, int], Ref]
+"""What stands beside a tensor along a dim, so many elements of it."""
+
+
+def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) -> Ref:
+    """The value all around; a negative size cuts off."""
+
+    def side(b: Builder, x: Ref, dim: int, size: int) -> Ref:
+        return full(b, _resized(b, x, dim, size), value or 0, dtype=to_dtype(b.type(x).dtype))
+
+    return _bordered(b, x, pad, side, side)
+
+
+def bordered_pad(b: Builder, x: Ref, pad: list[int], *, mode: str) -> Ref | None:
+    """A border of what is in the tensor. What a negative size means beside one is left to the host."""
+    if any(size < 0 for size in pad):
+        return None
+    return _bordered(b, x, pad, *_SIDES[mode])
+
+
+def any_pad(b: Builder, x: Ref, pad: list[int], mode: str = "constant", value: float | None = None) -> Ref | None:
+    return constant_pad(b, x, pad, value) if mode == "constant" else bordered_pad(b, x, pad, mode=mode)
+
+
+def _bordered(b: Builder, x: Ref, pad: list[int], before: Side, after: Side) -> Ref:
+    """Dim by dim from the last, as the sizes come: the corners are the border of a border."""
+    padded, joined = x, False
+    for place in range(len(pad) // 2):
+        dim, sizes = b.rank(x) - 1 - place, pad[2 * place : 2 * place + 2]
+        inner = part(b, padded, dim, max(-sizes[0], 0), b.type(padded).shape[dim] + min(sizes[1], 0))
+        parts = [before(b, inner, dim, sizes[0])] if sizes[0] > 0 else []
+        parts += [inner] if b.type(inner).numel else []
+        parts += [after(b, inner, dim, sizes[1])] if sizes[1] > 0 else []
+        joined = len(parts) > 1
+        padded = b("aten.cat.default", parts, dim) if joined else (*parts, inner)[0]
+    return padded if joined else b("aten.clone.default", padded)
+
+
+def _resized(b: Builder, x: Ref, dim: int, size: int) -> list[int]:
+    return [size if axis == dim else extent for axis, extent in enumerate(b.type(x).shape)]
+
+
+def _edge(b: Builder, x: Ref, dim: int, size: int, *, last: bool) -> Ref:
+    """The outermost slice, over and over."""
+    place = b.type(x).shape[dim] - 1 if last else 0
+    return b("aten.expand.default", part(b, x, dim, place, place + 1), _resized(b, x, dim, size))
+
+
+def _mirror(b: Builder, x: Ref, dim: int, size: int, *, last: bool) -> Ref:
+    """The neighbours of the outermost slice, in reverse."""
+    start = b.type(x).shape[dim] - 1 - size if last else 1
+    return b("aten.flip.default", part(b, x, dim, start, start + size), [dim])
+
+
+def _other_end(b: Builder, x: Ref, dim: int, size: int, *, last: bool) -> Ref:
+    extent = b.type(x).shape[dim]
+    return part(b, x, dim, 0, size) if last else part(b, x, dim, extent - size, extent)
+
+
+_SIDES: dict[str, tuple[Side, Side]] = {
+    mode: (partial(side, last=False), partial(side, last=True))
+    for mode, side in (("reflect", _mirror), ("replicate", _edge), ("circular", _other_end))
+}
+
+_BY_NAME: dict[str, Any] = {
+    f"aten.{name}_pad{rank}d.default": partial(bordered_pad, mode=mode)
+    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+    for rank in (1, 2, 3)
+}
+
+FORMULAS: dict[str, Formula] = {
+    "aten.pad.default": any_pad,
+    "aten.constant_pad_nd.default": constant_pad,
+    **_BY_NAME,
+}

@@ -1,0 +1,101 @@
+"""Pools: the largest number, or the average, of what a window shows, and of what it takes to get a given shape."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.formulas.formula_builder import HALF, Builder, Formula, compute
+from workbench.formulas.layout_changes import each, with_batch
+from workbench.formulas.moving import part
+from workbench.formulas.reductions import mean
+from workbench.ir import Ref
+from workbench.tensors.torch_literals import to_dtype
+
+Sizes = int | list[int]
+
+
+def _pool(op: str, dims: int) -> Formula:
+    """A pool over one image is one over a batch of one.
+
+    Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
+    """
+
+    def made(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
+        args: list[Sizes] = [each(value, dims) if isinstance(value, list) and value else value for value in given]
+        if args[1:] and not args[1]:
+            args[1] = args[0]  # windows beside each other
+        if args != list(given):
+            return b(op, x, *args, **kwargs)
+        if b.rank(x) == dims + 1:
+            return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
+        if "avg" in op and to_dtype(b.type(x).dtype) in HALF:
+            return b(op, compute(b, x), *args, **kwargs)
+        if b.type(x).dtype == "u8":
+            return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
+        return None
+
+    return made
+
+
+def _without_indices(dims: int) -> Formula:
+    def made(b: Builder, x: Ref, *args: object, **kwargs: object) -> tuple[Ref, None]:
+        return b(f"aten.max_pool{dims}d.default", x, *args, **kwargs), None
+
+    return made
+
+
+def _adaptive_average(dims: int) -> Formula:
+    def made(b: Builder, x: Ref, size: Sizes) -> Ref:
+        return _adapted(b, x, _wanted(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
+
+    return made
+
+
+def _adaptive_maximum(dims: int) -> Formula:
+    def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, None]:
+        return _adapted(b, x, _wanted(b, x, size, dims), f"aten.max_pool{dims}d.default", _largest), None
+
+    return made
+
+
+def _wanted(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
+    """The extents asked for; None asks for the one there is."""
+    extents = b.type(x).shape[-dims:]
+    return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
+    return mean(b, x, dims, True)
+
+
+def _largest(b: Builder, x: Ref, dims: list[int]) -> Ref:
+    return b("aten.amax.default", x, dims, True)
+
+
+def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -> Ref:
+    """A reduction where one number is left, a pool where windows of one size do, and else each window by itself."""
+    if set(size) == {1}:
+        return reduced(b, x, list(range(b.rank(x) - len(size), b.rank(x))))
+    windows = [1] * len(size)
+    for place, want in enumerate(size):
+        dim = b.rank(x) - len(size) + place
+        extent = b.type(x).shape[dim]
+        if extent % want == 0:
+            windows[place] = extent // want
+        else:
+            borders = [(i * extent // want, -(-(i + 1) * extent // want)) for i in range(want)]
+            x = b("aten.cat.default", [reduced(b, part(b, x, dim, *border), [dim]) for border in borders], dim)
+    return x if set(windows) == {1} else b(pool, x, windows, windows)
+
+
+FORMULAS: dict[str, Formula] = {
+    **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
+       for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
+    **{f"aten.max_pool{dims}d_with_indices.default": _without_indices(dims) for dims in (2, 3)},
+    "aten.max_pool1d_with_indices.default": _without_indices(1),
+    "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
+    "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
+    "aten._adaptive_avg_pool2d.default": _adaptive_average(2),
+    "aten.adaptive_max_pool1d.default": _adaptive_maximum(1),
+    "aten.adaptive_max_pool2d.default": _adaptive_maximum(2),
+}  # fmt: skip

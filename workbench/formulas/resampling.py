@@ -1,0 +1,138 @@
+"""Images made larger or smaller.
+
+Nearest neighbours are a repetition or a slice where the sizes divide, and gathered rows and columns elsewhere. Linear
+interpolation is a product with a matrix of weights along each dim, which are computed from where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from workbench.formulas.formula_builder import Builder, Formula, compute
+from workbench.formulas.known_contents import counted
+from workbench.formulas.moving import part, repeat_interleave
+from workbench.ir import Ref, TensorType
+from workbench.tensors.torch_literals import to_dtype
+
+Scale = float | None
+
+
+def _sizes(b: Builder, x: Ref, wanted: list[int] | None, factors: Sequence[Scale] | None) -> list[int]:
+    """The extents of the image's dims afterwards."""
+    if wanted is not None:
+        return list(wanted)
+    given = factors or []
+    return [int(n * (factor or 1.0)) for n, factor in zip(b.type(x).shape[2:], given, strict=True)]
+
+
+def _steps(b: Builder, x: Ref, sizes: list[int], factors: Sequence[Scale]) -> list[float]:
+    """For each dim how far apart in the source two neighbours of the result lie: as asked for, else by the sizes."""
+    extents = b.type(x).shape[2:]
+    return [1.0 / factor if factor else n / size for n, size, factor in zip(extents, sizes, factors, strict=True)]
+
+
+def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool = False) -> Ref:
+    """Dim by dim; first those along which a slice will do. `middle` looks at an element's middle, not its start."""
+    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
+    sliced, found = x, x
+    rest: list[tuple[int, float, list[int]]] = []
+    for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        places = _places(b.type(x).shape[axis + 2], size, step, 0.5 if middle else 0.0)
+        every = places[1] - places[0] if size > 1 else 1
+        if every > 0 and places == [places[0] + every * place for place in range(size)]:
+            sliced = part(b, sliced, axis + 2, places[0], places[-1] + 1, every)
+        else:
+            rest.insert(0, (axis + 2, step, places))
+    found = sliced
+    for dim, step, places in rest:
+        found = _picked(b, found, dim, places, step, 0.5 if middle else 0.0)
+    return found if rest else b("aten.clone.default", found, memory_format=torch.contiguous_format)
+
+
+def _places(extent: int, size: int, step: float, shift: float) -> list[int]:
+    """Where each element comes from, as PyTorch finds it, in single precision."""
+    if size in (extent, 2 * extent) and not shift:
+        return [place * extent // size for place in range(size)]  # at any scale
+    exact = (np.arange(size, dtype=np.float32) + np.float32(shift)) * np.float32(step)
+    return np.minimum(np.floor(exact).astype(np.int64), extent - 1).tolist()
+
+
+def _picked(b: Builder, x: Ref, dim: int, places: list[int], step: float, shift: float) -> Ref:
+    """Each element several times where that is all, else gathered, from places that a kernel counts out likewise."""
+    extent, size = b.type(x).shape[dim], len(places)
+    if size % extent == 0 and places == [place // (size // extent) for place in range(size)]:
+        return repeat_interleave(b, x, size // extent, dim)
+    where = b("aten.mul.Scalar", b("aten.add.Scalar", counted(b, size, torch.float32), shift), float(np.float32(step)))
+    inside = b("aten.clamp_max.default", b("aten.floor.default", where), extent - 1)
+    return b("aten.index_select.default", x, dim, b("aten._to_copy.default", inside, dtype=torch.int64))
+
+
+def linear(b: Builder, x: Ref, sizes: list[int], align_corners: bool, *factors: Scale) -> Ref | None:
+    if not to_dtype(b.type(x).dtype).is_floating_point:
+        return None
+    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
+    found = compute(b, x)
+    for axis in reversed(range(len(sizes))):
+        if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
+            weights = _weights(b, found, axis + 2, sizes[axis], None if align_corners else steps[axis])
+            found = _product_along(b, found, axis + 2, weights)
+    last_is_view = b.type(found).strides != TensorType.dense(b.type(found).shape, "f32").strides
+    return b("aten.clone.default", found, memory_format=torch.contiguous_format) if last_is_view else found
+
+
+def _weights(b: Builder, x: Ref, dim: int, size: int, step: float | None) -> Ref:
+    """A row for each element of the result: one at its place in the source, falling to zero at the next neighbours.
+
+    Without a step the corners of source and result lie on each other; with one, their elements' edges do.
+    """
+    extent, dtype = b.type(x).shape[dim], to_dtype(b.type(x).dtype)
+    place = counted(b, size, dtype)
+    if step is None:
+        source = b("aten.mul.Scalar", place, (extent - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        source = b("aten.sub.Scalar", b("aten.mul.Scalar", b("aten.add.Scalar", place, 0.5), step), 0.5)
+    inside = b("aten.unsqueeze.default", b("aten.clamp.default", source, 0, extent - 1), 1)
+    distance = b("aten.abs.default", b("aten.sub.Tensor", inside, counted(b, extent, dtype)))
+    return b("aten.clamp_min.default", b("aten.rsub.Scalar", distance, 1.0), 0)
+
+
+def _product_along(b: Builder, x: Ref, dim: int, weights: Ref) -> Ref:
+    """`x` with the weights applied along a dim: from the right along the last, from the left along the one before."""
+    rank = b.rank(x)
+    if dim == rank - 1:
+        return b("aten.matmul.default", x, b("aten.permute.default", weights, [1, 0]))
+    if dim == rank - 2:
+        return b("aten.matmul.default", weights, x)
+    swapped = b("aten.transpose.int", x, dim, rank - 2)
+    return b("aten.transpose.int", b("aten.matmul.default", weights, swapped), dim, rank - 2)
+
+
+def _nearest_vec(middle: bool) -> Formula:
+    def made(b: Builder, x: Ref, sizes: list[int] | None, factors: list[float] | None = None) -> Ref:
+        found = _sizes(b, x, sizes, factors)
+        return nearest(b, x, found, *(factors or ()), middle=middle)
+
+    return made
+
+
+def _linear_vec(
+    b: Builder, x: Ref, sizes: list[int] | None, align_corners: bool, factors: list[float] | None = None
+) -> Ref | None:
+    return linear(b, x, _sizes(b, x, sizes, factors), align_corners, *(factors or ()))
+
+
+def _nearest_exact(b: Builder, x: Ref, sizes: list[int], *factors: Scale) -> Ref:
+    return nearest(b, x, sizes, *factors, middle=True)
+
+
+FORMULAS: dict[str, Formula] = {}
+for _rank, _name in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
+    FORMULAS[f"aten.upsample_nearest{_rank}d.default"] = nearest
+    FORMULAS[f"aten.upsample_nearest{_rank}d.vec"] = _nearest_vec(middle=False)
+    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.default"] = _nearest_exact
+    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.vec"] = _nearest_vec(middle=True)
+    FORMULAS[f"aten.upsample_{_name}{_rank}d.default"] = linear
+    FORMULAS[f"aten.upsample_{_name}{_rank}d.vec"] = _linear_vec

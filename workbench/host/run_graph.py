@@ -1,0 +1,88 @@
+"""Runs a record with PyTorch: what `check(stage="captured")` compares, and what later runs nodes on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+
+from workbench.aten.overload_schema import inputs_and_attributes
+from workbench.aten.registry import Registration, Registrations
+from workbench.aten.run_node import call
+from workbench.errors import ExecutorFailed, ExecutorResult, WorkbenchError
+from workbench.ir import AtenGraph, Node
+
+NO_REGISTRATIONS = Registrations()
+
+
+class InputCountMismatch(WorkbenchError):
+    """A record was given fewer or more tensors than it has inputs."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What running a record gave: its output leaves, and what its mutated inputs hold afterwards."""
+
+    outputs: list[torch.Tensor]
+    mutated: dict[str, torch.Tensor]
+    """Input value -> what it holds after the call. The inputs themselves are left as they were."""
+
+
+def run_nodes(
+    nodes: Iterable[Node], values: dict[str, torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> dict[str, torch.Tensor]:
+    """`values` with the results of `nodes` added, computed in order by the overloads their names say.
+
+    An overload that an executor is registered for is computed by that.
+    """
+    known = dict(values)
+    with torch.no_grad():
+        for node in nodes:
+            executor = registrations.find(node.op, "executor")
+            made = _by_executor(node, executor, known) if executor else call(node, known.__getitem__)
+            known.update(zip(node.results, made, strict=True))
+    return known
+
+
+def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """What a registered executor makes of a node: a list with a tensor for each result."""
+    inputs, attributes = inputs_and_attributes(node, known.__getitem__)
+    who = f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
+    try:
+        made = executor.value(inputs, attributes)
+    except Exception as error:  # whatever the executor's own code raises, it is told with the node it was for
+        raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, (list, tuple)):
+        raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")
+    found = list(cast("list[object]", made))
+    if len(found) != len(node.results) or not all(isinstance(item, torch.Tensor) for item in found):
+        raise ExecutorResult(
+            f"{who} returned a list of {', '.join(type(item).__name__ for item in found) or 'nothing'}; expected "
+            f"{len(node.results)} tensor(s), one for each result"
+        )
+    return cast("list[torch.Tensor]", found)
+
+
+def execute(
+    graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> Executed:
+    """Runs the whole record on `values`, one tensor for each of `graph.inputs`."""
+    if len(values) != len(graph.inputs):
+        names = ", ".join(given.path for given in graph.inputs)
+        raise InputCountMismatch(f"{graph.name} takes {len(graph.inputs)} tensors ({names}), {len(values)} were given")
+    given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+    known = run_nodes(graph.nodes, given, registrations)
+    return Executed([known[name] for name in graph.outputs], {m.target: known[m.value] for m in graph.mutations})
+
+
+def execute_in_place(
+    graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> list[torch.Tensor]:
+    """The output leaves; the inputs that the record says are changed are."""
+    made = execute(graph, values, registrations)
+    given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+    for name, value in made.mutated.items():
+        given[name].copy_(value)
+    return made.outputs

@@ -1,0 +1,86 @@
+"""When two kernels are one: a key over everything that scheduling a kernel reads.
+
+The name of a kernel's function is the one thing in its text that depends on where the kernel stands in a graph, so
+keys are made of the text without it. Locations are kernel-local origin ids (the place of a node in its kernel), the
+same wherever the kernel stands: kernels that agree in them may share a program, in which every instruction names its
+origins by those ids. Which nodes of the graph the ids mean is each launch's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+from simulator.machine.machine import Machine
+from workbench.ir import KernelModule, ScheduledKernel, Snapshot, codec
+
+_NAMELESS = "kernel"
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """The module with its function called `new`. Nothing else in a kernel's module names the function."""
+    return text.replace(f"func.func @{old}(", f"func.func @{new}(", 1)
+
+
+def nameless(text: str, name: str) -> str:
+    """The module's text as it would be for a kernel of any other name."""
+    return renamed(text, name, _NAMELESS)
+
+
+def module_key(module: KernelModule) -> str:
+    """The same for kernels that are the same function of the same arguments, whatever they are called."""
+    neutral = replace(
+        module,
+        kernel="",
+        mlir=nameless(module.mlir, module.kernel),
+        located=nameless(module.located, module.kernel),
+        origins=(),
+        absorbed=(),
+    )
+    return _digest(codec.encode(neutral))
+
+
+def machine_key(machine: Machine) -> str:
+    """The same for machines of the same figures, whatever they and their files are called.
+
+    The memory goes by what its file says now: a file of the same name may be edited, and another may say the same.
+    """
+    figures = {name: figure for name, figure in machine.figures().items() if name not in ("name", "dram_timing")}
+    banks = asdict(machine.banked_memory()) if machine.memory == "banked" else {}
+    told = {name: figure for name, figure in banks.items() if name not in ("name", "assumed", "sources")}
+    return _digest([figures, told])
+
+
+def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None) -> str:
+    """The same for kernels that scheduling would make the same of: keys of module and machine, what the user asked."""
+    return _digest([module, machine, wanted])
+
+
+def _digest(data: object) -> str:
+    # What is no JSON is a user's mistake that the schedule will name; here it only has to be told from others.
+    text = json.dumps(data, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def taken_over(kernel: ScheduledKernel, module: KernelModule) -> ScheduledKernel:
+    """A scheduled kernel of the same key under the name and with the nodes of `module`."""
+    old, new = kernel.kernel, module.kernel
+    if old == new and kernel.program.origin_names == module.origins:
+        return kernel
+    program = replace(kernel.program, kernel=new, origin_names=module.origins)
+    if old == new:
+        return replace(kernel, program=program)
+    return replace(
+        kernel,
+        kernel=new,
+        mlir=renamed(kernel.mlir, old, new),
+        located=renamed(kernel.located, old, new),
+        passes=tuple(_renamed_step(step, old, new) for step in kernel.passes),
+        program=program,
+    )
+
+
+def _renamed_step(step: Snapshot, old: str, new: str) -> Snapshot:
+    return replace(step, mlir=renamed(step.mlir, old, new))

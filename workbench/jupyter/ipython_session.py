@@ -1,0 +1,54 @@
+"""What a session of IPython learns when the workbench is imported in it: how plain records look, which cell runs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.jupyter import cell_line
+
+if TYPE_CHECKING:
+    from simulator import Machine
+    from simulator.tileprogram.program import TileProgram
+
+_OPERATORS = "workbench.ops"
+
+
+def begin() -> None:
+    """Gives machines, tile programs and `wb.ops` their views, and lets slow cells have their line."""
+    shell = cast(Any, sys.modules["IPython"]).get_ipython()
+    if shell is None:  # a program that only imported it
+        return
+    html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
+    html.for_type_by_name("simulator.machine.machine", "Machine", _machine)
+    html.for_type_by_name("simulator.tileprogram.program", "TileProgram", _program)
+    html.for_type(ModuleType, _module)
+    plain.for_type(ModuleType, _module_text)
+    cell_line.watch()
+
+
+def _objects() -> Any:
+    return importlib.import_module("workbench.views.pages.objects")
+
+
+def _machine(machine: Machine) -> str:
+    return _objects().machine_html(machine)
+
+
+def _program(program: TileProgram) -> str:
+    return _objects().program_html(program)
+
+
+def _module(module: ModuleType) -> str | None:
+    return _with_operators().operators_html() if module.__name__ == _OPERATORS else None
+
+
+def _module_text(module: ModuleType, printer: Any, cycle: bool) -> None:
+    printer.text(_with_operators().operators_text() if module.__name__ == _OPERATORS else repr(module))
+
+
+def _with_operators() -> Any:
+    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+    return _objects()

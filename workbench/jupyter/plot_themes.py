@@ -1,0 +1,110 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+"""Figures of matplotlib that follow the theme of the page they stand on, in a notebook."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+from matplotlib import pyplot, rc_context, rcParams
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from workbench.jupyter.plot_axes import inches
+from workbench.views.basics import markup
+from workbench.views.basics.colours import LIGHT, Style, style_named
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+THEME: Final = "theme"
+
+_LEAST: Final = 7.3
+"""Inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
+_SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_COLOUR = re.compile("#[0-9a-f]{6}")
+
+
+class QuietAxes(Axes):
+    """Axes whose figure a notebook shows at the end of the cell: as a value they show nothing."""
+
+    name = "workbench-quiet"
+
+    def _ipython_display_(self) -> None:
+        """Shows nothing."""
+
+
+class ShownOnce(Figure):
+    """A figure that a notebook shows as the value it is, and that pyplot does not show a second time."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = io.BytesIO()
+        self.savefig(drawn, format="png", dpi=100)
+        return drawn.getvalue()
+
+
+class ThemedFigure(Figure):
+    """A figure in our light colours; in a notebook each of them is what the theme has in its place."""
+
+    def _repr_html_(self) -> str:
+        drawn = io.StringIO()
+        with rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}):
+            self.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        _, head, body = drawn.getvalue().partition("<svg ")
+        inches: float = self.get_figwidth()
+        wide = f'style="width:100%;min-width:{min(inches, _LEAST):g}in;max-width:{inches:g}in" '
+        return markup.fragment(
+            f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
+        )
+
+
+def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
+    """Names are a user's: a dollar in one begins no formula.
+
+    No `rc_context`, which would also put back what a notebook's backend sets when the first figure is made.
+    """
+
+    @functools.wraps(draws)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        before = rcParams["text.parse_math"]
+        rcParams["text.parse_math"] = False
+        try:
+            return draws(*args, **kwargs)
+        finally:
+            rcParams["text.parse_math"] = before
+
+    return drawn
+
+
+def colours_of(style: str) -> Style:
+    """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
+    return style_named("light" if style == THEME else style)
+
+
+def new_axes(style: str, width: float, height: float) -> Axes:
+    """Axes of a new figure, which pyplot shows at the end of a cell."""
+    size = inches(width), height
+    if style != THEME:
+        return pyplot.figure(figsize=size, layout="constrained").add_subplot()
+    figure = pyplot.figure(figsize=size, layout="constrained", FigureClass=ThemedFigure)
+    return figure.add_subplot(axes_class=QuietAxes)
+
+
+def new_figure(style: str, width: float, height: float) -> Figure:
+    """A new figure that pyplot does not know: a notebook shows it as the value it is."""
+    kind = ThemedFigure if style == THEME else ShownOnce
+    return kind(figsize=(inches(width), height), layout="constrained")
+
+
+def _themed(svg: str) -> str:
+    """The picture in one line, with our colours as variables of the style sheet, and all others as they are; places
+    to a hundredth of a point."""
+    names = {colour.lower(): f"var(--{name})" for name, colour in markup.colours(LIGHT).items()}
+    names |= {markup.tone(name, LIGHT): f"var(--{name})" for name in ("good", "bad")}
+    names |= {LIGHT.ground.lower(): "var(--ground)", LIGHT.ink.lower(): "var(--ink)"}
+    coloured = _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
+    return _DECIMALS.sub(r"\1", " ".join(coloured.split()))

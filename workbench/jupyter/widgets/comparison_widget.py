@@ -1,0 +1,140 @@
+"""Two to four journeys side by side: what changed, by how much and where, and all timelines locked in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import traitlets
+
+from workbench.artefacts import Simulated
+from workbench.errors import BadOption
+from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
+from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.summary import MOST_SPANS
+from workbench.views.basics.table import Table
+
+if TYPE_CHECKING:
+    from workbench.comparison import Comparison
+
+NONE: Final = -1
+"""No row is marked."""
+_MOST: Final = 4
+"""Timelines below each other that can be taken in at once."""
+
+
+class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "comparing.css")):
+    """What `wb.compare(...).widget()` returns. `row` is the marked row of `.nodes`, -1 for none; set, it is marked."""
+
+    row = traitlets.Int(NONE).tag(sync=True)
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self._sources = [
+            TimelineSource(Simulated(run.trace, run.scheduled, run.lowered)) for run in comparison.record.runs
+        ]
+        super().__init__()
+        self.at_close(self._sources.clear)
+
+    @traitlets.validate("row")
+    def _row(self, proposal: traitlets.Bunch) -> int:
+        row, count = cast("int", proposal["value"]), len(self.comparison.record.lines)
+        if not NONE <= row < count:
+            raise BadOption(f"row = {row}: expected a row of .nodes, 0 to {count - 1}, or -1 for none")
+        return row
+
+    # What the browser asks
+
+    def answer_open(self) -> Answer:
+        """All tables; the timelines are asked for one by one."""
+        record = self.comparison.record
+        return {
+            "names": list(record.names),
+            "sentences": record.sentences(totals=len(record.names) == 2),
+            "journeys": _told(record.ratios()),
+            "changes": _as_named(record.changes()),
+            "stages": _as_named(record.stages()),
+            "lines": [
+                {
+                    "what": line.what,
+                    "module": line.module,
+                    "change": line.change,
+                    "cycles": list(line.cycles),
+                    "bytes": list(line.bytes),
+                    "kernels": list(line.kernels),
+                    "marks": bool(line.launches),
+                }
+                for line in record.lines
+            ],
+        }
+
+    def answer_spans(self, row: int) -> Answer:
+        """Which spans of each timeline are of a row of the table."""
+        record = self.comparison.record
+        if not 0 <= row < len(record.lines):
+            raise BadOption(f"there is no row {row}; rows are 0 to {len(record.lines) - 1}")
+        return {}, [each.astype("<u4").tobytes() for each in record.spans(record.lines[row])]
+
+    def answer_line(self, run: int, span: int) -> Answer:
+        """The row of the table that a span is of."""
+        return {"row": self.comparison.record.line_of(run, span)}
+
+    def answer_columns(self, run: int, what: str) -> Later:
+        return Later(lambda: self._sources[run].columns(what))
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
+        return Later(lambda: self._sources[run].findings(unit, cycle))
+
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._sources[run].findings_of(span))
+
+    def answer_findings(self) -> Later:
+        """Those that came and went, seen from the first journey."""
+
+        def found() -> Answer:
+            record = self.comparison.record
+            if max(map(len, record.traces)) > MOST_SPANS:
+                return {"note": "with this many spans they take a while: .findings has them", "moved": [], "stay": 0}
+            moved = [each for each in record.findings if each.change != "stays"]
+            rows = [
+                {
+                    "change": each.change,
+                    "rule": each.rule,
+                    "what": record.title(each.groups),
+                    "reason": each.reason,
+                    "cycles": [None if of is None else of.cycles for of in each.each],
+                }
+                for each in moved
+            ]
+            return {"moved": rows, "stay": len(record.findings) - len(moved)}
+
+        return Later(found)
+
+    # For readers without a kernel
+
+    def static_html(self) -> str:
+        return self.comparison.html()
+
+    def __repr__(self) -> str:
+        return f"ComparisonWidget({'' if self.live else 'closed, '}{self.comparison!r})"
+
+
+def _told(table: Table) -> dict[str, object]:
+    """A table with its columns named as a person reads them."""
+    columns = ["µs" if name == "time_us" else name.replace("_", " ") for name in table.columns]
+    return {**_as_named(table), "columns": columns}
+
+
+def _as_named(table: Table) -> dict[str, object]:
+    """A table of which columns are journeys, by the names that the user gave them."""
+    return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+
+
+def comparing(comparison: Comparison) -> ComparisonWidget:
+    """The widget of a comparison."""
+    count = len(comparison.record.runs)
+    if count > _MOST:
+        raise BadOption(
+            f"widget(): the widget shows 2 to {_MOST} journeys, and these are {count}. "
+            f"Compare fewer of them, or show all with .html()"
+        )
+    return ComparisonWidget(comparison)

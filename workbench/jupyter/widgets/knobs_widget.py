@@ -1,0 +1,292 @@
+"""Knobs to turn: what each setting costs, the new timeline above the one at the start, and the map over two knobs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from workbench.environment.progress import counted, in_background
+from workbench.errors import BadOption, Stopped
+from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
+from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
+from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.knobs.knob import kernel_names, text_of, value_from
+from workbench.summary import MOST_SPANS
+from workbench.views.basics import markup
+from workbench.views.selections.naming import with_full_kernel
+from workbench.views.timelines.svg_gantt import gantt_svg
+
+if TYPE_CHECKING:
+    from workbench.artefacts import Simulated
+    from workbench.journey import Journey
+    from workbench.knobs import Experiment, Step, Sweep
+    from workbench.views.selections.selecting import SelectionModel
+
+KNOB_SHEETS: Final = ("knobs.css",)
+START: Final = 0
+"""The timelines by number: that of the start, and that of the current step."""
+
+
+class KnobsLook(Look):
+    """Answers the knobs' module. `begin` makes the session when somebody first looks."""
+
+    name = "knobs"
+
+    def __init__(
+        self,
+        begin: Callable[[], Experiment],
+        *,
+        kernel: str | None = None,
+        selection: SelectionModel | None = None,
+        ends_session: bool = True,
+    ) -> None:
+        super().__init__()
+        self._begin, self._kernel, self._selection, self._ends_session = begin, kernel, selection, ends_session
+        self._opened = False
+        self._sources: dict[int, TimelineSource] = {}
+        self._sweep: Sweep | None = None
+        self._trying = threading.Event()
+        self._end: Callable[[], None] = lambda: None
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The session that all of this is about."""
+        made = self._begin()
+        self._opened, self._end = True, made.on_step(self._tell_step)
+        return made
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+        self._sources.clear()
+        self._trying.set()
+        if self._sweep is not None:
+            self._sweep.stop(wait=False)
+        if self._opened and self._ends_session:
+            self.experiment.close()
+
+    # Knobs
+
+    def answer_open(self) -> Answer:
+        """Kernels, the knobs of one of them and of the journey, and all steps there are."""
+        experiment = self.experiment
+        kernels = kernel_names(experiment.start.scheduled.record)
+        chosen = self._kernel_meant(kernels)
+        own = self._own_knobs(chosen)
+        shared = [knob_told(knob) for knob in experiment.knobs().knobs]
+        steps = [step_told(step, experiment.history) for step in experiment.history]
+        return {
+            "kernels": kernels,
+            "kernel": chosen,
+            "knobs": own,
+            "shared": shared,
+            "steps": steps,
+            "now": experiment.current.number,
+        }
+
+    def answer_kernel(self, kernel: str) -> Answer:
+        """The knobs of another kernel; of the one that is selected, if none is named, else of none."""
+        kernels = kernel_names(self.experiment.start.scheduled.record)
+        chosen = kernel or self._kernel_selected(kernels)
+        return {"kernel": chosen, "knobs": self._own_knobs(chosen)}
+
+    def _own_knobs(self, kernel: str) -> list[dict[str, object]]:
+        return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
+
+    def _kernel_meant(self, kernels: list[str]) -> str:
+        """That which is selected, else the one asked for, else the one that runs longest."""
+        if selected := self._kernel_selected(kernels):
+            return selected
+        if self._kernel and (asked := with_full_kernel(self._kernel, kernels)) in kernels:
+            return asked
+        if not kernels:
+            return ""
+        cycles = self.experiment.start.simulated.kernel_cycles()
+        return max(kernels, key=lambda name: cycles.get(name, 0))
+
+    def _kernel_selected(self, kernels: list[str]) -> str:
+        """The first that is selected, "" where none is."""
+        chosen = self._selection.selection if self._selection is not None else None
+        return next((kernel for kernel in chosen.kernels if kernel in kernels), "") if chosen else ""
+
+    def answer_turn(self, kernel: str, knob: str, text: str) -> Answer:
+        """Asks for a value, as it was typed or as a slider has it; the step is told when it is there."""
+        try:
+            value = value_from(self.experiment.knobs(kernel or None)[knob], text)
+        except BadOption as error:  # said at the knob
+            return {"refused": str(error)}
+        self.experiment.turn(knob, value, kernel=kernel or None)
+        return {}
+
+    def answer_allowed(self, kernel: str, knob: str) -> Later:
+        """Each value worth trying, and why it is refused: all are scheduled, with what else is turned as it is."""
+
+        self._trying.set()  # who asks again wants no answer to what was asked before
+        self._trying = stop = threading.Event()
+
+        def tried() -> Answer:
+            around = self.experiment.around(kernel or None)
+            try:
+                with in_background("try the values", stop):
+                    values = [(text_of(value), around.why_not(knob, value)) for value in counted(around[knob].values)]
+            except Stopped:
+                return {"values": []}
+            return {"values": values}
+
+        return Later(tried)
+
+    # Scripts
+
+    def answer_script(self, kernel: str) -> Answer:
+        """The transform script that the kernel has now."""
+        scheduled = self.experiment.journey.scheduled.record
+        if kernel not in kernel_names(scheduled):
+            return {"text": "", "why": f"there is no kernel {kernel} any more: others are fused now"}
+        runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
+        text = scheduled.kernel(runs[kernel]).schedule
+        return {"text": text, "why": "" if text else f"{kernel} is a template: its loops are its own"}
+
+    def answer_write(self, kernel: str, text: str) -> Answer:
+        self.experiment.script(kernel, text)
+        return {}
+
+    def answer_own(self, kernel: str) -> Answer:
+        """Takes a script away that was written; knobs of the kernel count again."""
+        self.experiment.script(kernel, None)
+        return {}
+
+    # Steps
+
+    def answer_back(self, step: int) -> Answer:
+        self.experiment.back(step)
+        return {}
+
+    def answer_progress(self) -> Answer:
+        """How far the newest setting is; what went wrong with it that is no refusal is raised."""
+        self.experiment.wait(0)
+        return {"busy": self.experiment.busy, "line": self.experiment.progress}
+
+    def answer_findings(self, step: int) -> Later:
+        """What came and went since the start; nothing where a newer step has come meanwhile."""
+
+        def found() -> Answer:
+            experiment = self.experiment
+            runs = (experiment.start.simulated.record, experiment.journey.simulated.record)
+            if max(map(len, runs)) > MOST_SPANS:
+                return {"note": "j.findings has them; with this many spans they take a while", "moved": [], "stay": 0}
+            told = experiment.against_start.record
+            moved = [
+                {"change": each.change, "rule": each.rule, "what": told.title(each.groups), "reason": each.reason}
+                for each in told.findings
+                if each.change != "stays"
+            ]
+            return (
+                {"moved": moved, "stay": len(told.findings) - len(moved)} if experiment.current.number == step else {}
+            )
+
+        return Later(found)
+
+    def _tell_step(self, step: Step) -> None:
+        self.tell("step", {**step_told(step, self.experiment.history), "now": self.experiment.current.number})
+
+    # Timelines
+
+    def answer_columns(self, run: int, what: str) -> Later:
+        return Later(lambda: self._source(run).columns(what))
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
+        return Later(lambda: self._source(run).findings(unit, cycle))
+
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._source(run).findings_of(span))
+
+    def _source(self, run: int) -> TimelineSource:
+        journey = self.experiment.start if run == START else self.experiment.journey
+        simulated = journey.simulated
+        kept = self._sources.get(run)
+        if kept is None or kept.simulated.record is not simulated.record:
+            kept = self._sources[run] = TimelineSource(simulated)
+        return kept
+
+    # The map
+
+    def answer_map(self, kernel: str, knobs: list[str]) -> Answer:
+        """Begins to fill the map over two knobs, or one, around the current setting."""
+        if self._sweep is not None:
+            self._sweep.stop(wait=False)
+        self._sweep = self.experiment.around(kernel or None).sweep(*knobs, background=True)
+        return self.answer_map_now()
+
+    def answer_map_now(self) -> Answer:
+        """As much of the map as is known; what went wrong that is no refusal is raised."""
+        sweep = self._swept()
+        done = sweep.wait(0)
+        return {"map": map_told(sweep, self.experiment.current.setting, done=done)}
+
+    def answer_stop(self) -> Later:
+        """Ends the filling; what is there stays."""
+
+        def stopped() -> Answer:
+            self._swept().stop()
+            return self.answer_map_now()
+
+        return Later(stopped)
+
+    def answer_take(self, row: int, column: int) -> Answer:
+        """Turns the knobs to the values of a cell."""
+        sweep = self._swept()
+        places = (row, column) if len(sweep.axes) > 1 else (column,)
+        for knob, axis, place in zip(sweep.knobs, sweep.axes, places, strict=True):
+            if not 0 <= place < len(axis):
+                raise BadOption(f"the map has no cell ({row}, {column})")
+            value = axis[place]
+            self.experiment.turn(knob.name, value, kernel=knob.kernel or None)
+        return {}
+
+    def _swept(self) -> Sweep:
+        if self._sweep is None:
+            raise BadOption("there is no map yet: choose knobs and fill one")
+        return self._sweep
+
+
+class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
+    """What `j.knobs("k0").widget()` returns: knobs are turned in it and with `w.experiment.turn(...)`, and
+    `w.journey` is what came of it."""
+
+    def __init__(self, experiment: Experiment, kernel: str | None, *, ends_session: bool) -> None:
+        self.experiment = experiment
+        super().__init__(KnobsLook(lambda: experiment, kernel=kernel, ends_session=ends_session))
+
+    @property
+    def step(self) -> Step:
+        """The last step that was not refused: its cycles, bytes and call."""
+        return self.experiment.current
+
+    @property
+    def journey(self) -> Journey:
+        """The journey at the current step."""
+        return self.experiment.journey
+
+    def static_html(self) -> str:
+        """The timeline now and at the start, and all steps as a table."""
+        runs: list[tuple[str, Simulated]] = [("start", self.experiment.start.simulated)]
+        if self.step.number:
+            runs.insert(0, ("now", self.journey.simulated))
+        whole = max(run.cycles for _, run in runs)
+        drawn = [
+            f"<p><b>{name}</b>: {run.cycles:,} cycles</p>{gantt_svg(run.gantt(), scale=whole)}" for name, run in runs
+        ]
+        return markup.fragment("".join(drawn)) + self.experiment.html()
+
+    def __repr__(self) -> str:
+        return f"KnobsWidget({'' if self.live else 'closed, '}{self.experiment!r})"
+
+
+def knob_editor(experiment: Experiment, kernel: str | None, *, ends_session: bool) -> KnobsWidget:
+    """The widget of a session, opened at a kernel."""
+    if kernel is not None:
+        experiment.knobs(kernel)  # says what is wrong with the name
+    return KnobsWidget(experiment, kernel, ends_session=ends_session)

@@ -1,0 +1,123 @@
+"""The scratchpad and the tiles cycle by cycle: below the lab's timeline, moving with its cursor, and as a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+import numpy as np
+import traitlets
+
+from workbench.errors import BadOption
+from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.views.basics import markup
+from workbench.views.scratchpads.launch_replay import Replays
+from workbench.views.scratchpads.moments import Moment, occupancy_of
+from workbench.views.scratchpads.replay_columns import replay_columns
+from workbench.views.scratchpads.svg_scratchpad import scratchpad_svg
+from workbench.views.scratchpads.svg_tiles import tiles_svg
+from workbench.views.selections.origins import BufferAt, TileAt
+from workbench.views.selections.selecting import SelectionModel
+
+MEMORY_SHEETS: Final = ("memory.css",)
+
+
+class MemoryLook(Look):
+    """What the browser asks: the launches, one launch in columns, and to select a buffer or a tile."""
+
+    name = "memory"
+
+    def __init__(self, replays: Callable[[], Replays], selection: SelectionModel | None) -> None:
+        super().__init__()
+        self._of_run, self._model = replays, selection
+
+    @property
+    def _replays(self) -> Replays:
+        return self._of_run()
+
+    def answer_open(self) -> Answer:
+        """The launches of the run."""
+        return {
+            "kernels": self._replays.kernels,
+            "launches": [list(times) for times in self._replays.times],
+            "cycles": self._replays.trace.makespan,
+            "selects": self._model is not None,
+        }
+
+    def answer_launch(self, launch: int) -> Answer | Later:
+        """One launch, to be gone through without asking again."""
+        last = len(self._replays.times) - 1
+        if not 0 <= launch <= last:
+            raise BadOption(f"there is no launch {launch}; the launches are 0 to {last}")
+        return Later(lambda: self._columns(launch))
+
+    def _columns(self, launch: int) -> Answer:
+        made = replay_columns(self._replays.of(launch))
+        return {"header": dict(made.header)}, [memoryview(made.data)]
+
+    def answer_buffer(self, launch: int, number: int) -> Answer:
+        """Selects a buffer."""
+        return self._select(BufferAt(self._replays.kernels[launch], number))
+
+    def answer_tile(self, launch: int, touch: int) -> Answer:
+        """Selects the box in a row of the kernel's tiles."""
+        return self._select(TileAt(self._replays.kernels[launch], touch))
+
+    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]]:
+        """All that is asked without selecting: a page without Python has it with it."""
+        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays.times)))]
+
+    def _select(self, what: object) -> Answer:
+        if self._model is None:
+            raise BadOption("this run belongs to no journey, so nothing can be selected in it; j.widget() selects")
+        self._model.select(what)
+        return {}
+
+
+class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
+    """What `j.simulated.scratchpad.widget()` returns. `cycle` is the one that it shows, and moves it when it is set."""
+
+    cycle = traitlets.Int(0).tag(sync=True)
+
+    def __init__(self, replays: Replays, selection: SelectionModel | None, cycle: int) -> None:
+        self._replays, self._model = replays, selection
+        super().__init__(MemoryLook(lambda: replays, selection), cycle=cycle)
+        if selection is not None:
+            self.at_close(selection.observe(self._tell_selected))
+
+    @traitlets.validate("cycle")
+    def _cycle(self, proposal: traitlets.Bunch) -> int:
+        return self._replays.check(cast("int", proposal["value"]))
+
+    # The selection, which is the journey's
+
+    def answer_selected(self) -> Answer:
+        """The selected spans."""
+        return {}, [self._selected()]
+
+    def _tell_selected(self) -> None:
+        self.tell("selected", {}, [self._selected()])
+
+    def _selected(self) -> bytes:
+        chosen = self._model.selection if self._model else None
+        return np.array(chosen.spans if chosen else (), "<u4").tobytes()
+
+    # For readers without a kernel
+
+    def static_html(self) -> str:
+        """The launch of the cycle: its scratchpad over time, and its tiles."""
+        seen = self._seen()
+        told = f"<p>{markup.escape(seen.summary())}</p>"
+        return markup.fragment(told + scratchpad_svg(occupancy_of(seen.replay)) + tiles_svg(seen.replay.tiling))
+
+    def _seen(self) -> Moment:
+        return Moment(self.cycle, self._replays.of(self._replays.launch_at(self.cycle)))
+
+    def __repr__(self) -> str:
+        return f"MemoryWidget({'closed' if not self.live else self._seen().summary()})"
+
+
+def memory(replays: Replays, selection: SelectionModel | None, *, cycle: int) -> MemoryWidget:
+    """The widget of a run, at a cycle."""
+    return MemoryWidget(replays, selection, cycle)

@@ -1,0 +1,113 @@
+"""What the lab says of a journey, in plain values: a widget sends it when it is asked, a page is written with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from workbench.pipeline import Request, Stages
+from workbench.summary import overview
+from workbench.views.selections.listings import (
+    CallList,
+    InstructionList,
+    KernelList,
+    Listing,
+    ListRow,
+    Marked,
+    RenderedList,
+    ScheduledList,
+    SourceList,
+    SpanList,
+)
+from workbench.views.selections.selection import Selection
+
+if TYPE_CHECKING:
+    from workbench.checking.check_report import Check
+
+STAGES: Final = ("capture", "lower", "render", "schedule", "program", "timeline")
+CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "scheduled"}
+"""Stages whose numbers are compared with PyTorch's, and what `j.check` calls them."""
+
+LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
+    "python": lambda stages: SourceList(stages.captured().record, stages.sources()),
+    "calls": lambda stages: CallList(stages.captured().record),
+    "kernels": lambda stages: KernelList(stages.lowered().record),
+    "rendered": lambda stages: RenderedList(stages.rendered().record),
+    "scheduled": lambda stages: ScheduledList(stages.scheduled().record),
+    "instructions": lambda stages: InstructionList(stages.scheduled().record),
+    "spans": lambda stages: SpanList(stages.simulated().record, stages.scheduled().record.launches.launches),
+}
+PAGE: Final = 50
+"""Rows that the browser asks for at once, and is given with the list."""
+
+
+def stage_cards(request: Request, stages: Stages, checks: Mapping[str, Check]) -> list[dict[str, object]]:
+    """Each stage's figure and what `j.check` said of it."""
+    told = {stage.name: stage for stage in overview(request, stages, None, ()).stages}
+    scheduled = told["scheduled"].figures
+    figures = {
+        "capture": list(told["captured"].figures),
+        "lower": list(told["lowered"].figures),
+        "render": list(told["rendered"].figures),
+        "schedule": list(scheduled[:1]),
+        "program": [figure.removesuffix(" on tiles") for figure in scheduled[1:]],
+        "timeline": list(told["simulated"].figures),
+    }
+    return [{"name": name, "figures": figures[name], "check": _checked(name, checks)} for name in STAGES]
+
+
+def _checked(stage: str, checks: Mapping[str, Check]) -> dict[str, object] | None:
+    check = checks.get(CHECKED.get(stage, ""))
+    return None if check is None else {"ok": check.ok, "said": check.text().splitlines()[0]}
+
+
+def about_list(listing: Listing) -> dict[str, object]:
+    """What a list is sent with, besides its rows."""
+    return {
+        "title": listing.title,
+        "columns": list(listing.columns),
+        "count": len(listing),
+        "entries": listing.entries(),
+        "uncut": dict(listing.uncut()),
+        "widest": listing.widest(),
+        "outline": [list(part) for part in listing.outline()],
+    }
+
+
+def about_selection(chosen: Selection) -> dict[str, object]:
+    """What is said of a selection: its name, what it has at each stage, and why nothing is left of a call."""
+    return {
+        "what": chosen.what,
+        "counts": counts_of(chosen),
+        "cycles": chosen.cycles,
+        "absorbed": reasons_of(chosen),
+    }
+
+
+def counts_of(chosen: Selection) -> tuple[str, ...]:
+    """How much a selection has at each stage."""
+    counts = [
+        (len(chosen.source_lines), "line of Python", "lines of Python"),
+        (len(chosen.nodes), "call", "calls"),
+        (len(chosen.kernels), "kernel", "kernels"),
+        (len(chosen.rendered_lines), "line on tensors", "lines on tensors"),
+        (len(chosen.mlir_lines), "line on tiles", "lines on tiles"),
+        (len(chosen.instructions), "instruction", "instructions"),
+        (len(chosen.buffers), "buffer", "buffers"),
+        (len(chosen.spans), "span", "spans"),
+    ]
+    return tuple(f"{count:,} {one if count == 1 else more}" for count, one, more in counts)
+
+
+def reasons_of(chosen: Selection) -> tuple[str, ...]:
+    """Why nothing is left of selected calls."""
+    return tuple(f"{gone.node}: {gone.reason}" for gone in chosen.absorbed)
+
+
+def cells(page: Sequence[ListRow]) -> list[tuple[tuple[str, ...], bool, int, bool]]:
+    """Rows as they are sent: cells, whether it is a title, how deep it stands, whether it can be selected."""
+    return [(row.cells, row.head, row.depth, row.thing is not None) for row in page]
+
+
+def packed(rows: Marked) -> bytes:
+    return rows.astype("<u4", copy=False).tobytes()

@@ -1,0 +1,159 @@
+"""The timeline as a widget: one run, or two above each other that show the same stretch of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import traitlets
+
+from workbench.environment.verb_options import knows_its_options
+from workbench.errors import BadOption
+from workbench.findings.findings_at import about
+from workbench.findings.rule_search import found
+from workbench.findings.run_facts import Facts
+from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.summary import MOST_SPANS
+from workbench.views.basics import markup
+from workbench.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
+from workbench.views.timelines.gaps import gap_in
+from workbench.views.timelines.svg_gantt import gantt_svg
+from workbench.views.timelines.timeline import gantt_of
+
+if TYPE_CHECKING:
+    from workbench.artefacts.simulated import Simulated
+    from workbench.findings.finding_record import Finding
+    from workbench.views.timelines.gantt import Gantt
+
+SHEETS: Final = ("timeline.css",)
+
+
+class TimelineSource:
+    """What the browser asks of one run: columns, and what findings say of idle time. Whoever shows timelines has one
+    for each and answers with it. `findings` are those of the run, where somebody has them already."""
+
+    def __init__(self, simulated: Simulated, findings: Callable[[], Sequence[Finding]] | None = None) -> None:
+        self.simulated, self._ask_rules = simulated, findings
+
+    @cached_property
+    def _findings(self) -> Sequence[Finding]:
+        run = self.simulated
+        return self._ask_rules() if self._ask_rules else found(Facts(run.lowered, run.scheduled, run.record))
+
+    @cached_property
+    def view(self) -> Gantt:
+        return gantt_of(self.simulated.record)
+
+    def columns(self, what: str) -> Answer:
+        """`timeline`, `dependences` or `critical`."""
+        trace, launches = self.simulated.record, self.simulated.scheduled.launches
+        blocks: dict[str, Callable[[], Columns]] = {
+            "timeline": lambda: timeline_columns(trace, launches),
+            "dependences": lambda: dependence_columns(trace),
+            "critical": lambda: critical_columns(trace),
+        }
+        if what not in blocks:
+            raise BadOption(f"a timeline has no columns {what!r}; it has {', '.join(blocks)}")
+        block = blocks[what]()
+        return {"header": dict(block.header)}, [memoryview(block.data)]
+
+    def findings(self, unit: str, cycle: int) -> Answer:
+        """The findings that the spans around idle time show, else those of their kernel. Of a run so long that rules
+        take long, nothing is known until somebody asks for `j.findings`."""
+        trace = self.simulated.record
+        if len(trace) > MOST_SPANS:
+            return {"note": "j.findings says more; of a run of this many spans it takes a while"}
+        place = gap_in(self.view, trace, unit, cycle)
+        spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
+        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin))
+
+    def findings_in(self, cycle: int) -> Answer:
+        """The findings of the kernel that runs in a cycle."""
+        return self._told([], self._kernel_at(cycle))
+
+    def findings_of(self, span: int) -> Answer:
+        """The findings that a span shows, else those of its kernel."""
+        trace = self.simulated.record
+        if not 0 <= span < len(trace):
+            raise BadOption(f"there is no span {span}; rows of j.simulated.events are 0 to {len(trace) - 1}")
+        return {} if len(trace) > MOST_SPANS else self._told([span], trace.kernels[int(trace.launch[span])])
+
+    def _told(self, spans: Sequence[int], kernel: str) -> Answer:
+        told = about(self._findings, spans, kernel)
+        rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
+        return {"findings": rows}
+
+    def _kernel_at(self, cycle: int) -> str:
+        """The kernel that runs; none between two launches."""
+        replays = self.simulated.replays
+        launch = replays.launch_at(cycle)
+        begin, end = replays.times[launch]
+        return self.simulated.record.kernels[launch] if begin <= cycle < end else ""
+
+
+class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
+    """What `j.simulated.widget()` returns. `spans` are the rows of the events that are selected, in it and from Python;
+    `spans_beside` those of the second run, where there is one."""
+
+    spans = traitlets.List(traitlets.Int()).tag(sync=True)
+    spans_beside = traitlets.List(traitlets.Int()).tag(sync=True)
+
+    def __init__(self, runs: Sequence[Simulated]) -> None:
+        self._sources = [TimelineSource(each) for each in runs]
+        super().__init__()
+        self.at_close(self._sources.clear)
+
+    # From Python
+
+    @knows_its_options
+    def show(self, begin: int, end: int) -> None:
+        """Shows a stretch of the run, in cycles."""
+        if not self.live:
+            raise BadOption("the timeline is closed: j.simulated.widget() makes another")
+        last = self._sources[0].simulated.cycles
+        if not 0 <= begin < end <= last:
+            raise BadOption(f"show({begin:,}, {end:,}): expected two cycles in order, from 0 to the end, {last:,}")
+        self.tell("show", {"begin": begin, "end": end})
+
+    @traitlets.validate("spans", "spans_beside")
+    def _rows(self, proposal: traitlets.Bunch) -> list[int]:
+        name, rows = cast("Any", proposal["trait"]).name, cast("list[int]", proposal["value"])
+        place = 0 if name == "spans" else 1
+        count = len(self._sources[place].simulated.record) if place < len(self._sources) else 0
+        wrong = [row for row in rows if not 0 <= row < count]
+        if wrong:
+            rest = f"rows of j.simulated.events are 0 to {count - 1}" if count else "there is no second timeline"
+            raise BadOption(f"{name} holds {wrong[0]}, and {rest}")
+        return rows
+
+    # What the browser asks
+
+    def answer_open(self) -> Answer:
+        return {"titles": [repr(each.simulated) for each in self._sources] if len(self._sources) > 1 else [""]}
+
+    def answer_columns(self, run: int, what: str) -> Answer:
+        return self._sources[run].columns(what)
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
+        return self._sources[run].findings(unit, cycle)
+
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._sources[run].findings_of(span))
+
+    # For readers without a kernel
+
+    def static_html(self) -> str:
+        runs = [source.simulated for source in self._sources]
+        whole = max(run.cycles for run in runs)
+        parts = [f"<p>{markup.escape(repr(run))}</p>{gantt_svg(run.gantt(), scale=whole)}" for run in runs]
+        return markup.fragment("".join(parts))
+
+    def __repr__(self) -> str:
+        told = " beside ".join(repr(source.simulated) for source in self._sources) or "closed"
+        return f"TimelineWidget({told})"
+
+
+def timeline(runs: Sequence[Simulated]) -> TimelineWidget:
+    """The widget of one run or two."""
+    return TimelineWidget(runs)

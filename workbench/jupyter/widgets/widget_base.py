@@ -1,0 +1,197 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# anywidget, ipywidgets and IPython say no types of what is used here.
+"""What all widgets of the lab have in common: questions and answers, what goes wrong, and what is left in a notebook.
+
+The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So nothing large is
+state of the widget: it is sent when it is looked at. What a method raises is shown in the widget.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
+
+import anywidget
+import traitlets
+from IPython.display import publish_display_data
+
+from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter.widgets.es_modules import joined, styles
+from workbench.jupyter.widgets.look import Look
+from workbench.views.basics import markup
+
+VIEW: Final = "application/vnd.jupyter.widget-view+json"
+
+_BESIDE = (
+    # Of the static twin and the widget below it a notebook shows one: the widget, once it lives.
+    ".jp-OutputArea-child:has(.wb-twin):has(+ .jp-OutputArea-child .wb-live){display:none}"
+    ".jp-OutputArea-child:has(.wb-twin) + .jp-OutputArea-child:not(:has(.wb-live)){display:none}"
+)
+
+Buffer = bytes | bytearray | memoryview
+Answer = Mapping[str, object] | tuple[Mapping[str, object], Sequence[Buffer]] | None
+"""What a method answers: plain values, and columns of numbers beside them as buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that takes a while: `make` works it out in a thread, and other questions are answered meanwhile."""
+
+    make: Callable[[], Answer]
+
+
+class LabWidget(anywidget.AnyWidget):
+    """A widget made of an ES module of `js/`: `class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",))`.
+
+    Subclasses answer what their module asks in methods `answer_...(**asked)`, and say what a reader without a kernel
+    sees in `static_html`.
+    """
+
+    error = traitlets.Unicode("").tag(sync=True)
+    """What went wrong last, shown in the widget; empty when all is well."""
+    module_text = traitlets.Unicode("").tag(sync=True)
+    """The ES module, which a page imports once however many widgets it has: see loader.js."""
+    live: bool = True
+    """Until it is closed."""
+    _module: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, module: str = "", sheets: tuple[str, ...] = (), **rest: Any) -> None:
+        if module:  # before anywidget looks at the class
+            cls._module = module
+            cls._esm = joined("loader.js")
+            cls._css = markup.SHEET.whole() + styles(("common.css", *sheets))
+        super().__init_subclass__(**rest)
+
+    @classmethod
+    def sheet(cls) -> str:
+        """The style sheet that its module needs."""
+        return cls._css
+
+    def __init__(self, *looks: Look, **traits: Any) -> None:
+        self._ends: list[Callable[[], None]] = []
+        self._looks = {look.name: look for look in looks}
+        super().__init__(**traits)
+        self.on_msg(self._asked)
+        for look in looks:
+            look.attach(self.tell)
+            self.at_close(look.close)
+        self.at_close(self._looks.clear)  # a notebook keeps what its cells showed, and so the widget
+
+    @property
+    def looks(self) -> Mapping[str, Look]:
+        """The views below the widget, by name."""
+        if not self.live:
+            raise BadOption("the widget is closed, and its views with it: run its cell again")
+        return self._looks
+
+    @traitlets.default("module_text")
+    def _joined(self) -> str:
+        return joined(self._module) if self._module else ""
+
+    # Questions and answers
+
+    def _asked(self, _: object, content: object, buffers: list[Buffer]) -> None:
+        """Answers one message of the browser's, whatever comes."""
+        if not isinstance(content, Mapping):
+            return  # of no front end of ours
+        message = cast("Mapping[str, Any]", content)
+        number, ask = message.get("id"), str(message.get("ask"))
+
+        def work_out() -> Answer | Later:
+            given = {**message.get("given", {}), **({"buffers": buffers} if buffers else {})}
+            look, _, part = ask.partition(".")
+            if look in self._looks:
+                return self._looks[look].answer(part, given)
+            method = cast("Callable[..., Answer | Later] | None", getattr(self, f"answer_{ask}", None))
+            if method is None:
+                raise ValueError(f"{type(self).__name__} has no answer to {ask!r}")
+            return method(**given)
+
+        self._answer(number, work_out)
+
+    def _answer(self, number: object, work_out: Callable[[], Answer | Later]) -> None:
+        """Sends what is worked out, or what went wrong."""
+        try:
+            found = work_out() or {}
+        except (Exception, KeyboardInterrupt) as error:  # whoever interrupts the kernel means what it is busy with
+            self._send_if_live({"id": number, "error": said(error)})
+            return
+        if isinstance(found, Later):
+            threading.Thread(target=self._answer, args=(number, found.make), daemon=True).start()
+            return
+        plain, columns = found if isinstance(found, tuple) else (found, ())
+        self._send_if_live({"id": number, "answer": dict(plain)}, columns)
+
+    def _send_if_live(self, content: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
+        if self.live:
+            self.send(dict(content), buffers=list(buffers))
+
+    def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
+        """Sends something that nobody asked for: `link.on(what, ...)` hears it."""
+        self._send_if_live({"tell": what, "given": dict(given)}, buffers)
+
+    def guarded(self, call: Callable[..., object]) -> Callable[..., None]:
+        """The same call as a handler of events: what it raises is shown in the widget and nowhere else."""
+
+        def handler(*given: object) -> None:
+            try:
+                call(*given)
+            except Exception as error:
+                self.error = said(error)
+            else:
+                self.error = ""
+
+        return handler
+
+    # Ending
+
+    def at_close(self, end: Callable[[], None]) -> None:
+        """Calls `end` once when the widget is closed: what unsubscribes and lets go of memory."""
+        self._ends.append(end)
+
+    def close(self) -> None:
+        """Takes the widget off the page and lets go of all that it holds."""
+        if not self.live:
+            return
+        self.live = False
+        while self._ends:
+            self._ends.pop()()
+        self.on_msg(self._asked, remove=True)
+        self.layout.close()  # a widget of its own
+        super().close()
+
+    # What a notebook keeps
+
+    def static_html(self) -> str:
+        """What readers without a kernel see: HTML that needs nothing else."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}, {}
+
+    def _ipython_display_(self) -> None:
+        """The static twin and the widget, as outputs of their own: a notebook that was opened and not run shows no
+        other part of a widget's output."""
+        if not self.live:
+            publish_display_data({"text/plain": repr(self)})
+            return
+        bundle, _ = self._repr_mimebundle_()
+        publish_display_data({"text/plain": repr(self), "text/html": bundle.pop("text/html")})
+        publish_display_data(bundle)
+
+    def _twin(self) -> str:
+        return f'<div class="wb-twin"><style>{_BESIDE}</style>{self.static_html()}</div>'
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.live else 'closed'})"
+
+
+def said(error: Exception | KeyboardInterrupt) -> str:
+    """An error as the widget says it: ours in their own words, all others with what they are."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted. Press again to go on."
+    text = str(error) or "no more is known"
+    return text if isinstance(error, WorkbenchError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,1 @@
+"""Kernels that people write: templates, builders, hooks."""

@@ -1,0 +1,80 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Pointwise neighbours of a template, as the body of one linalg op that the template puts on its own tiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+from workbench.ir import Hook
+from workbench.mlir.bindings import Value, maker
+from workbench.mlir.context import run_passes
+from workbench.mlir.named_dims import linalg_ops
+
+_NAME = re.compile(r"%([A-Za-z0-9_]+)")
+
+
+def hook_op(hook: Hook, tile: str, kind: str, rank: int) -> str:
+    """The op that applies a hook in place to `tile`, a scratchpad memref of type `kind`."""
+    dims = ", ".join(f"d{axis}" for axis in range(rank))
+    same = f"affine_map<({dims}) -> ({dims})>"
+    parallel = ", ".join(['"parallel"'] * rank)
+    return (
+        f"linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{parallel}]}}"
+        f' ins({tile} : {kind}) outs({tile} : {kind}) {{\n{hook.body}\n}} loc("aten:{hook.origin}":1:0)'
+    )
+
+
+def pointwise_hook(module: ir.Module, place: int, origin: int) -> Hook:
+    """The body of a kernel's module whose nodes are all pointwise, over one input of one dim."""
+    with module.context, ir.Location.unknown():
+        _one_op(module)
+        (op,) = linalg_ops(module)
+        _take_constants_in(op)
+        text = str(op)
+    prefix = "after_" if place < 0 else f"before{place}_"
+    start, end = text.index("^bb0"), text.rindex("}", 0, text.rindex("->"))
+    body = _NAME.sub(lambda found: f"%{prefix}{found.group(1)}", text[start:end].rstrip())
+    return Hook(place, body.replace("^bb0", f"^{prefix}body"), origin)
+
+
+def _one_op(module: ir.Module) -> None:
+    """Fuses all ops into one; a result that several read is computed for each of them."""
+    run_passes(module, "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    for op in reversed(linalg_ops(module)):
+        users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]
+        for user in users[1:]:
+            with ir.InsertionPoint(user):
+                copy = op.clone()
+            for position, value in enumerate(user.operands):
+                if value == op.results[0]:
+                    user.operands[position] = copy.results[0]
+    run_passes(module, "func.func(linalg-fuse-elementwise-ops)")
+
+
+def _take_constants_in(op: ir.Operation) -> None:
+    """Gives the body its own copies of the constants it uses from outside."""
+    block = op.regions[0].blocks[0]
+    inside = [inner.operation for inner in block.operations]
+    outside = dict.fromkeys(
+        value
+        for inner in inside
+        for value in inner.operands
+        if (made := maker(value)) is not None and made not in inside
+    )
+    for value in outside:
+        made = maker(value)
+        assert made is not None and made.name == "arith.constant", "a pointwise body reads constants only"
+        with ir.InsertionPoint(block.operations[0]):
+            copy = made.clone()
+        _replace_in(inside, value, copy.results[0])
+
+
+def _replace_in(ops: Sequence[ir.Operation], old: Value, new: Value) -> None:
+    for op in ops:
+        for position, value in enumerate(op.operands):
+            if value == old:
+                op.operands[position] = new

@@ -1,0 +1,188 @@
+"""The answer of `j.knobs(...)`: what can be turned, what each value is worth, and the calls that turn it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.argument_types import plain_value
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.errors import WorkbenchError
+from workbench import views
+from workbench.artefacts.pictures import knob_widgets
+from workbench.environment.progress import counted, waiting
+from workbench.environment.verb_options import knows_its_options
+from workbench.errors import BadOption
+from workbench.knobs.knob import (
+    FUSION,
+    MACHINE,
+    Knob,
+    Value,
+    journey_knobs,
+    kernel_knobs,
+    kernel_named,
+    scheduled_kernel,
+    text_of,
+)
+from workbench.knobs.sweep import Sweep
+from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.journey import Journey
+    from workbench.knobs.sweep import Point
+    from workbench.pipeline import Request
+
+COLUMNS = ("knob", "kernel", "value", "range", "values")
+
+
+def knobs_of(journey: Journey, request: Request, kernel: str | None) -> Knobs:
+    """The knobs of a journey, and those of one of its kernels before them."""
+    own: tuple[Knob, ...] = ()
+    name = ""
+    if kernel is not None:
+        record = journey.scheduled.record
+        name = kernel_named(record, kernel)
+        own = kernel_knobs(name, scheduled_kernel(record, name), request.machine)
+    return Knobs(Turned(journey, request), name, (*own, *journey_knobs(request)))
+
+
+@dataclass(frozen=True, repr=False)
+class Knobs(Shown):
+    """What can be turned of one kernel and of the journey. A kernel's knob turns one thing: the rest of its mapping
+    stays as it is, while other kernels, and all of them on another machine, are tiled as the heuristic has it."""
+
+    _start: Turned
+    kernel: str
+    """What the first ones are of; empty if there are only the journey's."""
+    knobs: tuple[Knob, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a knob: what it is of, today's value, what it can be at all, and values worth trying."""
+        return views.data_frames.frame(self._table())
+
+    def _table(self) -> Table:
+        rows = ((each.name, each.kernel, each.value, each.range, each.values) for each in self.knobs)
+        return Table(COLUMNS, tuple(rows))
+
+    @knows_its_options
+    def values(self, knob: str) -> pd.DataFrame:
+        """One row a value worth trying: whether it can be had, why not, and the call that sets it.
+
+        Each is really scheduled, so that what is refused here is what scheduling refuses.
+        """
+        return views.data_frames.frame(self._values(self[knob]))
+
+    def _values(self, knob: Knob) -> Table:
+        with waiting(f"try the values of {knob.name}"):
+            rows = tuple(self._row(knob, value) for value in counted(knob.values))
+        return Table(("value", "today", "allowed", "why_not", "call"), rows)
+
+    def _row(self, knob: Knob, value: Value) -> tuple[Cell, ...]:
+        why = self.why_not(knob.name, value)
+        return value, value == knob.value, not why, why, "" if why else self.call(knob.name, value)
+
+    def __getitem__(self, name: str) -> Knob:
+        for knob in self.knobs:
+            if knob.name == name:
+                return knob
+        names = [knob.name for knob in self.knobs]
+        shown = [each for each in names if not each.startswith(MACHINE)]
+        what = f"there is no knob {name!r}{did_you_mean(str(name), names)}"
+        raise BadOption(sentences(what, f"The knobs are {', '.join(shown)}, and {MACHINE}.<figure>"))
+
+    @knows_its_options
+    def turned(self, knob: str, value: Value) -> Journey:
+        """The journey with a knob at another value. What is wrong with the value raises here or when it is scheduled,
+        as it does for `with_`."""
+        return self._with(knob, value).journey()
+
+    @knows_its_options
+    def call(self, knob: str, value: Value) -> str:
+        """The call that makes the same journey from this one, `j`."""
+        return self._with(knob, value).call
+
+    @knows_its_options
+    def why_not(self, knob: str, value: Value) -> str:
+        """Why a value is refused, found by scheduling with it; empty if it is not."""
+        try:
+            _ = self._with(knob, value).journey().scheduled
+        except WorkbenchError as error:
+            return refusal_of(error)
+        return ""
+
+    @knows_its_options
+    def sweep(
+        self,
+        *knobs: str,
+        values: Mapping[str, Sequence[Value]] | None = None,
+        background: bool = False,
+        on_point: Callable[[Point], object] | None = None,
+    ) -> Sweep:
+        """The map over one knob or two: cycles and bytes of every pair of values, or why it is refused, each of them
+        really scheduled and simulated.
+
+        `values` has the values of a knob by its name; without it those worth trying are taken. Interrupting it leaves
+        what is there. With `background` it comes back at once: `.done`, `.wait()` and `.stop()` are for that, and
+        `on_point` is called with each point as it comes, in the thread that makes them.
+        """
+        chosen = tuple(self[name] for name in knobs)
+        given = values or {}
+        for name in given:
+            if name not in knobs:
+                raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
+        axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
+        return Sweep.started(self._start, chosen, axes, background=background, on_point=on_point)
+
+    @knows_its_options
+    def widget(self) -> object:
+        """The knobs to turn in a notebook: each change is scheduled and simulated in the background, and the new
+        timeline stands above the one at the start. `.journey` of the widget is what came of it."""
+        return knob_widgets().knob_editor(self._start.start.experiment(), self.kernel or None, ends_session=True)
+
+    def _with(self, knob: str, value: Value) -> Turned:
+        return self._start.with_value(self[knob], value)
+
+    @knows_its_options
+    def text(self) -> str:
+        """The knobs, those of the machine left to `.table`."""
+        return _told([knob for knob in self.knobs if knob.kind != MACHINE]).text(widest=60)
+
+    @knows_its_options
+    def html(self) -> str:
+        """The kernel's knobs as a table, those of the journey in two, closed if there is a kernel."""
+        own = views.markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
+        parts = [f"<p><b>{views.markup.escape(self.kernel)}</b></p>{own}"] if self.kernel else []
+        for title, kind in (("fusion rules", FUSION), ("figures of the machine", MACHINE)):
+            knobs = [knob for knob in self.knobs if knob.kind == kind]
+            table = views.markup.table(_told(knobs), wide=("range", "worth trying"))
+            opened = kind == FUSION and not self.kernel
+            parts.append(views.markup.details(title, table, note=f"{len(knobs)}", opened=opened))
+        return views.markup.fragment("".join(parts))
+
+    def __repr__(self) -> str:
+        own = sum(knob.kernel != "" for knob in self.knobs)
+        of = f"{own} of {self.kernel!r}, " if self.kernel else ""
+        return f"Knobs({of}{len(self.knobs) - own} of the journey)"
+
+
+def _told(knobs: Sequence[Knob]) -> Table:
+    """Knobs as a person reads them."""
+    rows = tuple((each.name, text_of(each.value), each.range, " · ".join(map(text_of, each.values))) for each in knobs)
+    return Table(("knob", "value", "range", "worth trying"), rows)
+
+
+def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
+    """The values that a knob is swept over, each once; an order may be given as a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+        raise BadOption(f"sweep: values of {knob.name} are {values!r}; expected a list of them")
+    plain: list[Value | list[str]] = [plain_value(each) for each in values]
+    made = tuple(dict.fromkeys(tuple(each) if isinstance(each, list) else each for each in plain))
+    if not made:
+        raise BadOption(f"sweep: {knob.name} is given no values")
+    return made

@@ -1,0 +1,121 @@
+"""Knobs that are turned, as what `with_` is to be given: the options, the call in words, the journey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from simulator.argument_types import plain_value
+from simulator.errors import WorkbenchError
+from simulator.machine.machine import Override
+from workbench.errors import BadOption
+from workbench.knobs.knob import BUFFERS, CORES, FUSION, MACHINE, ORDER, TILE, Knob, Value, rules_off, scheduled_kernel
+from workbench.lowering.fusion import RULES
+from workbench.scheduling.user_mapping import UserMapping, mapping_of
+
+if TYPE_CHECKING:
+    from workbench.journey import Journey
+    from workbench.pipeline import Request
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Knobs that differ from a journey's, and scripts that take the place of its own.
+
+    A kernel of which something is turned keeps all else as it is in the journey: its whole mapping is said.
+    """
+
+    start: Journey
+    request: Request
+    values: Mapping[Knob, Value] = field(default_factory=dict[Knob, Value])
+    scripts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def with_value(self, knob: Knob, value: Value) -> Turned:
+        """The same with a knob at `value`, whatever it was at before."""
+        return replace(self, values={**self.values, knob: plain_value(value)})
+
+    def with_script(self, kernel: str, script: str | None) -> Turned:
+        """The same with a kernel's transform script; None takes away the one that was given."""
+        others = {name: text for name, text in self.scripts.items() if name != kernel}
+        return replace(self, scripts=others if script is None else {**others, kernel: script})
+
+    def value_of(self, knob: Knob) -> Value:
+        """Where a knob stands now."""
+        return self.values.get(knob, knob.value)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What `with_` is given."""
+        if not self._figures:
+            return self._besides_machine
+        return {
+            "machine": self.request.machine.with_(**cast("dict[str, Override]", self._figures)),
+            **self._besides_machine,
+        }
+
+    @property
+    def _figures(self) -> dict[str, Value]:
+        return {knob.item: value for knob, value in self.values.items() if knob.kind == MACHINE}
+
+    @cached_property
+    def _besides_machine(self) -> dict[str, Any]:
+        options = dict[str, Any]()
+        kernels = dict.fromkeys(knob.kernel for knob in self.values if knob.kernel)
+        if kernels:
+            said = {name: self._mapping(name) for name in kernels}
+            options["mapping"] = {**(self.request.mapping or {}), **said}
+        rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
+        if rules:
+            options["fusion"] = self._fusion(rules)
+        if self.scripts:
+            options["schedule"] = {**(self.request.schedule or {}), **self.scripts}
+        return options
+
+    @property
+    def call(self) -> str:
+        """The call that makes the journey from the one at the start, `j`."""
+        figures = ", ".join(f"{name}={value!r}" for name, value in self._figures.items())
+        told = {"machine": f"j.machine.with_({figures})"} if figures else {}
+        told |= {name: repr(value) for name, value in self._besides_machine.items()}
+        return f"j.with_({', '.join(f'{name}={value}' for name, value in told.items())})" if told else "j"
+
+    def journey(self) -> Journey:
+        """The journey with all of this; raises what scheduling says of it as soon as that is known."""
+        return self.start.with_(**self.options) if self.options else self.start
+
+    def _mapping(self, kernel: str) -> UserMapping:
+        said = mapping_of(scheduled_kernel(self.start.scheduled.record, kernel))
+        for knob, value in self.values.items():
+            if knob.kernel == kernel:
+                said = _said(said, knob, value)
+        return said
+
+    def _fusion(self, rules: Mapping[str, Value]) -> Any:
+        for rule, on in rules.items():
+            if not isinstance(on, bool):
+                raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
+        off = [rule.name for rule in RULES if not rules.get(rule.name, rule.name not in rules_off(self.request))]
+        given = self.request.fusion
+        apart = given.get("apart", ()) if isinstance(given, Mapping) else () if given == "none" else given or ()
+        made = {name: list(values) for name, values in (("off", off), ("apart", apart)) if values}
+        return made or None
+
+
+def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
+    """A kernel's mapping with one knob turned; whether the value makes sense is for `with_` to say."""
+    if knob.kind == TILE:
+        return {**said, "tile": {**said.get("tile", {}), knob.item: value}}
+    if knob.kind == CORES:
+        return {**said, "cores": {**said.get("cores", {}), knob.item: value}}
+    if knob.kind == BUFFERS:
+        return {**said, "buffers": value}
+    assert knob.kind == ORDER, f"{knob.name} is no knob of a kernel"
+    return {**said, "order": list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value}
+
+
+def refusal_of(error: WorkbenchError) -> str:
+    """Why a setting is refused, in a line: what follows says where an option was given, and lists buffers."""
+    first, *others = str(error).splitlines()
+    return f"{first} {others[0].strip()}" if first.endswith(":") and others else first

@@ -1,0 +1,242 @@
+"""Results that are put together from parts: each part is made where it belongs.
+
+A concatenation computes nothing. Its result is a storage in which every part has a place, other strides over it, like
+a view. A part that some kernel makes is made right there, and whoever else reads it reads it there. Only what lies
+somewhere else already (an input, part of another tensor, the same part a second time) is copied to its place.
+
+The ops that overwrite part of a tensor are put together too: first the tensor, then, over it, the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+
+from workbench.aten.automatic_route import class_of
+from workbench.aten.overload_schema import arguments
+from workbench.formulas.formula_builder import meta_tensor
+from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
+from workbench.lowering.empty_tensors import NO_ELEMENTS
+from workbench.tensors.torch_literals import from_arg, to_arg, to_type
+
+COPY_RULE = "copied to its place in the result"
+
+IN_PLACE_RULE = "put together in place"
+
+SIDE_BY_SIDE_RULE = "its parts lie side by side already"
+
+Place = tuple[str, TensorType]
+"""A part and where it lies, as a type over the result's storage."""
+
+
+def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str]) -> Assembly:
+    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved."""
+    work = Assembly(types, {value: item for item in items for value in item.node.results}, _fixed(items, results))
+    for item in reversed(items):
+        work.put_together(item)
+    for item in items:
+        work.items += [*work.copies.get(item.node.name, ()), work.reading.get(item.node.name, item)]
+    return work
+
+
+@dataclass
+class Assembly:
+    """A graph whose parts are being placed; results that are themselves parts before what they are put together of."""
+
+    types: dict[str, TensorType]
+    made_by: Mapping[str, LoweredNode]
+    fixed: set[str]
+    """Values that must keep storages of their own."""
+    items: list[LoweredNode] = field(default_factory=list[LoweredNode])
+    """The nodes, copies of parts included."""
+    base: dict[str, str] = field(default_factory=dict[str, str])
+    """Value that was placed -> the result in whose storage it lies."""
+    copies: dict[str, list[LoweredNode]] = field(default_factory=dict[str, list[LoweredNode]])
+    """Name of an assembling node -> the copies to be made before it."""
+    copy_of: dict[str, tuple[str, LoweredNode]] = field(default_factory=dict[str, tuple[str, LoweredNode]])
+    """Value that was copied -> the node it was copied for, and the copy."""
+    reading: dict[str, LoweredNode] = field(default_factory=dict[str, LoweredNode])
+    """Name of an assembling node -> the node reading its parts where they are."""
+
+    def put_together(self, item: LoweredNode) -> None:
+        """Places the parts of an assembling node; other nodes have none."""
+        node = item.node
+        if item.route != "view" or class_of(node.op) != "assembly" or item.rule == NO_ELEMENTS:
+            return
+        if node.op == "aten.cat.default" and self._side_by_side(item):
+            return
+        base = self.base.get(node.results[0], node.results[0])
+        overlapping = node.op not in _DISJOINT
+        parts: list[str] = []
+        for value, place in _places(node, self.types):
+            if not overlapping and self._moved(value, place, base):
+                parts.append(value)
+            else:
+                parts.append(self._copied(item, value, place, base))
+        self.reading[node.name] = replace(item, node=_with_parts(node, parts), rule=item.rule or IN_PLACE_RULE)
+
+    def _side_by_side(self, item: LoweredNode) -> bool:
+        """Whether the parts follow each other in a later result already, as layers that grow by concatenation have it.
+
+        Then this result is a view of that one. A copy that was to be made for the later one is made for this one.
+        """
+        (result,), values = item.node.results, _parts(item.node)
+        names = [self.copy_of[value][1].node.name if value in self.copy_of else value for value in values]
+        bases = {self.base.get(name, "") for name in names}
+        if result in self.fixed or result in self.base or len(bases) != 1 or "" in bases:
+            return False
+        first, wanted = self.types[names[0]], self.types[result]
+        seen = TensorType(wanted.shape, wanted.dtype, first.strides, first.offset)
+        places = _places(item.node, {**self.types, result: seen})
+        if any(self.types[name] != place for name, (_, place) in zip(names, places, strict=True)):
+            return False
+        for owner, copy in (self.copy_of[value] for value in dict.fromkeys(values) if value in self.copy_of):
+            self.copies[owner].remove(copy)
+            self.copies.setdefault(item.node.name, []).append(copy)
+        self.copy_of |= {value: (item.node.name, self.copy_of[value][1]) for value in values if value in self.copy_of}
+        self.types[result], self.base[result] = seen, bases.pop()
+        self.reading[item.node.name] = replace(item, node=_with_parts(item.node, names), rule=SIDE_BY_SIDE_RULE)
+        return True
+
+    def _moved(self, value: str, place: TensorType, base: str) -> bool:
+        """Lets a value be made at `place`, if it is made by a kernel, and nothing says where it lies yet."""
+        maker = self.made_by.get(value)
+        if maker is None or value in self.fixed or value in self.base:
+            return False
+        if maker.route == "view" and class_of(maker.node.op) == "view":
+            (source,) = maker.node.operands
+            wanted = _seen_through(maker.node, place, self.types[source])
+            if wanted is None or not self._moved(source, wanted, base):
+                return False
+        self.types[value] = place
+        self.base[value] = base
+        return True
+
+    def _copied(self, item: LoweredNode, value: str, place: TensorType, base: str) -> str:
+        copies = self.copies.setdefault(item.node.name, [])
+        name = f"{item.node.name}.part{len(copies)}"
+        while name in self.types:
+            name += "_"
+        self.types[name], self.base[name] = place, base
+        node = Node(name, "aten.clone.default", (Ref(value),), {}, (name,), item.node.origin)
+        copies.append(LoweredNode(node, "automatic", "", COPY_RULE, item.parent))
+        if item.node.op in _DISJOINT:
+            self.copy_of.setdefault(value, (item.node.name, copies[-1]))
+        return name
+
+
+def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
+    """Results and what they are views of; and what `as_strided` looks at, which counts a storage's own elements."""
+    fixed = set(results)
+    for item in reversed(items):
+        if item.node.op == "aten.as_strided_scatter.default":
+            fixed.update(item.node.results)
+        is_view = item.route == "view" and class_of(item.node.op) == "view"
+        if is_view and (item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results)):
+            fixed.update(item.node.operands)
+    return fixed
+
+
+def _seen_through(view: Node, place: TensorType, source: TensorType) -> TensorType | None:
+    """Where the source of a view must lie for the view to lie at `place`; None when the view is not all of it."""
+    tensor = meta_tensor(place)
+    if view.op in _RESHAPES and place.numel == source.numel:
+        try:
+            return to_type(tensor.view(source.shape))
+        except RuntimeError:
+            return None
+    if view.op in _PERMUTATIONS:
+        given = {name: from_arg(arg, str) for name, arg in arguments(view).items()}
+        return to_type(_PERMUTATIONS[view.op](tensor, given))
+    return None
+
+
+def _unpermuted(tensor: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
+    rank = tensor.dim()
+    return tensor.permute(sorted(range(rank), key=lambda axis: given["dims"][axis] % rank))
+
+
+_RESHAPES = frozenset(
+    {
+        *("aten.view.default", "aten._unsafe_view.default", "aten.unsqueeze.default", "aten.squeeze.default"),
+        *("aten.squeeze.dim", "aten.squeeze.dims", "aten.flatten.using_ints", "aten.unflatten.int"),
+        *("aten.alias.default", "aten.detach.default", "aten.view_as.default"),
+    }
+)
+"""Views of all elements in their order."""
+
+_PERMUTATIONS: dict[str, Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]] = {
+    "aten.permute.default": _unpermuted,
+    "aten.t.default": lambda tensor, _: tensor.t(),
+    "aten.transpose.int": lambda tensor, given: tensor.transpose(given["dim0"], given["dim1"]),
+}
+"""Views of all elements in another order, with the way back."""
+
+
+def _parts(node: Node) -> list[str]:
+    return [str(value) for value in cast("list[object]", from_arg(arguments(node)["tensors"], str))]
+
+
+def _places(node: Node, types: Mapping[str, TensorType]) -> list[Place]:
+    """The parts of an assembling node in the order in which they are written, with their places."""
+    given = {name: from_arg(arg, str) for name, arg in arguments(node).items()}
+    whole = meta_tensor(types[node.results[0]])
+    return [(value, to_type(part)) for value, part in _LAID_OUT[node.op](whole, given, types)]
+
+
+Laid = list[tuple[str, torch.Tensor]]
+
+
+def _cat(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
+    start, found = 0, Laid()
+    dim = cast("int", given["dim"])
+    for value in cast("list[str]", given["tensors"]):
+        extent = types[value].shape[dim]
+        found.append((value, whole.narrow(dim, start, extent)))
+        start += extent
+    return found
+
+
+def _stack(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
+    return [(value, whole.select(given["dim"], place)) for place, value in enumerate(given["tensors"])]
+
+
+def _over(part: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]) -> Callable[..., Laid]:
+    """First all of the tensor, then the source over the part of it."""
+
+    def laid(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
+        return [(given["self"], whole), (given["src"], part(whole, given))]
+
+    return laid
+
+
+def _slice(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
+    return torch.ops.aten.slice.Tensor(whole, given["dim"], given["start"], given["end"], given["step"])
+
+
+def _strided(whole: torch.Tensor, given: Mapping[str, Any]) -> torch.Tensor:
+    return whole.as_strided(given["size"], given["stride"], given["storage_offset"])
+
+
+_DISJOINT = ("aten.cat.default", "aten.stack.default")
+
+_LAID_OUT: dict[str, Callable[..., Laid]] = {
+    "aten.cat.default": _cat,
+    "aten.stack.default": _stack,
+    "aten.slice_scatter.default": _over(_slice),
+    "aten.select_scatter.default": _over(lambda whole, given: whole.select(given["dim"], given["index"])),
+    "aten.as_strided_scatter.default": _over(_strided),
+    "aten.diagonal_scatter.default": _over(
+        lambda whole, given: whole.diagonal(given["offset"], given["dim1"], given["dim2"])
+    ),
+}
+
+
+def _with_parts(node: Node, parts: list[str]) -> Node:
+    """The node with its parts by other names."""
+    if node.op in _DISJOINT:
+        return replace(node, args=(Sequence(tuple(Ref(part) for part in parts)), *node.args[1:]))
+    return replace(node, args=(*(to_arg(Ref(part)) for part in parts), *node.args[2:]))

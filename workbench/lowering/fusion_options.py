@@ -1,0 +1,80 @@
+"""What a user may say about fusion: `"none"`, rules by name, pairs of nodes to keep apart."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, TypedDict, cast
+
+from workbench.errors import FusionError
+from workbench.lowering.fusion import RULES, Choice
+
+
+class FusionOptions(TypedDict, total=False):
+    """Rules that are turned off, by name or by a part of it, and pairs of nodes that shall not share a kernel."""
+
+    off: Sequence[str]
+    apart: Sequence[tuple[str, str]]
+
+
+UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
+
+_FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
+
+
+def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
+    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for."""
+    if fusion is None:
+        return Choice()
+    if fusion == "none":
+        return Choice(off=frozenset(rule.name for rule in RULES))
+    if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
+        raise FusionError(f"fusion={fusion!r}: {_FORMS}")
+    if not isinstance(fusion, Mapping):
+        return Choice(apart=_pairs(cast("Iterable[object]", fusion), children))
+    options = cast("Mapping[str, Iterable[object]]", fusion)
+    unknown = sorted(set(options) - {"off", "apart"})
+    if unknown:
+        raise FusionError(f"fusion has the key {unknown[0]!r}: {_FORMS}")
+    for key, given in options.items():
+        if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+            raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
+    if isinstance(options.get("apart"), str):
+        raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
+    off = options.get("off", ())
+    rules = [off] if isinstance(off, str) else list(off)
+    return Choice(
+        frozenset(name for rule in rules for name in _rules(rule)), _pairs(options.get("apart", ()), children)
+    )
+
+
+def _rules(given: object) -> list[str]:
+    """The rules of this name, or all that have it among their words."""
+    names = [rule.name for rule in RULES]
+    found = [name for name in names if name == given] or [name for name in names if f" {given} " in f" {name} "]
+    if not found:
+        close = difflib.get_close_matches(str(given), names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise FusionError(f"there is no fusion rule {given!r}{hint or '.'} The rules are {', '.join(map(repr, names))}")
+    return found
+
+
+def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> frozenset[frozenset[str]]:
+    pairs: set[frozenset[str]] = set()
+    for item in given:
+        pair = tuple(cast("Sequence[object]", item)) if isinstance(item, tuple | list) else ()
+        if len(pair) != 2:
+            raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
+        first, second = (_nodes(name, children) for name in pair)
+        if set(first) & set(second):
+            raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, which cannot be kept apart from itself")
+        pairs |= {frozenset((a, b)) for a in first for b in second}
+    return frozenset(pairs)
+
+
+def _nodes(name: object, children: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    if not isinstance(name, str) or name not in children:
+        close = difflib.get_close_matches(str(name), list(children), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise FusionError(f"there is no node {name!r} to keep apart{hint or '.'} Nodes are in j.lowered.table")
+    return children[name]

@@ -1,0 +1,111 @@
+"""Which arguments of an op are indices, and between which numbers they must lie.
+
+A kernel takes indices as they are. They are checked before it is launched, and those that were traced when the graph is
+lowered, so that a wrong one is an error at the user's line and never a read beside a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.aten.overload_schema import arguments, plain_arguments
+from workbench.errors import IndexOutOfRange
+from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
+
+_ALONG_DIM = {
+    "aten.index_select.default",
+    "aten.gather.default",
+    "aten.scatter.src",
+    "aten.scatter.value",
+    "aten.scatter.reduce",
+    "aten.scatter.value_reduce",
+    "aten.scatter_add.default",
+    "aten.scatter_reduce.two",
+    "aten.index_add.default",
+    "aten.index_copy.default",
+    "aten.index_fill.int_Scalar",
+    "aten.index_fill.int_Tensor",
+    "aten.index_reduce.default",
+}
+"""An argument `index` chooses along the dim `dim` of `self`."""
+
+_FROM_THE_END = {"aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor"}
+"""Of these, PyTorch takes indices below zero."""
+
+_BY_POSITION = {
+    "aten.index.Tensor",
+    "aten._unsafe_index.Tensor",
+    "aten.index_put.default",
+    "aten._unsafe_index_put.default",
+}
+"""A list `indices` has an index tensor, or nothing, for each of the first dims of `self`; they may be below zero."""
+
+
+def bounds_before(node: Node) -> tuple[Bound, ...]:
+    """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
+    if node.op != "aten.one_hot.default":
+        return ()
+    classes = plain_arguments(node)["num_classes"]
+    assert isinstance(classes, int)
+    return (_made(node, arguments(node)["self"], "classes", 0, classes),)
+
+
+def bounds_of(node: Node, types: Mapping[str, TensorType]) -> Iterator[Bound]:
+    """What must hold of the indices that a node is given."""
+    if node.op == "aten.embedding.default":
+        yield from _bound(node, types, "indices", "weight", 0)
+    elif node.op in _ALONG_DIM:
+        dim = plain_arguments(node)["dim"]
+        assert isinstance(dim, int)
+        yield from _bound(node, types, "index", "self", dim, below=node.op in _FROM_THE_END)
+    elif node.op in _BY_POSITION:
+        given = arguments(node)["indices"]
+        assert isinstance(given, Sequence)
+        for item, extent in zip(given.items, _shape(node, types, "self"), strict=False):
+            if isinstance(item, Ref) and types[item.value].dtype in ("i64", "i32"):
+                yield _made(node, item, "indices", -extent, extent)
+
+
+def _bound(
+    node: Node, types: Mapping[str, TensorType], argument: str, tensor: str, dim: int, *, below: bool = False
+) -> Iterator[Bound]:
+    extent = (_shape(node, types, tensor) or (1,))[dim]
+    yield _made(node, arguments(node)[argument], argument, -extent if below else 0, extent)
+
+
+def _shape(node: Node, types: Mapping[str, TensorType], tensor: str) -> tuple[int, ...]:
+    given = arguments(node)[tensor]
+    assert isinstance(given, Ref)
+    return types[given.value].shape
+
+
+def _made(node: Node, index: object, argument: str, low: int, high: int) -> Bound:
+    assert isinstance(index, Ref)
+    return Bound(index.value, low, high, node.origin.node, argument, node.origin.place)
+
+
+def check_traced(
+    graph: AtenGraph, kernels: tuple[Kernel, ...], views: tuple[View, ...], types: Mapping[str, TensorType]
+) -> None:
+    """Raises `IndexOutOfRange` for an index that was out of range already when it was traced."""
+    known = {numbers.value: numbers for numbers in graph.numbers}
+    base = {view.value: view.base for view in views}
+    for bound in (bound for kernel in kernels for bound in kernel.bounds):
+        owner = base.get(bound.value, bound.value)
+        if owner not in known:
+            continue
+        kind, storage = types[bound.value], known[owner].array
+        index = _elements(storage, kind, types[owner].offset)
+        if index.size and not bound.low <= index.min() <= index.max() < bound.high:
+            raise IndexOutOfRange(bound, int(index.min() if index.min() < bound.low else index.max()))
+
+
+def _elements(storage: npt.NDArray[np.int64], kind: TensorType, base_offset: int) -> npt.NDArray[np.int64]:
+    """The elements of a view of a tensor that lies in memory like this."""
+    place = np.full((), kind.offset - base_offset, np.int64)
+    for extent, stride in zip(kind.shape, kind.strides, strict=True):
+        place = place[..., None] + stride * np.arange(extent)
+    return storage[place]

@@ -1,0 +1,427 @@
+"""The record to kernels: routes, decompositions, views, and which nodes share a kernel.
+
+A node takes the first route it has: a registered template, a registered builder, the automatic one (torch-mlir, perhaps
+after a decomposition), and else the host, where PyTorch computes it from the record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import torch
+
+from workbench import errors
+from workbench.aten.automatic_route import DTYPES, class_of
+from workbench.aten.overload_names import check_known
+from workbench.aten.proven import proven
+from workbench.aten.registry import DEFAULT, Registrations
+from workbench.aten.run_node import HIGHER_ORDER
+from workbench.faults.trial import OK, TRIALS
+from workbench.formulas.decompose import expand, reading
+from workbench.formulas.formula_builder import infer, meta_tensor
+from workbench.formulas.layout_changes import FORMULAS as FORMULAS_OF_LAYOUT
+from workbench.importing.import_trial import import_trial
+from workbench.ir import (
+    ASSERTIONS,
+    BREAK,
+    HOST,
+    AtenGraph,
+    Fusion,
+    Kernel,
+    KernelGraph,
+    Literal,
+    LoweredNode,
+    Node,
+    Ref,
+    TensorType,
+    View,
+)
+from workbench.lowering.assembly import assembled
+from workbench.lowering.creations import at_their_readers
+from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
+from workbench.lowering.fusion import Grouping, kind_of, node_class
+from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
+from workbench.lowering.reshapes import above_reshapes
+from workbench.new_op.operator_facts import facts_of
+from workbench.new_op.skeleton import stub
+
+REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
+"""Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""
+
+RUNS_GRAPHS = "it is given graphs to run, and runs on the host with all that is in them"
+"""Why an op such as `cond` or `while_loop` has no kernel."""
+
+RAISES = "a kernel cannot raise an error, so the host looks whether it holds"
+"""Why an assertion has no kernel."""
+
+NO_COPY = "nobody can tell the copy from the original"
+"""Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
+
+
+def lower(
+    graph: AtenGraph,
+    *,
+    on_missing: str = "host",
+    fusion: object = None,
+    prefer: str | None = None,
+    registrations: Registrations | None = None,
+) -> KernelGraph:
+    """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order.
+
+    `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
+    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
+    """
+    if on_missing not in ("host", "error"):
+        raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
+    check_known(graph)
+    known = registrations if registrations is not None else DEFAULT.now()
+    if prefer is not None and prefer not in known.dialects:
+        listed = ", ".join(map(repr, known.dialects)) or "none"
+        raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
+    work = _Work(graph, dict(graph.types), known, prefer)
+    work.route(on_missing)
+    work.items = above_reshapes(work.items, work.types)
+    classes = work.classes()
+    work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
+    work.drop_dead()
+    work.place_views()
+    compute = tuple(item.node for item in work.items if item.route != "view")
+    choice = choice_of(fusion, work.named())
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
+    kernels = _kernels(grouping, work)
+    check_traced(graph, kernels, tuple(work.views), work.types)
+    nodes, fusions = _with_kernels(work, kernels, grouping)
+    return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
+
+
+@dataclass
+class _Work:
+    """A graph being lowered."""
+
+    graph: AtenGraph
+    types: dict[str, TensorType]
+    registrations: Registrations
+    prefer: str | None
+    faulty: dict[str, str] = field(default_factory=dict[str, str])
+    """Why captured nodes that have an automatic route cannot take it."""
+    items: list[LoweredNode] = field(default_factory=list[LoweredNode])
+    views: list[View] = field(default_factory=list[View])
+
+    @cached_property
+    def needed(self) -> set[str]:
+        """Captured values that somebody reads or gets."""
+        return {value for node in self.graph.nodes for value in node.operands} | self.results()
+
+    def results(self) -> set[str]:
+        return {*self.graph.outputs, *(mutation.value for mutation in self.graph.mutations)}
+
+    def route(self, on_missing: str) -> None:
+        """Decomposes, and finds each node's route; nodes without one go to the host, or are all named in one error."""
+        taken = set(self.types)
+        missing: list[Node] = []
+        own = self._own_memory()
+        for node in self.graph.nodes:
+            if node.op == "aten.clone.default" and node.results[0] not in own and self._same_type(node):
+                self.items.append(
+                    LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
+                )
+                continue
+            if node.op == BREAK:
+                self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
+                continue
+            if node.bodies or node.op in ASSERTIONS:
+                missing.append(node)
+                why = RUNS_GRAPHS if node.bodies else RAISES
+                self.items.append(LoweredNode(node, "host", "", why, node.name))
+                self._lay_out(node)
+                continue
+            empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
+            given = None if empty else self._registered(node, node, "")
+            items = given or self._automatic(node, taken)
+            if items is None:
+                missing.append(node)
+                items = [LoweredNode(node, "host", "", self.faulty.get(node.name, "no other route"), node.name)]
+                self._lay_out(node)
+            self.items += items
+        if missing and on_missing == "error":
+            raise missing_routes(self.graph, missing, self.faulty)
+        self.drop_dead()
+
+    def _own_memory(self) -> set[str]:
+        """Values that must not share memory with others: results, and what they are views of."""
+        own = self.results()
+        for node in reversed(self.graph.nodes):
+            if class_of(node.op) == "view" and own.intersection(node.results):
+                own.update(node.operands)
+        return own
+
+    def _same_type(self, node: Node) -> bool:
+        return self.types[node.operands[0]] == self.types[node.results[0]]
+
+    def _lay_out(self, node: Node) -> None:
+        """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
+        for value in node.results:
+            kind = self.types[value]
+            if kind.offset or 0 in kind.strides:
+                dense = tuple(torch.empty(kind.shape, device="meta").stride())
+                self.types[value] = replace(kind, strides=dense, offset=0)
+
+    def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
+        """The node on the route somebody registered for it. A builder with several results is called for each."""
+        found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
+        if found is None or (found.shipped and not self._computable(node)):
+            return []
+        if found.route == "template" or len(node.results) == 1:
+            return [LoweredNode(node, found.route, "", rule, parent.name, found.dialect)]
+        each = (replace(node, name=value, results=(value,)) for value in node.results)
+        return [LoweredNode(one, "builder", "", "a kernel for each result", parent.name, found.dialect) for one in each]
+
+    def _automatic(self, node: Node, taken: set[str]) -> list[LoweredNode] | None:
+        """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
+        items: list[LoweredNode] = []
+        return items if self._written_out(node, node, taken, items) else None
+
+    def _written_out(self, node: Node, parent: Node, taken: set[str], items: list[LoweredNode]) -> bool:
+        """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
+        rule = "" if node is parent else parent.op
+        if makes_nothing(node, self.types):
+            items.append(LoweredNode(node, "view", "", NO_ELEMENTS, parent.name))
+            return True
+        if node is not parent and (made := self._registered(node, parent, rule)):
+            items += made
+            return True
+        children = without_empty(node, self.types)
+        if children is None and (self._computable(node) or node.op in REARRANGED):
+            children = expand(node, self.types, taken)
+        if children is not None:
+            made = {value for child in children for value in child.results}
+            if any(value in self.needed and value not in made for value in node.results):
+                return False  # a formula that leaves out a result, such as the places of a pool's largest numbers
+            return all(self._written_out(child, parent, taken, items) for child in children)
+        kind = class_of(node.op)
+        if kind is None or (kind != "view" and not self._computable(node)) or self._counts_from_outside(node):
+            return False
+        route = "view" if kind in ("view", "assembly") else "automatic"
+        if route == "automatic" and not self._importable(node, parent):
+            return False
+        items.append(LoweredNode(node, route, "", rule, parent.name))
+        return True
+
+    def _counts_from_outside(self, node: Node) -> bool:
+        """Whether it names elements of a storage that somebody else owns, where the record knows nothing but a view."""
+        if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
+            return False
+        maker = {value: each for each in self.graph.nodes for value in each.results}
+        value = node.operands[0]
+        while value in maker and class_of(maker[value].op) == "view":
+            value = maker[value].operands[0]
+        return any(given.value == value for given in self.graph.inputs)
+
+    def _computable(self, node: Node) -> bool:
+        return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
+
+    def _importable(self, node: Node, parent: Node) -> bool:
+        """Whether torch-mlir takes the node and comes back; what it is not known to take is tried elsewhere."""
+        if proven(node, self.types):
+            return True
+        verdict = TRIALS.verdict(import_trial(node.name, [node], self.types, node.results))
+        if verdict.outcome != OK:
+            how = f"torch-mlir {verdict.reason}" if verdict.harmless else f"a process that imports it {verdict.reason}"
+            self.faulty[parent.name] = f"no other route: {how}"
+        return verdict.outcome == OK
+
+    def classes(self) -> dict[str, str]:
+        """What the fusion rules take a node for, where its overload alone does not say it."""
+        found: dict[str, str] = {}
+        for item in self.items:
+            if item.route == "host":
+                found[item.node.name] = "opaque"
+            elif item.route in ("template", "builder"):
+                owner = self.registrations.find(item.node.op, item.route, item.dialect)
+                kind = owner.kind if owner else "opaque"
+                found[item.node.name] = "pointwise" if kind == "elementwise" else kind
+        return found
+
+    def drop_dead(self) -> None:
+        """Leaves out what no result needs; Python between graphs and assertions stay."""
+        wanted, kept = self.results(), list[LoweredNode]()
+        for item in reversed(self.items):
+            if item.node.op in (BREAK, *ASSERTIONS) or wanted.intersection(item.node.results):
+                wanted.update(item.node.operands)
+                kept.append(item)
+        self.items = kept[::-1]
+        alive = {given.value for given in self.graph.inputs} | set(self.graph.types)
+        alive |= {value for item in self.items for value in item.node.results}
+        self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
+
+    def place_views(self) -> None:
+        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first.
+
+        What is part of a result that is put together lies in that result, and is a view of it too.
+        """
+        parts = assembled(self.items, self.types, self.results())
+        bases = dict(parts.base)
+        items: list[LoweredNode] = []
+        for item in parts.items:
+            if item.route == "view" and class_of(item.node.op) == "view" and item.rule != NO_ELEMENTS:
+                item = self._placed(item, bases, items)
+            else:
+                self.views += [View(value, bases[value]) for value in item.node.results if value in bases]
+            items.append(item)
+        self.items = items
+        used = self.results() | {value for item in items for value in item.node.operands}
+        for item in items:
+            self._refuse_empty(item, used)
+
+    def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
+        source = item.node.operands[0]
+        try:
+            types = infer(item.node, self.types)
+        except RuntimeError:
+            copy = self._copy(item, source)
+            items.append(copy)
+            item = replace(item, node=reading(item.node, {source: copy.node.name}))
+            source = copy.node.name
+            types = infer(item.node, self.types)
+        base = bases.get(source, source)
+        for value, type_ in zip(item.node.results, types, strict=True):
+            bases[value] = base
+            self.types[value] = type_
+            self.views.append(View(value, base))
+        return item
+
+    def _copy(self, item: LoweredNode, source: str) -> LoweredNode:
+        name = f"{item.node.name}.clone"
+        while name in self.types:
+            name += "_"
+        node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
+        contiguous = meta_tensor(self.types[source]).contiguous()
+        self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
+        route = "automatic" if self._computable(node) else "host"
+        return LoweredNode(node, route, "", "copy before a view that strides cannot say", item.parent)
+
+    def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
+        """Nobody asked whoever wrote a kernel by hand what it does with a tensor that has no elements."""
+        kernel = item.route not in ("view", "host")
+        for value in (*item.node.operands, *item.node.results) if kernel else ():
+            if value in used and self.types[value].numel == 0:
+                origin = item.node.origin
+                raise errors.not_yet(
+                    f"A kernel over a tensor with no elements ({value}, {self.types[value]}, of {origin.op} at "
+                    f"{origin.place})",
+                    "Trace with a shape that has some.",
+                )
+
+    def named(self) -> dict[str, list[str]]:
+        """The nodes after decomposition by their own names and by those of the captured nodes they were made of."""
+        found: dict[str, list[str]] = {}
+        for item in self.items:
+            for name in dict.fromkeys((item.parent, item.node.name)):
+                found.setdefault(name, []).append(item.node.name)
+        return found
+
+    def kept(self) -> set[str]:
+        """Values that must lie in memory: what is returned, and what views look into."""
+        return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
+
+
+def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
+    """One kernel a group, in an order in which each comes after those it reads; what is hosted is a step of its own."""
+    kernels: list[Kernel] = []
+    hosted = {item.node.name for item in work.items if item.route == "host"}
+    parents = {item.node.name: item.parent for item in work.items}
+    captured = {node.name: node for node in work.graph.nodes}
+    for index, members in enumerate(grouping.groups()):
+        made = {value for node in members for value in node.results}
+        inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
+        names = tuple(node.name for node in members)
+        kind = HOST if hosted.intersection(names) else kind_of(members, grouping.classes)
+        name = _kernel_name(index, members, hosted=kind == HOST)
+        checked = members if kind != HOST else ()  # PyTorch checks what it computes
+        bounds = [bound for node in checked for bound in bounds_of(node, grouping.types)]
+        for parent in dict.fromkeys(parents[node.name] for node in checked):
+            bounds += bounds_before(captured[parent])
+        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, tuple(bounds)))
+    _check_order(kernels)
+    return tuple(kernels)
+
+
+def _check_order(kernels: list[Kernel]) -> None:
+    made: set[str] = set()
+    all_made = {value for kernel in kernels for value in kernel.outputs}
+    for kernel in kernels:
+        early = [value for value in kernel.inputs if value in all_made and value not in made]
+        if early:
+            raise AssertionError(f"{kernel.name} reads {early} before it is made")
+        made.update(kernel.outputs)
+
+
+def _kernel_name(index: int, members: tuple[Node, ...], *, hosted: bool) -> str:
+    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy.
+
+    `host2_cumsum` for a step on the host, so that whatever names it says so.
+    """
+    ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
+    if all(class_of(node.op) == "copy" for node in members):
+        ops = ["copy"]
+    shown = ops if len(ops) <= 4 else [*ops[:3], f"and{len(ops) - 3}more"]
+    return f"{'host' if hosted else 'k'}{index}_{'_'.join(shown)}"
+
+
+def _with_kernels(
+    work: _Work, kernels: tuple[Kernel, ...], grouping: Grouping
+) -> tuple[tuple[LoweredNode, ...], tuple[Fusion, ...]]:
+    kernel_of = {name: kernel.name for kernel in kernels for name in kernel.nodes}
+    fusions = (*grouping.decisions(), *_across_views(work))
+    fused = {fusion.consumer: fusion.rule for fusion in fusions if fusion.fused}
+    fused |= {fusion.producer: fusion.rule for fusion in fusions if fusion.fused and fusion.producer not in fused}
+    nodes = tuple(
+        replace(item, kernel=kernel_of.get(item.node.name, ""), rule=item.rule or fused.get(item.node.name, ""))
+        for item in work.items
+    )
+    return nodes, fusions
+
+
+def _across_views(work: _Work) -> list[Fusion]:
+    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest."""
+    maker = {value: item for item in work.items for value in item.node.results}
+    found: list[Fusion] = []
+    for item in work.items:
+        for value in item.node.operands if item.route != "view" else ():
+            reason = f"{value} is other strides over the result: kernels are not fused across a view"
+            for producer in _behind(value, maker):
+                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
+    return found
+
+
+def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
+    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
+    names: dict[str, None] = {}
+    ahead = [value] if value in maker and maker[value].route == "view" else []
+    while ahead:
+        item = maker.get(ahead.pop(0))
+        if item is not None and item.route == "view":
+            ahead += item.node.operands
+        elif item is not None:
+            names[item.node.name] = None
+    return tuple(names)
+
+
+def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:
+    """The one error for all ops that nothing here can make; `faulty` says of some nodes why."""
+    counts = Counter(node.op for node in missing)
+    lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
+    for op, count in sorted(counts.items()):
+        places = sorted({node.origin.place for node in missing if node.op == op})
+        lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
+        lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
+    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
+    lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
+    for op in sorted(op for op in counts if not op.startswith(HIGHER_ORDER)):
+        lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
+    return errors.MissingRoutes("\n".join(lines))

@@ -1,0 +1,109 @@
+"""Pointwise ops moved above a reshape, to where their operand is made.
+
+A linear layer over a batch of sequences is a product of two matrices between two reshapes, and no kernel holds a
+reshape. What follows pointwise, a gelu or a residual, is the same on the matrix as on the reshaped result, so it is
+computed there, in the product's kernel, and the reshape comes after it. Every tensor involved is contiguous: the
+same elements in the same order, under two shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from workbench.aten.automatic_route import class_of
+from workbench.formulas.decompose import reading
+from workbench.ir import Literal, LoweredNode, Node, Ref, Sequence, TensorType
+
+RULE = "moved above a reshape"
+
+_RESHAPES = ("aten.view.default", "aten._unsafe_view.default")
+
+
+def above_reshapes(items: list[LoweredNode], types: dict[str, TensorType]) -> list[LoweredNode]:
+    """The nodes with pointwise ones moved; `types` gains the types of the values this makes."""
+    work = _Moves(types)
+    return [made for item in items for made in work.take(item)]
+
+
+@dataclass
+class _Moves:
+    types: dict[str, TensorType]
+    made_by: dict[str, LoweredNode] = field(default_factory=dict[str, LoweredNode])
+    """Value -> the node that computes it."""
+    source: dict[str, str] = field(default_factory=dict[str, str])
+    """A reshaped value -> the value it reshapes."""
+
+    def take(self, item: LoweredNode) -> list[LoweredNode]:
+        node = item.node
+        if item.route == "view" and node.op in _RESHAPES and self._movable_over(node.operands[0]):
+            self.source[node.results[0]] = node.operands[0]
+        elif item.route == "automatic" and class_of(node.op) == "pointwise" and (shape := self._flat_shape(node)):
+            return self._moved(item, shape)
+        self.made_by |= dict.fromkeys(node.results, item)
+        return [item]
+
+    def _movable_over(self, value: str) -> bool:
+        """A contiguous result of a product, or of a pointwise op, which may follow one."""
+        maker = self.made_by.get(value)
+        kind = class_of(maker.node.op) if maker is not None and maker.route == "automatic" else None
+        return kind in ("contraction", "pointwise") and _contiguous(self.types[value])
+
+    def _flat_shape(self, node: Node) -> tuple[int, ...] | None:
+        """The shape its reshaped operands have where they are made; None when the node must stay."""
+        result = self.types[node.results[0]]
+        if not _contiguous(result):
+            return None
+        reshaped = [
+            value for value in node.operands if value in self.source and self.types[value].shape == result.shape
+        ]
+        shapes = {self.types[self.source[value]].shape for value in reshaped}
+        if len(shapes) != 1:
+            return None
+        (shape,) = shapes
+        others = [value for value in node.operands if value not in reshaped]
+        return shape if all(_follows(self.types[value], result.shape, shape) for value in others) else None
+
+    def _moved(self, item: LoweredNode, shape: tuple[int, ...]) -> list[LoweredNode]:
+        """The node on `shape`, after reshapes of what has to be, and before the reshape to what it was."""
+        node, value = item.node, item.node.results[0]
+        before: list[LoweredNode] = []
+        names: dict[str, str] = {}
+        for operand in node.operands:
+            if self.types[operand].shape != self.types[value].shape:
+                continue  # broadcasts over the last dim, under either shape
+            names[operand] = self.source.get(operand) or self._reshaped(item, operand, shape, before)
+        flat = self._name(f"{value}.flat")
+        self.types[flat] = TensorType.dense(shape, self.types[value].dtype)
+        computed = replace(item, node=replace(reading(node, names), name=flat, results=(flat,)))
+        self.made_by[flat] = computed
+        self.source[value] = flat
+        return [*before, computed, self._view(item, flat, value)]
+
+    def _reshaped(self, item: LoweredNode, operand: str, shape: tuple[int, ...], before: list[LoweredNode]) -> str:
+        name = self._name(f"{item.node.name}.{operand}.flat")
+        self.types[name] = TensorType.dense(shape, self.types[operand].dtype)
+        before.append(self._view(item, operand, name))
+        return name
+
+    def _view(self, item: LoweredNode, source: str, value: str) -> LoweredNode:
+        sizes = Sequence(tuple(Literal("int", extent) for extent in self.types[value].shape))
+        node = Node(value, "aten.view.default", (Ref(source), sizes), {}, (value,), item.node.origin)
+        return LoweredNode(node, "view", "", RULE, item.parent)
+
+    def _name(self, wanted: str) -> str:
+        while wanted in self.types:
+            wanted += "_"
+        return wanted
+
+
+def _follows(operand: TensorType, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
+    """Whether an operand means the same under both shapes: all of it reshaped, or broadcast along the last dim."""
+    if operand.shape == shape:
+        return _contiguous(operand)
+    return operand.shape == () or (
+        len(operand.shape) == 1 and operand.shape[0] in (1, flat[-1]) and shape[-1] == flat[-1]
+    )
+
+
+def _contiguous(kind: TensorType) -> bool:
+    return kind.offset == 0 and kind.strides == TensorType.dense(kind.shape, kind.dtype).strides

@@ -1,0 +1,181 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What an op of the scheduled form is as an instruction: all that is the same in each of its iterations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch_mlir import ir
+
+from simulator.tileprogram.program import Access, OpClass, Opcode, Operand, Space
+from workbench.mlir.bindings import Value, maker, number_bytes, segments
+from workbench.mlir.indexed_moves import IndexedOp, read_indexed
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, product_loops, role_of
+from workbench.mlir.location_ids import origins_of
+
+Axes: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Axes of operands, as (operand, axis)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A linalg op on memrefs, ready to be made an instruction of once its boxes are known."""
+
+    role: str
+    memrefs: tuple[Value, ...]
+    accesses: tuple[Access, ...]
+    class_counts: tuple[int, ...]
+    """VECTOR: operations per iteration point by `OpClass`, read off the body."""
+    reduction: int
+    """Bit d: loop d reduces."""
+    sources: tuple[tuple[tuple[int, int], ...], ...]
+    """For each entry of the extent, which operands and axes it is the product of."""
+    origins: tuple[int, ...]
+    zeroes: bool
+    """It fills its box with zero."""
+    walked: tuple[Axes, ...]
+    """For each loop every axis that it walks."""
+    products: tuple[tuple[int, ...], ...] = ()
+    """A contraction's loops over batch, m, n and k."""
+    indexed: IndexedOp | None = None
+    """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
+
+    def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Iteration space of the instruction whose operands have these extents."""
+        return tuple(math.prod(shapes[operand][axis] for operand, axis in places) for places in self.sources)
+
+    @property
+    def walks(self) -> tuple[int, ...]:
+        """For each memref the loops that walk it, bit d for loop d."""
+        return tuple(
+            sum(1 << loop for loop, axes in enumerate(self.walked) if number in dict(axes))
+            for number in range(len(self.memrefs))
+        )
+
+    def opcode(self, operands: Sequence[Operand]) -> Opcode:
+        if self.role == "contraction":
+            return Opcode.MATMUL
+        if self.indexed is not None:
+            return Opcode.SCATTER if self.indexed.writes else Opcode.GATHER
+        if self.role != "copy":
+            return Opcode.VECTOR
+        source, target = operands[0].space, operands[1].space
+        if source == target:
+            return Opcode.COPY
+        return Opcode.LOAD if source == Space.DRAM else Opcode.STORE
+
+
+def describe(op: ir.Operation) -> Description:
+    """The description of a linalg op of the scheduled form."""
+    role, kinds, inputs = role_of(op), iterators(op), segments(op)[0]
+    memrefs: list[Value] = []
+    accesses: list[Access] = []
+    walked: dict[int, list[tuple[int, int]]] = {}
+    for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True)):
+        if not isinstance(value.type, ir.MemRefType):
+            continue
+        for axis, loop in enumerate(axis_loops(indexing)):
+            if loop is not None:
+                walked.setdefault(loop, []).append((len(memrefs), axis))
+        memrefs.append(value)
+        accesses.append(_access(op, position) if position >= inputs else Access.READ)
+    products = list(product_loops(op).values()) if role == "contraction" else []
+    groups = products or [[loop] for loop in range(len(kinds))]
+    indexed = read_indexed(op)
+    if indexed is not None:
+        memrefs.append(indexed.memref)
+        accesses.append(_access_at(indexed))
+    return Description(
+        role,
+        tuple(memrefs),
+        tuple(accesses),
+        class_counts(op.regions[0].blocks[0].operations)
+        if role not in ("contraction", "copy") and indexed is None
+        else (0,) * len(OpClass),
+        sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
+        tuple(tuple(walked[loop][0] for loop in group) for group in groups),
+        origins_of(op),
+        op.name == "linalg.fill" and _is_zero(op.operands[0]),
+        tuple(tuple(walked.get(loop, ())) for loop in range(len(kinds))),
+        tuple(map(tuple, products)),
+        indexed,
+    )
+
+
+def _access_at(indexed: IndexedOp) -> Access:
+    if not indexed.writes:
+        return Access.READ
+    return Access.READ_WRITE if indexed.combiner else Access.WRITE
+
+
+def _is_zero(value: Value) -> bool:
+    op = maker(value)
+    if op is None or op.name != "arith.constant":
+        return False
+    constant = op.attributes["value"]
+    kind = ir.FloatAttr if isinstance(constant, ir.FloatAttr) else ir.IntegerAttr
+    return kind(constant).value == 0
+
+
+def _access(op: ir.Operation, position: int) -> Access:
+    """An output is also read when the body uses its old value."""
+    overwrites = op.name in ("linalg.fill", "linalg.copy")
+    used = not overwrites and bool(list(op.regions[0].blocks[0].arguments[position].uses))
+    return Access.READ_WRITE if used else Access.WRITE
+
+
+_CONVERSIONS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "index_cast"}
+_SLOW = {"divf", "remf", "divsi", "divui", "remsi", "remui"}
+_SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite", "ctpop", "floor", "ceil", "round"}
+_FREE = {"linalg.yield", "linalg.index", "arith.constant"}
+
+
+def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
+    """Operations on data by `OpClass` in a body; one that only passes values on counts as a move."""
+    counts = _counted(body)
+    if not any(counts):
+        counts[OpClass.MOVE] = 1
+    return tuple(counts)
+
+
+def _counted(body: Iterable[ir.OpView]) -> list[int]:
+    """Operations by class; where a branch is taken, as many of each as the branch with more of them has."""
+    counts = [0] * len(OpClass)
+    for inner in body:
+        kind = op_class(inner.operation)
+        if kind is not None:
+            counts[kind] += 1
+        branches = [_counted(block.operations) for region in inner.operation.regions for block in region.blocks]
+        for each in OpClass:
+            counts[each] += max((branch[each] for branch in branches), default=0)
+    return counts
+
+
+def op_class(op: ir.Operation) -> OpClass | None:
+    """The class of an operation on data; None for what costs nothing or is none."""
+    dialect, _, name = op.name.partition(".")
+    if op.name in _FREE or dialect not in ("arith", "math") or _only_indices(op):
+        return None
+    if (dialect == "math" and name not in _SIMPLE_MATH) or name in _SLOW:
+        return OpClass.SPECIAL
+    return OpClass.CONVERT if name in _CONVERSIONS else OpClass.ALU
+
+
+def widest_number(body: Iterable[ir.OpView]) -> int:
+    """Bytes of the widest number that a body computes with; indices run beside the data."""
+    values = [
+        value
+        for inner in body
+        if inner.operation.name.startswith(("arith.", "math.")) and inner.operation.name not in _FREE
+        for value in (*inner.operation.operands, *inner.operation.results)
+    ]
+    return max((number_bytes(each.type) for each in values if not isinstance(each.type, ir.IndexType)), default=0)
+
+
+def _only_indices(op: ir.Operation) -> bool:
+    """Address arithmetic, which runs beside the data."""
+    return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))

@@ -1,0 +1,328 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""What a kernel's linalg ops iterate over, as one common set of named dims.
+
+Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
+exponent walks in parallel. Loops of two ops are the same dim when they index the same axis of a value that one
+makes and the other reads. A mapping names these dims: b, m, n, k in a matrix product; oc, ic, oh, ow, kh, kw and
+the like where a window moves; d0, d1, ... elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
+from workbench.mlir.context import operations
+from workbench.mlir.dialect import PAD_LOW
+from workbench.mlir.instruction_forms import class_counts
+from workbench.mlir.linalg_loops import (
+    axis_loops,
+    axis_terms,
+    indexing_maps,
+    is_opened,
+    iterators,
+    loop_names,
+    product_loops,
+    role_of,
+    window_loops,
+)
+
+ID = "npu.id"
+"""Attribute on every linalg op of a kernel: what the schedule calls it by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one operand is indexed: the dims of each of its axes, and whether it is a result."""
+
+    axes: tuple[tuple[tuple[str, int], ...], ...]
+    """Each axis is indexed by a sum of dims, each with its factor: mostly of one, with factor 1."""
+    element_bytes: int
+    is_output: bool
+    value: str
+    """Which tensor it is: equal for operands that are the same value."""
+    nearest: tuple[int, ...]
+    """Its axes, that along which neighbours lie closest in DRAM first."""
+    padded: bool = False
+    """It is made of what is loaded and a border around it, which a vector pass fills."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dim that moves it."""
+        return tuple(dim for terms in self.axes for dim, _ in terms)
+
+    def extents(self, tile: Mapping[str, int]) -> tuple[int, ...]:
+        """Of the box that a tile touches: along a sum of dims it overlaps with its neighbours'."""
+        return tuple(1 + sum(factor * (tile[dim] - 1) for dim, factor in terms) for terms in self.axes)
+
+    def bytes(self, tile: Mapping[str, int]) -> int:
+        return math.prod(self.extents(tile)) * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadOp:
+    """One linalg op: its role, the kernel dim of each of its loops, which of them it reduces, what it touches."""
+
+    id: int
+    role: str
+    """fill, copy, elementwise, reduction or contraction."""
+    loops: tuple[str, ...]
+    reduced: tuple[str, ...]
+    accesses: tuple[Access, ...]
+    operations: tuple[int, ...]
+    """On each point, by `OpClass`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A kernel's ops over its named dims."""
+
+    ops: tuple[PayloadOp, ...]
+    dims: dict[str, int]
+    reduced: tuple[str, ...]
+    """Dims that some op reduces."""
+    kinds: dict[str, str]
+    """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
+    in_memory: tuple[str, ...]
+    """All dims, those along which neighbours lie closest in DRAM last."""
+    of: Payload | None = None
+    """What this is a core's share of."""
+
+    @property
+    def in_dram(self) -> dict[str, int]:
+        """How far its tensors reach in DRAM."""
+        return self.dims if self.of is None else self.of.dims
+
+    @property
+    def last(self) -> PayloadOp:
+        """The op that makes the kernel's output."""
+        return self.ops[-1]
+
+    @property
+    def contraction(self) -> PayloadOp | None:
+        return next((op for op in self.ops if op.role == "contraction"), None)
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """Dims whose points are walked one by one: no instruction spans several."""
+        return tuple(dim for dim, kind in self.kinds.items() if kind == "w")
+
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return tuple(dim for dim in self.dims if dim not in self.reduced)
+
+
+def linalg_ops(module: ir.Module) -> list[ir.Operation]:
+    """Every linalg op in the order of the text."""
+    inside = ("linalg.yield", "linalg.index")
+    return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
+
+
+def tag(module: ir.Module) -> None:
+    """Gives every linalg op its id, in program order, and every reduction a fill of its own.
+
+    Common-subexpression elimination merges equal fills; two accumulators that start from one would then need a copy.
+    """
+    for op in linalg_ops(module):
+        if op.name == "linalg.fill" and len(op.results):
+            for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
+                with ir.InsertionPoint(op):
+                    use.owner.operands[use.operand_number] = op.clone().results[0]
+    for number, op in enumerate(linalg_ops(module)):
+        op.attributes[ID] = integer_attribute(number)
+
+
+class _Classes:
+    """Union-find over (op, loop) and (value, axis)."""
+
+    def __init__(self) -> None:
+        self.parent: dict[object, object] = {}
+
+    def find(self, item: object) -> object:
+        self.parent.setdefault(item, item)
+        while self.parent[item] != item:
+            item = self.parent[item]
+        return item
+
+    def join(self, left: object, right: object) -> None:
+        self.parent[self.find(left)] = self.find(right)
+
+
+def analyse(module: ir.Module) -> Payload:
+    """The payload of a tagged module of linalg ops on tensors (or a copy on memrefs)."""
+    ops = linalg_ops(module)
+    classes = _Classes()
+    values: dict[Value, str] = {}
+    made: set[Value] = {result for op in ops for result in op.results}
+    for number, op in enumerate(ops):
+        for value, indexing in _operands(op):
+            key = values.setdefault(value, f"v{len(values)}")
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None and value in made:
+                    classes.join((number, loop), (key, axis))
+        for result, indexing in zip(op.results, indexing_maps(op)[len(op.operands) - len(op.results) :], strict=True):
+            key = values.setdefault(result, f"v{len(values)}")
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None:
+                    classes.join((number, loop), (key, axis))
+    _join_through_arguments(ops, classes, made)
+    names = _name_dims(ops, classes)
+    described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
+    dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
+    reduced = tuple(dim for dim in dims if any(dim in op.reduced for op in described))
+    return Payload(described, dims, reduced, _kinds(ops, described), _in_memory(ops, described, dims))
+
+
+def _in_memory(ops: list[ir.Operation], described: tuple[PayloadOp, ...], dims: Mapping[str, int]) -> tuple[str, ...]:
+    """The dims in the order of the DRAM tensor that has most of them; those it lacks first."""
+    found: list[str] = []
+    for op, description in zip(ops, described, strict=True):
+        for value, access in zip([value for value, _ in _operands(op)], description.accesses, strict=True):
+            memref = _memref_of(op.results[0] if access.is_output and len(op.results) else value)
+            if memref is None or len(access.dims) <= len(found):
+                continue
+            strides, _ = memref.get_strides_and_offset()
+            axes = sorted(zip(strides, access.axes, strict=True), key=lambda each: -abs(each[0]))
+            found = [dim for _, terms in axes for dim, _ in terms]
+    return (*(dim for dim in dims if dim not in found), *dict.fromkeys(found))
+
+
+def _memref_of(value: Value) -> ir.MemRefType | None:
+    """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
+    if isinstance(value.type, ir.MemRefType):
+        return ir.MemRefType(value.type)
+    op = maker(value)
+    if op is not None and op.name == "bufferization.to_tensor":
+        return ir.MemRefType(op.operands[0].type)
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name == "bufferization.materialize_in_destination":
+            return ir.MemRefType(user.operands[1].type) if isinstance(user.operands[1].type, ir.MemRefType) else None
+    return None
+
+
+def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for op, description in zip(ops, described, strict=True):
+        for letter, loops in product_loops(op).items():
+            found |= {description.loops[loop]: letter for loop in loops}
+    for op, description in zip(ops, described, strict=True):
+        found |= {description.loops[loop]: "w" for loop in window_loops(op)}
+    return found
+
+
+def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[Value]) -> None:
+    """Two vector ops that read one argument walk it alike, unless that made two loops of one op the same dim."""
+    readers: dict[tuple[Value, int], tuple[int, int]] = {}
+    for number, op in enumerate(ops):
+        if role_of(op) == "contraction":
+            continue
+        for value, indexing in _operands(op):
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is None or value in made:
+                    continue
+                other = readers.setdefault((value, axis), (number, loop))
+                if not _would_merge_loops(ops, classes, (number, loop), other):
+                    classes.join((number, loop), other)
+
+
+def _would_merge_loops(ops: list[ir.Operation], classes: _Classes, left: object, right: object) -> bool:
+    roots = {classes.find(left), classes.find(right)}
+    if len(roots) == 1:
+        return False
+    return any(
+        sum(classes.find((number, loop)) in roots for loop in range(len(iterators(op)))) > 1
+        for number, op in enumerate(ops)
+    )
+
+
+def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if isinstance(value.type, ir.ShapedType):
+            yield value, indexing
+
+
+def _anchor(ops: list[ir.Operation]) -> int:
+    """The op whose loops name the dims: the contraction, else one with a window, else the widest (the last of them)."""
+    roles = [role_of(op) for op in ops]
+    if "contraction" in roles:
+        return roles.index("contraction")
+    if not all(is_opened(op) for op in ops):
+        return next(number for number, op in enumerate(ops) if not is_opened(op))
+    return max(range(len(ops)), key=lambda number: (len(iterators(ops[number])), number))
+
+
+def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
+    anchor = _anchor(ops)
+    given = loop_names(ops[anchor])
+    names: dict[object, str] = {}
+    for number in (anchor, *range(len(ops))):
+        for loop in _written_first(ops[number]):
+            root = classes.find((number, loop))
+            if root not in names:
+                own = given.get(loop) if number == anchor else None
+                names[root] = own or f"d{len(names)}"
+    return names
+
+
+def _written_first(op: ir.Operation) -> list[int]:
+    """An op's loops; where a window moves, those over the result come in the order in which it lies in memory."""
+    loops = list(range(len(iterators(op))))
+    if is_opened(op):
+        return loops
+    written = [loop for loop in axis_loops(indexing_maps(op)[-1]) if loop is not None]
+    return written + [loop for loop in loops if loop not in written]
+
+
+def _describe(
+    number: int, op: ir.Operation, names: dict[object, str], classes: _Classes, values: dict[Value, str]
+) -> PayloadOp:
+    kinds = iterators(op)
+    loops = tuple(names[classes.find((number, loop))] for loop in range(len(kinds)))
+    inputs = len(op.operands) - max(len(op.results), 1)
+    accesses = tuple(
+        Access(
+            tuple(tuple((loops[loop], factor) for loop, factor in terms) for terms in axis_terms(indexing)),
+            element_bytes(ir.ShapedType(value.type)),
+            position >= inputs,
+            values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
+            _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
+            _is_padded(value),
+        )
+        for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
+        if isinstance(value.type, ir.ShapedType)
+    )
+    reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
+    operations = class_counts(op.regions[0].blocks[0].operations)
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses, operations)
+
+
+def _nearest(value: Value) -> tuple[int, ...]:
+    """Axes in the order of their strides in DRAM; of what is not there, as if it were contiguous."""
+    memref = _memref_of(value)
+    if memref is None:
+        return tuple(range(len(shape_of(value))))[::-1]
+    strides, _ = memref.get_strides_and_offset()
+    return tuple(sorted(range(len(strides))[::-1], key=lambda axis: abs(strides[axis])))
+
+
+def _is_padded(value: Value) -> bool:
+    """Whether it is read through a view that reaches beyond its memref."""
+    op = maker(value)
+    while op is not None and op.name in ("bufferization.to_tensor", "memref.subview"):
+        op = maker(op.operands[0])
+    return op is not None and PAD_LOW in op.attributes
+
+
+def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:
+    for op, description in zip(ops, described, strict=True):
+        for value, indexing in _operands(op):
+            for axis, loop in enumerate(axis_loops(indexing)):
+                if loop is not None and description.loops[loop] == name:
+                    return shape_of(value)[axis]
+    raise AssertionError(f"no operand has an axis along {name}")

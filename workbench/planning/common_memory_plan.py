@@ -1,0 +1,151 @@
+"""Which tensors stay in the machine's common memory, from which launch to which: asked for, or chosen.
+
+What a tensor saves there is not estimated. The launches that use it are followed copy by copy, as the simulator follows
+them (`simulator.units.common_memory`), and what DRAM is spared is counted. Of what fits, the heuristic takes first what
+saves most for each byte that it holds, launch by launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator import Launched, Machine, Resident
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.tileprogram.program import Opcode, Space, TileProgram
+from simulator.units.common_memory import check_plan, saved_bytes
+from workbench.errors import BadOption
+from workbench.ir import KernelGraph, Residence, ScheduledProgram, Storage
+
+AUTO = "auto"
+
+
+def planned(
+    lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine, wanted: str | tuple[str, ...] | None
+) -> ScheduledProgram:
+    """The program with its plan: `wanted` are tensors by name, or `auto`; None is no plan."""
+    if wanted is None:
+        return replace(scheduled, residence=())
+    found = [*_candidates(lowered, scheduled)]
+    chosen = _heuristic(found, machine, len(scheduled.launches.launches)) if wanted == AUTO else _asked(found, wanted)
+    check_plan([*residents(scheduled, chosen)], machine, len(scheduled.launches.launches))
+    return replace(scheduled, residence=tuple(chosen))
+
+
+def residents(scheduled: ScheduledProgram, plan: Sequence[Residence]) -> Iterator[Resident]:
+    """What the simulator is told of a plan."""
+    address = {storage.value: storage.address for storage in scheduled.launches.storages}
+    for each in plan:
+        if each.resident:
+            yield Resident(each.value, address[each.value], each.bytes, each.first, each.last, each.alone)
+
+
+def _candidates(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[Residence]:
+    """Every tensor in DRAM: resident or with a reason why it cannot be; none is resident yet."""
+    paths = {given.value: given.path for given in lowered.captured.inputs}
+    launches = _Launches.of(scheduled)
+    for storage in scheduled.launches.storages:
+        uses = launches.uses(storage)
+        whole = storage.first < 0 or storage.last >= len(scheduled.launches.launches)
+        first, last = (uses[0], uses[-1]) if uses else (0, -1)
+        plain = Residence(storage.value, paths.get(storage.value, ""), storage.bytes, first, last, not whole)
+        if not storage.bytes or not uses:
+            yield replace(plain, refused="no kernel uses it")
+        elif any(launches.given[use] is None for use in uses):
+            yield replace(plain, refused="the host uses it")
+        elif any(launches.looks_inside(use, storage) for use in uses):
+            yield replace(plain, refused="a kernel asks for single elements of it, by index or one by one")
+        else:
+            there = Resident(storage.value, storage.address, storage.bytes, first, last, plain.alone)
+            using = [(use, launched) for use in uses if (launched := launches.given[use])]
+            read, written = saved_bytes(there, using)
+            yield replace(plain, saved_read=read, saved_written=written)
+
+
+@dataclass(frozen=True)
+class _Launches:
+    given: tuple[Launched | None, ...]
+    """None for a step on the host."""
+    addresses: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(scheduled: ScheduledProgram) -> _Launches:
+        programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
+        launches = scheduled.launches.launches
+        given = (
+            Launched(launch.kernel, programs[launch.kernel], launch.addresses) if launch.kernel in programs else None
+            for launch in launches
+        )
+        return _Launches(tuple(given), tuple(launch.addresses for launch in launches))
+
+    def uses(self, storage: Storage) -> list[int]:
+        """The launches that take a storage; others lie at its address at other times."""
+        first, last = max(storage.first, 0), min(storage.last, len(self.given) - 1)
+        return [use for use in range(first, last + 1) if storage.address in self.addresses[use]]
+
+    def looks_inside(self, use: int, storage: Storage) -> bool:
+        """Whether a launch touches it with anything but copies of boxes."""
+        launched = self.given[use]
+        if launched is None:
+            return False
+        program, places = launched.program, np.flatnonzero(np.array(launched.addresses) == storage.address)
+        return bool(np.isin(program.target[_elsewise(program)], places).any())
+
+
+def _elsewise(program: TileProgram) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which operands lie in DRAM and belong to no copy of a box."""
+    opcode = np.repeat(program.opcode, np.diff(program.operand_start))
+    return (program.space == Space.DRAM) & ~np.isin(opcode, [Opcode.LOAD, Opcode.STORE])
+
+
+def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
+    """The plan in which these are resident."""
+    by_name = {each.value: each for each in found} | {each.path: each for each in found if each.path}
+    wanted = set[str]()
+    for name in names:
+        if name not in by_name:
+            known = ", ".join(each.path or each.value for each in found if not each.refused)
+            what = f"resident={[*names]!r}: there is no tensor {name!r} in DRAM{did_you_mean(name, by_name)}"
+            why = f"Expected some of {known}; what only passes between the ops of one kernel is never there"
+            raise BadOption(sentences(what, why))
+        if by_name[name].refused:
+            raise BadOption(f"resident={[*names]!r}: {name!r} cannot stay resident: {by_name[name].refused}")
+        wanted.add(by_name[name].value)
+    return [
+        replace(each, resident=True, reason="asked for")
+        if each.value in wanted
+        else replace(each, reason=each.refused or "not asked for")
+        for each in found
+    ]
+
+
+def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> list[Residence]:
+    """The plan that takes, while there is room, what saves most a byte and launch that it holds."""
+    held, capacity = np.zeros(launches, np.int64), machine.common_memory_bytes
+    decided: dict[str, Residence] = {}
+    for each in sorted(found, key=lambda each: (-_worth(each), -each.saved, each.first)):
+        during = held[each.first : each.last + 1]
+        if each.refused or not capacity:
+            reason = each.refused or "the machine has no common memory"
+        elif not each.saved:
+            reason = "no byte of it is moved twice"
+        elif each.bytes > capacity:
+            reason = f"larger than the common memory ({capacity:,} bytes)"
+        elif during.max(initial=0) + each.bytes > capacity:
+            full = each.first + int(during.argmax())
+            reason = f"tensors that save more a byte leave {capacity - held[full]:,} bytes in launch {full}"
+        else:
+            during += each.bytes
+            decided[each.value] = replace(
+                each, resident=True, reason=f"saves {each.saved / each.bytes:.3g} bytes a byte"
+            )
+            continue
+        decided[each.value] = replace(each, reason=reason)
+    return [decided[each.value] for each in found]
+
+
+def _worth(each: Residence) -> float:
+    """Bytes saved for each byte that it holds, launch by launch."""
+    return each.saved / max(1, each.bytes * (each.last - each.first + 1))

@@ -1,0 +1,12 @@
+"""Stage 3, render: every kernel as verified MLIR on whole tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.lazy import submodules
+
+if TYPE_CHECKING:
+    from workbench.rendering import render as render
+
+__getattr__ = submodules(__name__, "render")

@@ -1,0 +1,254 @@
+"""Rendering: every kernel of the lowered graph as verified MLIR, linalg on tensors with the kernel ABI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simulator.machine.machine_file import load_machine
+from workbench.aten.overload_schema import arguments, tensor_arguments
+from workbench.aten.proven import described, kernel_proven
+from workbench.aten.registry import DEFAULT, Registrations, registered_template
+from workbench.environment.progress import counted
+from workbench.errors import RegistrationGone
+from workbench.faults.trial import TRIALS
+from workbench.importing.fx_graph import kernel_graph_module
+from workbench.importing.import_trial import import_trial
+from workbench.importing.importer import Imported, Part, assemble_kernel, import_kernel
+from workbench.ir import (
+    HOST,
+    Absorbed,
+    Hook,
+    Kernel,
+    KernelGraph,
+    KernelModule,
+    LoweredNode,
+    Node,
+    Ref,
+    TensorType,
+    codec,
+)
+from workbench.ir import Sequence as SequenceArg
+from workbench.ir.graph import Arg
+from workbench.ir.kernel_identity import renamed
+from workbench.kernels.handwritten import written_kernel
+from workbench.kernels.hooks import pointwise_hook
+from workbench.kernels.node_builder import Build
+from workbench.kernels.template import instantiate
+from workbench.mlir.context import print_module
+from workbench.mlir.location_ids import origins_in
+
+if TYPE_CHECKING:
+    import torch
+
+NOMINAL = "tpu-v3"
+
+
+def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
+    """One module per kernel, in launch order; steps on the host have none.
+
+    It reads nothing but the record and, for nodes that builders or templates make, those. Kernels of the same structure
+    differ in names only, so the first of them is made and lends its text.
+    """
+    known = registrations if registrations is not None else DEFAULT.now()
+    nodes = {item.node.name: item for item in lowered.nodes}
+    first: dict[str, KernelModule] = {}
+    modules: list[KernelModule] = []
+    for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
+        structure = _structure(lowered, kernel, nodes)
+        if structure not in first:
+            first[structure] = _render(lowered, kernel, known)
+        modules.append(_lent(first[structure], kernel))
+    return tuple(modules)
+
+
+def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
+    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
+    calls: list[object] = []
+    for name in kernel.nodes:
+        item = nodes[name]
+        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
+        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        kwargs = {
+            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+        }
+        whole = _whole_results(lowered, item)
+        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
+    types = [codec.encode(lowered.types[value]) for value in numbers]
+    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
+
+
+def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(numbers[arg.value])
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
+    return arg
+
+
+def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
+    """The module of a kernel of the same structure, as this kernel's own."""
+    place = dict(zip(made.origins, kernel.nodes, strict=True))
+    return replace(
+        made,
+        kernel=kernel.name,
+        mlir=renamed(made.mlir, made.kernel, kernel.name),
+        located=renamed(made.located, made.kernel, kernel.name),
+        origins=kernel.nodes,
+        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
+    )
+
+
+def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
+    arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
+    if any(lowered.node(name).route == "template" for name in kernel.nodes):
+        return _from_template(lowered, kernel, arguments, registrations)
+    if any(lowered.node(name).route == "builder" for name in kernel.nodes):
+        inputs = {value: lowered.types[value] for value in kernel.inputs}
+        outputs = {value: lowered.types[value] for value in kernel.outputs}
+        places = enumerate(kernel.nodes)
+        makers = {value: number for number, name in places for value in lowered.node(name).node.results}
+        parts = list(_parts(lowered, kernel, registrations))
+        module = assemble_kernel(kernel.name, inputs, outputs, parts, makers)
+    else:
+        module = import_kernel(_graph(lowered, kernel, registrations), kernel.name, arguments)
+    located = print_module(module, locations=True)
+    present = origins_in(module)
+    absorbed = tuple(
+        Absorbed(name, f"the importer folded it into the ops around it ({lowered.node(name).node.op})")
+        for number, name in enumerate(kernel.nodes)
+        if number not in present
+    )
+    return KernelModule(kernel.name, print_module(module), located, arguments, kernel.nodes, absorbed)
+
+
+def _from_template(
+    lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
+) -> KernelModule:
+    """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
+    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
+    node = lowered.node(kernel.nodes[anchor]).node
+    hooks = tuple(_hooks(lowered, kernel, anchor, registrations))
+    count = len(kernel.inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(registered, node, arguments[:count], arguments[count:], kernel.name, hooks)
+    machine = load_machine(NOMINAL)
+    nodes = () if kernel_proven(lowered, kernel, registrations) else described(lowered, kernel)
+    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine, unproven=nodes)
+    return KernelModule(kernel.name, made.text, made.located, arguments, kernel.nodes, (), True, hooks)
+
+
+def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int, registrations: Registrations) -> Iterator[Hook]:
+    """The pointwise nodes before each input of a template, and those after it."""
+    nodes = [lowered.node(name).node for name in kernel.nodes]
+    maker = {value: place for place, node in enumerate(nodes) for value in node.results}
+    for value in nodes[anchor].operands:
+        chain: list[int] = []
+        while value in maker:
+            chain.insert(0, maker[value])
+            value = nodes[maker[value]].operands[0]
+        if chain:
+            yield _hook(lowered, kernel, chain, value, kernel.inputs.index(value), registrations)
+    after = [place for place in range(anchor + 1, len(nodes)) if place not in _before(nodes, maker, anchor)]
+    if after:
+        yield _hook(lowered, kernel, after, nodes[anchor].results[0], -1, registrations)
+
+
+def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[int]:
+    found: set[int] = set()
+    ahead = [maker[value] for value in nodes[anchor].operands if value in maker]
+    while ahead:
+        place = ahead.pop()
+        found.add(place)
+        ahead += [maker[value] for value in nodes[place].operands if value in maker]
+    return found
+
+
+def _hook(
+    lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int, registrations: Registrations
+) -> Hook:
+    """Some nodes of a kernel as one body. Pointwise ops are the same for every shape, so one dim is enough."""
+    names = tuple(kernel.nodes[each] for each in places)
+    result = lowered.node(names[-1]).node.results[0]
+    flat = {
+        value: TensorType((7,), lowered.types[value].dtype, (1,))
+        for name in names
+        for value in (*lowered.node(name).node.operands, *lowered.node(name).node.results)
+    }
+    part = replace(kernel, nodes=names, inputs=(source,), outputs=(result,))
+    module = _graph(replace(lowered, types={**lowered.types, **flat}), part, registrations)
+    return pointwise_hook(import_kernel(module, kernel.name, [flat[source], flat[result]]), place, places[-1])
+
+
+def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> Iterator[Part]:
+    """The kernel in order: each node that a builder makes, and the runs of nodes between them, imported together."""
+    nodes = [lowered.node(name) for name in kernel.nodes]
+    start = 0
+    while start < len(nodes):
+        end = start + 1
+        if nodes[start].route == "builder":
+            yield _built(lowered, nodes[start], start, registrations)
+        else:
+            while end < len(nodes) and nodes[end].route != "builder":
+                end += 1
+            yield _imported(lowered, kernel, nodes, start, end, registrations)
+        start = end
+
+
+def _imported(
+    lowered: KernelGraph,
+    kernel: Kernel,
+    nodes: list[LoweredNode],
+    start: int,
+    end: int,
+    registrations: Registrations,
+) -> Imported:
+    """Nodes `start` to `end` as a graph of their own."""
+    here = [item.node for item in nodes[start:end]]
+    made = [value for node in here for value in node.results]
+    later = {value for item in nodes[end:] for value in item.node.operands} | set(kernel.outputs)
+    inputs = tuple(dict.fromkeys(value for node in here for value in node.operands if value not in made))
+    outputs = tuple(value for value in made if value in later)
+    part = replace(kernel, nodes=tuple(node.name for node in here), inputs=inputs, outputs=outputs)
+    return Imported(_graph(lowered, part, registrations, first=start), inputs, outputs)
+
+
+def _graph(lowered: KernelGraph, part: Kernel, registrations: Registrations, first: int = 0) -> torch.fx.GraphModule:
+    """What torch-mlir is to import. Nodes that are not known to be safe have been imported elsewhere before."""
+    if not kernel_proven(lowered, part, registrations):
+        nodes = [lowered.node(name).node for name in part.nodes]
+        TRIALS.pass_or_raise(import_trial(part.name, nodes, lowered.types, part.outputs))
+    return kernel_graph_module(lowered, part, first)
+
+
+def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: Registrations) -> Build:
+    node = item.node
+    found = registrations.find(node.op, "builder", item.dialect)
+    if found is None or found.dialect != item.dialect:
+        raise RegistrationGone(
+            f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
+            f"Register it again, or lower again"
+        )
+    return Build(
+        node=node.name,
+        overload=node.op,
+        place=node.origin.place,
+        owner=found.owner.place,
+        builder=found.value,
+        arguments=arguments(node),
+        tensors=tensor_arguments(node.op),
+        types=lowered.types,
+        results=_whole_results(lowered, item),
+        wanted=node.results[0],
+        origin=origin,
+    )
+
+
+def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
+    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
+    one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
+    return captured.results if one_of_several else item.node.results

@@ -1,0 +1,214 @@
+"""A journey's numbers: what `run` and `check` compute, natively or with PyTorch, whole or in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from workbench import aten, capturing, checking, host, running
+from workbench import tensors as tensors_room
+from workbench.checking.check_report import Check
+from workbench.environment.progress import waiting
+from workbench.environment.turns import turn
+from workbench.errors import BadOption, NoData, NoFunction
+from workbench.ir import AtenGraph, KernelGraph, TensorType
+from workbench.options import checked_tolerance
+from workbench.pipeline import GraphCall, Request, Stages
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.aten.registry import Registrations
+    from workbench.capturing.live_call import CapturedProgram
+    from workbench.checking.tensor_comparison import Pair
+    from workbench.checking.wide_reference import Answers
+    from workbench.running.run_program import NativeProgram
+
+_RANDOM: Final = (
+    "two runs in PyTorch disagree as well: the function draws random numbers, and no two runs draw the same. To "
+    "compare, switch that off, e.g. model.eval() or a dropout of 0"
+)
+
+_TIES: Final = (
+    "PyTorch leaves open which of equal elements {ops} names: where values are equal, another place is no error. To "
+    "compare places, give values that all differ, or use a stable sort"
+)
+_NAMES_ANY_OF_EQUALS: Final = frozenset({"aten.topk.default", "aten.kthvalue.default", "aten.median.dim"})
+
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+
+CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
+
+
+@dataclass(frozen=True)
+class Computing:
+    """What computes a journey's function, stage by stage."""
+
+    request: Request
+    stages: Stages
+
+    def run(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None) -> object:
+        """What the function returns, of the scheduled MLIR."""
+        program = self._program("run")
+        with checking.wide_reference.SWAPPING:  # a check in another thread may have what the function holds in 64 bits
+            values = self._with_data("run", program.values(inputs, kwargs))
+            now = [value.detach() for value in values]
+        if program.parts:
+            capturing.result_aliases.refuse_unwritable(program.graph, values)
+            with turn(), program.as_traced():  # Dynamo runs it, and may find another graph to compile
+                return self._run_parts("scheduled", inputs, kwargs or {})
+        return program.run(values, lambda _: self._native("scheduled").run(now))
+
+    def check(
+        self,
+        inputs: Sequence[object],
+        kwargs: Mapping[str, object] | None,
+        stage: str,
+        rtol: float | None,
+        atol: float | None,
+    ) -> Check:
+        """A stage's numbers beside PyTorch's."""
+        if stage not in CHECKED_STAGES:
+            raise BadOption(f"stage={stage!r} cannot be checked; the stages with numbers are {_listed(CHECKED_STAGES)}")
+        rtol, atol = checked_tolerance("rtol", rtol), checked_tolerance("atol", atol)
+        program = self._program("check")
+        if not inputs and kwargs is None:
+            inputs, kwargs = self.request.inputs, self.request.kwargs
+        values = self._with_data("check", program.values(inputs, kwargs))
+        count = sum(slot.kind == "user" for slot in program.graph.inputs)
+        user, held = values[:count], values[count:]
+        changes = bool(program.parts or program.graph.mutations or held)  # what is wide meanwhile, and put back
+        with turn() if changes else nullcontext(), waiting("check"), program.as_traced():
+            pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
+            check = Check(stage, checking.tensor_comparison.compare(pairs, answers, rtol=rtol, atol=atol))
+            return check if check.ok else replace(check, hint=self._hint(check, answers))
+
+    def _hint(self, check: Check, answers: Answers) -> str:
+        """What is known about a failure: places of equals are open, and random functions disagree with themselves."""
+        nodes = {node.op for node in self.stages.captured().record.nodes}
+        open_ops = sorted(nodes & _NAMES_ANY_OF_EQUALS)
+        if open_ops and all(result.ok or "i64" in result.type for result in check.results):
+            return _TIES.format(ops=" or ".join(op.split(".")[1] for op in open_ops))
+        return _RANDOM if checking.wide_reference.draws_lots(nodes) and answers.change_from_call_to_call() else ""
+
+    def compiled(self) -> NativeProgram:
+        """The native program of `run`."""
+        return self._native("scheduled")
+
+    def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The values, if all of them hold numbers."""
+        graph = self.stages.captured().record
+        empty = [slot.path for slot, value in zip(graph.inputs, values, strict=True) if value.is_meta]
+        if empty:
+            shown = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
+            raise NoData(
+                f"{graph.name} cannot {asked}: {shown} lie on the meta device, which has shapes and no numbers. "
+                f"Everything but run and check works without them; for these, trace again with the model and its "
+                f"inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
+            )
+        return values
+
+    def _of_whole(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
+        """Outputs and mutated inputs as this stage makes them, and what PyTorch makes."""
+        graph = self.stages.captured().record
+        changed = sorted({change.target for change in graph.mutations})
+        values = [
+            value.detach().clone() if slot.value in changed else value
+            for slot, value in zip(graph.inputs, [*user, *held], strict=True)
+        ]
+        answers = checking.wide_reference.Answers(
+            partial(checking.wide_reference.outcome, self._eager, graph, user, held)
+        )
+        if stage == "captured":
+            got = host.run_graph.execute(graph, values, self._registered())
+        else:
+            outputs = self._native(stage).run(values)
+            after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+            got = host.run_graph.Executed(outputs, {name: after[name] for name in changed})
+        paths = {slot.value: slot.path for slot in graph.inputs}
+        made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
+        made += [(paths[name], name, got.mutated[name]) for name in changed]
+        return [
+            checking.tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made
+        ], answers
+
+    def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Runs a callable that is broken up, its graphs as `stage` has them."""
+        parts = self._program("run").parts
+        assert parts is not None
+
+        def part(graph: AtenGraph) -> capturing.run_pieces.Run:
+            if stage == "captured":
+                return partial(host.run_graph.execute_in_place, graph, registrations=self._registered())
+            return self._native(stage, capturing.run_pieces.part_of(self.stages.lowered().record, graph)).run
+
+        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> capturing.run_pieces.Run:
+            none = MappingProxyType(dict[str, object]())
+            asked = Request(GraphCall(gm), given, none, self.request.machine, on_missing=self.request.on_missing)
+            computing = Computing(asked, Stages.of(asked))
+            program, native = computing._program("run"), computing.compiled()
+            return lambda tensors: program.outputs([*tensors, *program.live()], native.run)
+
+        return parts.run(part, other, tuple(inputs), kwargs)
+
+    def _of_parts(self, stage: str, user: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
+        """All that a call of a broken-up callable gives and changes, and what PyTorch's does."""
+        program, target = self._program("check"), self.request.target
+        assert target is not None
+
+        def called(
+            call: Callable[[Arguments], object], arithmetic: checking.wide_reference.Arithmetic
+        ) -> list[tuple[str, torch.Tensor, TensorType]]:
+            given, holds = capturing.tensor_copies.copies(user), tensors_room.reachable_tensors.reachable(target)
+            arguments, held = program.arguments(given), [each.tensor for each in holds.tensors.values()]
+            as_before = capturing.tensor_copies.holding_as_before(holds.containers)
+            with capturing.tensor_copies.put_back(held), as_before, arithmetic([*given, *held]):
+                result = call(arguments)
+                now = [(each.path, each.read()) for each in holds.tensors.values()]
+                return capturing.run_pieces.leaves((result, arguments), now)
+
+        def theirs(arithmetic: checking.wide_reference.Arithmetic) -> list[torch.Tensor]:
+            with checking.wide_reference.as_found():
+                return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), arithmetic)]
+
+        mine = called(lambda given: self._run_parts(stage, *given), checking.wide_reference.as_given)
+        return [
+            checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
+        ], checking.wide_reference.Answers(theirs)
+
+    def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
+        """Calls the user's own function; what it puts into lists, dicts and objects is taken out again."""
+        target = self.request.target
+        assert target is not None
+        arguments, keywords = self._program("check").arguments(leaves)
+        with capturing.tensor_copies.holding_as_before(tensors_room.reachable_tensors.reachable(target).containers):
+            return target(*arguments, **keywords)
+
+    def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
+        """All kernels, or those of a part of the graph, as a program."""
+        program, cache = running.run_program.NativeProgram, self.stages.kernels()
+        lowered, known = part or self.stages.lowered().record, self._registered()
+        hosts, unproven = host.host_steps.functions(lowered, known), aten.proven.unproven(lowered, known)
+        if stage == "rendered":
+            return program.from_rendered(lowered, self.stages.rendered().record, cache, hosts, unproven)
+        changed = [kernel.kernel for kernel in self.stages.scheduled().record.kernels] if self.request.passes else []
+        changed += [*(self.request.schedule or {})]
+        unproven |= aten.proven.changed(self.stages.lowered().record, self.stages.scheduled().record, changed)
+        return program.from_scheduled(lowered, self.stages.scheduled().record, cache, hosts, unproven)
+
+    def _registered(self) -> Registrations:
+        return self.request.registrations or aten.registry.DEFAULT.now()
+
+    def _program(self, what: str) -> CapturedProgram:
+        program = self.stages.captured().program
+        if program is None:
+            raise NoFunction(self.request.path, what)
+        return program
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))

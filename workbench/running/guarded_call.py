@@ -1,0 +1,130 @@
+"""One call of a kernel on memory of its own that shows where it writes: what a worker does before anybody else does.
+
+Each argument lies between two zones of known bytes, and behind each zone is a page that cannot be touched. A write
+into a zone is found afterwards and told in bytes; what reaches further ends the worker. A second call has the
+arguments end right at such a page, so that reading past an end is found as well. Where a system has no such pages
+(`faults.fences`), the zones remain.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from workbench.environment.processor import processor, processor_named
+from workbench.faults.channel import Block, Message
+from workbench.faults.fences import fence
+from workbench.faults.trial import Trial
+from workbench.ir.kernel_identity import nameless
+from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.machine_code import target
+
+_PAGE: Final = mmap.PAGESIZE
+_ZONE: Final = 16 * _PAGE
+"""Bytes watched on either side of an argument: a row or two of most tensors."""
+
+_PATTERNS: Final = (0xA5, 0x5A)
+"""Every bit of one differs from the other's: a byte written over one of them shows in that call or in the other."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a kernel is called on: names for people, and the tensors, inputs first."""
+
+    names: tuple[str, ...]
+    tensors: Sequence[torch.Tensor]
+    inputs: int
+
+
+def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Arguments) -> Trial:
+    """Whether a kernel compiles, and keeps to its memory when it is called on these tensors."""
+    key = hashlib.sha256("\0".join([form, nameless(text, kernel), target()]).encode()).hexdigest()
+
+    def material() -> Message:
+        body = {"form": form, "text": text, "kernel": kernel, "names": given.names, "inputs": given.inputs}
+        body["processor"] = processor().name
+        return Message(body, [_content(tensor) for tensor in given.tensors[: given.inputs]])
+
+    return Trial("run", key, material, kernel, nodes)
+
+
+def try_run(job: Message, say: Callable[[str], None]) -> str:
+    """In the worker: compiles the kernel of a `run_trial` and calls it; what it wrote where it must not, or nothing."""
+    body = job.body
+    say("compile")
+    compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
+    native = compiler(body["text"], body["kernel"], processor_named(body["processor"]))
+    outputs = [None] * (len(native.layouts) - body["inputs"])
+    return run_watched(native, body["names"], [*job.blocks, *outputs], say)
+
+
+def run_watched(
+    native: NativeKernel, names: Sequence[str], contents: Sequence[Block | None], say: Callable[[str], None]
+) -> str:
+    """Calls a kernel twice on watched memory; `contents` are the bytes of each input, None for an output."""
+    for pattern, tight in zip(_PATTERNS, (False, True), strict=True):
+        say("run at the very end of its memory" if tight else "run")
+        fenced = [
+            _Fenced(name, layout.span_bytes, pattern, content, tight=tight)
+            for name, layout, content in zip(names, native.layouts, contents, strict=True)
+        ]
+        native.call_at([each.address for each in fenced])
+        if found := [finding for each in fenced for finding in each.findings()]:
+            return "; ".join(found)
+    return ""
+
+
+class _Fenced:
+    """The memory of one argument, and what lies around it."""
+
+    def __init__(self, name: str, size: int, pattern: int, content: Block | None, *, tight: bool) -> None:
+        self._name, self._pattern, self._content = name, pattern, content
+        watched = math.ceil(size / _PAGE) * _PAGE + (_ZONE if tight else 2 * _ZONE)
+        self._map = mmap.mmap(-1, watched + 2 * _PAGE)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._last = _PAGE + watched
+        self._start = self._last - size if tight else _PAGE + _ZONE
+        self._end = self._start + size
+        ctypes.memset(self._base + _PAGE, pattern, watched)
+        if content is not None:
+            self._map[self._start : self._end] = content
+        if fenced := fence():
+            for page in (0, self._last):
+                fenced[1](self._base + page, _PAGE)
+
+    @property
+    def address(self) -> int:
+        return self._base + self._start
+
+    def findings(self) -> list[str]:
+        """What was written where it must not be."""
+        found: list[str] = []
+        before, after = (self._map[_PAGE : self._start], self._map[self._end : self._last])
+        if reach := len(before) - _first_other(before, self._pattern):
+            found.append(f"writes {reach:,} bytes in front of argument {self._name}")
+        if reach := len(after) - _first_other(after[::-1], self._pattern):
+            found.append(f"writes {reach:,} bytes past argument {self._name}")
+        if self._content is not None and self._map[self._start : self._end] != bytes(self._content):
+            found.append(f"writes into argument {self._name}, which is an input")
+        return found
+
+
+def _first_other(content: bytes, pattern: int) -> int:
+    """Place of the first byte that is no longer of the pattern; the length when all are."""
+    return len(content) - len(content.lstrip(bytes([pattern])))
+
+
+def _content(tensor: torch.Tensor) -> Block:
+    """The bytes that a tensor's elements span, those between them included."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if tensor.numel() else 0
+    if not span:
+        return b""
+    return memoryview((ctypes.c_char * (span * tensor.itemsize)).from_address(tensor.data_ptr())).cast("B")

@@ -1,0 +1,250 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Native code from a kernel's MLIR: the numbers of the workbench come from running the module itself.
+
+Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one
+(linalg on tensors between memref arguments, untiled). On the host all memory is one, so the two memory spaces
+become one; loops, tiles, slots and copies stay what they are.
+
+A kernel is called with torch tensors, inputs first, and writes its outputs in place. Shapes, strides and
+offsets of arguments are part of the kernel's type, so a call hands over nothing but addresses: no copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch_mlir import ir
+from torch_mlir.execution_engine import ExecutionEngine
+
+from workbench.environment.processor import Processor, processor
+from workbench.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.mlir.accurate_math import call_library
+from workbench.mlir.context import new_context, operations, parse, run_passes
+from workbench.mlir.scheduled_form import memory_space, verify_scheduled
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.running.contraction_loops import speed_up_reductions
+from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
+from workbench.running.narrow_floats import legalise
+
+_SYMBOL: Final = "workbench_kernel"
+"""Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
+
+_ENTRY: Final = f"_mlir_{_SYMBOL}"
+"""The function MLIR adds beside it, which takes the addresses of all arguments in one array."""
+
+_OWN_BUFFERS = "scf-forall-to-for,func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
+"""One thread does what all cores do. Allocate once at the top, free at every exit: nothing is left behind by a call."""
+
+_BUFFERIZE = (
+    "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
+)
+
+_LOWER = (
+    "func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,"
+    "func.func(math-expand-ops{ops=fpowi,rsqrt}),convert-math-to-funcs,convert-scf-to-cf,"
+    "convert-math-to-llvm,convert-math-to-libm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
+    "convert-to-llvm,reconcile-unrealized-casts"
+)
+
+_DTYPES: dict[str, tuple[torch.dtype, ...]] = {
+    "f64": (torch.float64,),
+    "f32": (torch.float32,),
+    "f16": (torch.float16,),
+    "bf16": (torch.bfloat16,),
+    "i64": (torch.int64,),
+    "i32": (torch.int32,),
+    "i16": (torch.int16,),
+    "i8": (torch.int8, torch.uint8),
+    "i1": (torch.bool,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a kernel's type says of one argument. Strides and offset count elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    element: str
+
+    @property
+    def dtypes(self) -> tuple[torch.dtype, ...]:
+        """What a tensor may hold that is of this element type in MLIR."""
+        return _DTYPES[self.element]
+
+    @property
+    def offset_bytes(self) -> int:
+        return self.offset * self.dtypes[0].itemsize
+
+    @property
+    def span_bytes(self) -> int:
+        """From the first element to behind the last one."""
+        if 0 in self.shape:
+            return 0
+        steps = zip(self.shape, self.strides, strict=True)
+        return (1 + sum((extent - 1) * stride for extent, stride in steps)) * self.dtypes[0].itemsize
+
+    def matches(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
+        if tensor.shape != self.shape or tensor.dtype not in self.dtypes:
+            return False
+        if tensor.stride() == self.strides or 0 in self.shape:
+            return True
+        dims = zip(self.shape, tensor.stride(), self.strides, strict=True)
+        return all(extent == 1 or given == expected for extent, given, expected in dims)
+
+    def __str__(self) -> str:
+        return f"{list(self.shape)} {self.dtypes[0]} with strides {list(self.strides)}"
+
+
+class NativeKernel:
+    """A compiled kernel. Calling it runs it; it holds its machine code as long as it lives.
+
+    Calls may overlap: every call has its own buffers, and the interpreter lock is not held while it runs.
+    """
+
+    def __init__(self, name: str, code: Linked, layouts: tuple[Layout, ...]) -> None:
+        self.name = name
+        self.layouts = layouts
+        self._code = code
+        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
+        self._addresses = ctypes.c_void_p * len(layouts)
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Runs the kernel on `(inputs..., outputs...)`; the outputs hold the results afterwards."""
+        if len(tensors) != len(self.layouts):
+            raise NativeArgumentError(f"{self.name} takes {len(self.layouts)} tensors, {len(tensors)} were given")
+        for index, (tensor, layout) in enumerate(zip(tensors, self.layouts, strict=True)):
+            if not layout.matches(tensor):
+                given = f"{list(tensor.shape)} {tensor.dtype} with strides {list(tensor.stride())}"
+                raise NativeArgumentError(f"argument {index} of {self.name} is {given}; expected {layout}")
+        self.call_at([tensor.data_ptr() for tensor in tensors])
+
+    def call_at(self, addresses: Sequence[int]) -> None:
+        """Runs the kernel on arguments whose first elements lie at these addresses. Nothing is checked."""
+        # The kernel adds the offset of its own type, so an address without it is handed over.
+        pairs = zip(addresses, self.layouts, strict=True)
+        values = self._addresses(*(address - layout.offset_bytes for address, layout in pairs))
+        first, width = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
+        self._entry(self._addresses(*range(first, first + width * len(values), width)))
+
+    def pack(self) -> bytes | None:
+        """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
+        if not isinstance(self._code.engine, ExecutionEngine):
+            return None
+        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self.layouts]
+        text = json.dumps(layouts).encode()
+        return struct.pack("<Q", len(text)) + text + object_of(self._code.engine)
+
+    def __repr__(self) -> str:
+        return f"NativeKernel({self.name!r}, {len(self.layouts)} arguments)"
+
+
+def unpack(data: bytes, name: str) -> NativeKernel | None:
+    """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for what is no such thing."""
+    try:
+        (length,) = struct.unpack_from("<Q", data)
+        layouts = tuple(
+            Layout(tuple(shape), tuple(strides), offset, element)
+            for shape, strides, offset, element in json.loads(data[8 : 8 + length])
+        )
+        linked = link(data[8 + length :], _ENTRY)
+    except (struct.error, ValueError, TypeError, IndexError, RuntimeError):
+        return None
+    return NativeKernel(name, linked, layouts) if linked else None
+
+
+def compile_scheduled(text: str, name: str, target: Processor | None = None) -> NativeKernel:
+    """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another.
+
+    `target` is what it may use, by default `processor()`.
+    """
+    module = verify_scheduled(text, name, new_context(torch_dialect=True))
+    _one_memory_space(module)
+    return _compile(module, name, target or processor())
+
+
+def compile_rendered(text: str, name: str, target: Processor | None = None) -> NativeKernel:
+    """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
+    module = parse(text, new_context(torch_dialect=True), name)
+    _refuse_aborts(module, name)
+    if holds_tosa(module):
+        run_passes(module, TO_LINALG)
+    run_passes(module, _BUFFERIZE)
+    return _compile(module, name, target or processor())
+
+
+def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
+    function = _function(module, name)
+    layouts = _layouts(function)
+    with module.context:
+        function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
+    run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
+    speed_up_reductions(module)
+    call_library(module)
+    run_passes(module, _LOWER)
+    legalise(module, name, target)
+    restrict(module, target)
+    return NativeKernel(name, _linked(module, name, target), layouts)
+
+
+def _linked(module: ir.Module, name: str, target: Processor) -> Linked:
+    """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
+    try:
+        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
+    except RuntimeError as error:
+        raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
+    address = engine.raw_lookup(_SYMBOL)
+    if not address:  # the engine tells a failed look-up on stderr, and raises nothing
+        raise MissingFunctions(name, missing_symbols(object_of(engine)), str(target))
+    return Linked(address, engine)
+
+
+def _function(module: ir.Module, name: str) -> ir.Operation:
+    found = [item for item in operations(module.operation) if item.name == "func.func" and item.regions[0].blocks]
+    if len(found) != 1:
+        raise PassError(f"machine code of {name}", (Problem(f"expected one function, found {len(found)}"),))
+    return found[0]
+
+
+def _layouts(function: ir.Operation) -> tuple[Layout, ...]:
+    layouts: list[Layout] = []
+    for argument in function.regions[0].blocks[0].arguments:
+        kind = ir.MemRefType(argument.type)
+        strides, offset = kind.get_strides_and_offset()
+        layouts.append(Layout(tuple(kind.shape), tuple(strides), offset, str(kind.element_type)))
+    return tuple(layouts)
+
+
+def _one_memory_space(module: ir.Module) -> None:
+    """Moves every buffer into the host's one memory and leaves freeing to the deallocation pass."""
+    for operation in list(operations(module.operation)):
+        if operation.name == "memref.dealloc":
+            operation.erase()
+            continue
+        blocks = [block for region in operation.regions for block in region.blocks]
+        for value in [*operation.results, *(value for block in blocks for value in block.arguments)]:
+            if isinstance(value.type, ir.MemRefType) and memory_space(value.type):
+                value.set_type(_in_space_zero(value.type))
+
+
+def _in_space_zero(kind: ir.MemRefType) -> ir.MemRefType:
+    with kind.context, ir.Location.unknown():
+        return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
+
+
+def _refuse_aborts(module: ir.Module, name: str) -> None:
+    """`cf.assert` ends the whole process when it fails: such a module is not run here."""
+    for operation in operations(module.operation):
+        if operation.name == "cf.assert":
+            message = str(operation.attributes["msg"])
+            problem = Problem(f"it holds cf.assert {message}, which would end the process when it fails")
+            raise PassError(f"machine code of {name}", (problem,))

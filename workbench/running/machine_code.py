@@ -1,0 +1,116 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+"""Machine code of a kernel as an object file, and back into this process without a compiler.
+
+MLIR's engine gives the object it made; llvmlite, which Numba brings, links such an object into the process in about
+a millisecond. Only 64-bit x86 Linux is done this way: there the objects address everything by 64-bit absolute
+relocations, so it does not matter how far from libc they come to lie. Elsewhere kernels are compiled in each process.
+
+An object with a symbol that this process does not have would end the process when it is linked, so the symbols it
+needs are looked up before.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+from torch_mlir import ir
+from torch_mlir.execution_engine import ExecutionEngine
+
+from workbench.environment.processor import Processor, processor
+from workbench.mlir.context import operations
+
+_SECTION_HEADER, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
+_SYMBOL_TABLE = 2
+_ELF_64 = b"\x7fELF\x02"
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A function in this process, there as long as this object is."""
+
+    address: int
+    engine: object
+
+
+def target() -> str:
+    """What machine code is made for now: an object of another target must not be run."""
+    return processor().target
+
+
+def restrict(module: ir.Module, allowed: Processor) -> None:
+    """Has the engine make machine code for a lesser processor, in place; the module is in the LLVM dialect.
+
+    The engine makes code for the processor it finds, and takes no other. What a function says of itself counts more,
+    as long as it stays a function: put into the one that the engine adds to call it, it would become native again.
+    """
+    if not allowed.restricted:
+        return
+    with module.context:
+        features = ", ".join(f'"+{feature}"' for feature in sorted(allowed.features))
+        for op in operations(module.operation):
+            if op.name == "llvm.func" and op.regions[0].blocks:
+                op.attributes["no_inline"] = ir.UnitAttr.get()
+                op.attributes["target_cpu"] = ir.StringAttr.get(allowed.name)
+                op.attributes["target_features"] = ir.Attribute.parse(f"#llvm.target_features<[{features}]>")
+
+
+def object_of(engine: ExecutionEngine) -> bytes:
+    """The object file an engine made."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.o"
+        engine.dump_to_object_file(str(path))
+        return path.read_bytes()
+
+
+def link(code: bytes, function: str) -> Linked | None:
+    """Function `function` of an object file; None when the process lacks a symbol it calls."""
+    if missing_symbols(code):
+        return None
+    engine = _empty_engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address = engine.get_function_address(function)
+    return Linked(address, engine) if address else None
+
+
+def _empty_engine() -> llvm.ExecutionEngine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def missing_symbols(code: bytes) -> list[str]:
+    """Names that an object uses and neither it nor this process has; none where it is of another form than ELF's."""
+    if not code.startswith(_ELF_64):
+        return []
+    _know_this_process()
+    return [name for name in needed_symbols(code) if llvm.address_of_symbol(name) is None]
+
+
+@cache
+def _know_this_process() -> None:
+    """Has LLVM look symbols up in this process: with its first engine it begins to."""
+    _empty_engine()
+
+
+def needed_symbols(code: bytes) -> list[str]:
+    """Names that a 64-bit ELF object uses and does not define."""
+    (start,), (width, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<HH", code, 58)
+    sections = [_SECTION_HEADER.unpack_from(code, start + width * index) for index in range(count)]
+    names: list[str] = []
+    for _, kind, _, _, offset, size, link_to, *_ in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        strings = sections[link_to][4]
+        for place in range(offset, offset + size, _SYMBOL.size):
+            name, _, _, section, _, _ = _SYMBOL.unpack_from(code, place)
+            if name and section == 0:
+                names.append(code[strings + name : code.index(b"\0", strings + name)].decode())
+    return names

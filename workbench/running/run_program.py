@@ -1,0 +1,287 @@
+"""A lowered graph run natively: kernels launched in order on torch tensors, without copies.
+
+Every value that is no view owns a storage; a view is other strides over its base's storage. Inputs are used where
+they are, intermediates are made when their kernel is launched and dropped after their last reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
+
+import torch
+
+from workbench.environment.turns import turn
+from workbench.errors import IndexOutOfRange, NativeInputError
+from workbench.faults.trial import TRIALS
+from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.ir.kernel_identity import nameless
+from workbench.running.guarded_call import Arguments, run_trial
+from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.machine_code import target
+from workbench.running.native_store import NativeStore
+from workbench.tensors.element_types import to_dtype, uninitialised
+from workbench.tensors.tensor_memory import plain
+
+
+@dataclass
+class KernelCache:
+    """Native kernels by their text: the same text compiles once, whatever its function is called.
+
+    Threads compile one after the other, and call what is compiled side by side. Whoever runs programs owns one.
+    What `store` holds is not compiled at all.
+    """
+
+    store: NativeStore | None = None
+    compiled: int = 0
+    """How many kernels this cache compiled."""
+    _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
+
+    def scheduled(self, text: str, name: str) -> NativeKernel:
+        return self._get("scheduled", compile_scheduled, text, name)
+
+    def rendered(self, text: str, name: str) -> NativeKernel:
+        return self._get("rendered", compile_rendered, text, name)
+
+    def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+        key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
+        if key not in self._kernels:
+            with turn():
+                if key not in self._kernels:
+                    kept = self.store.get(form, text, name) if self.store else None
+                    self._kernels[key] = kept or self._compile(form, compiler, text, name)
+        return self._kernels[key]
+
+    def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+        made = compiler(text, name)
+        self.compiled += 1
+        if self.store:
+            self.store.put(form, text, made)
+        return made
+
+    @property
+    def size(self) -> int:
+        """How many kernels there are."""
+        return len(self._kernels)
+
+
+Runs: TypeAlias = "NativeKernel | HostFunction"
+HostFunction: TypeAlias = Callable[[Sequence[torch.Tensor]], None]
+"""Stands where a kernel would, for what the host computes: reads the inputs it is given, writes the outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One launch: its kernel, compiled when first asked for, and the values it reads and makes."""
+
+    kernel: Callable[[], Runs]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+
+
+NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
+
+Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
+"""Kernels that a worker has to run before this process does, each with its nodes as people call them."""
+
+ALL_PROVEN: Unproven = MappingProxyType({})
+
+
+@dataclass
+class _Tried:
+    """A kernel that is not known to be safe: at its first call a worker runs it first, on the same tensors."""
+
+    get: Callable[[], NativeKernel]
+    form: str
+    text: str
+    kernel: Kernel
+    nodes: tuple[str, ...]
+    passed: bool = False
+
+    def __call__(self) -> Runs:
+        return self.get() if self.passed else self._run
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
+        names = (*self.kernel.inputs, *self.kernel.outputs)
+        given = Arguments(names, tensors, len(self.kernel.inputs))
+        TRIALS.pass_or_raise(run_trial(self.form, self.text, self.kernel.name, self.nodes, given))
+        self.passed = True
+        self.get()(tensors)
+
+
+def _hosted(hosts: Mapping[str, HostFunction]) -> dict[str, Callable[[], Runs]]:
+    return {name: partial(_itself, function) for name, function in hosts.items()}
+
+
+def _itself(function: HostFunction) -> HostFunction:
+    return function
+
+
+class NativeProgram:
+    """A graph's kernels in launch order, run on real tensors."""
+
+    def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], Runs]]) -> None:
+        """`kernels` gives what runs each of `lowered.kernels`, by name."""
+        self._graph = lowered.captured
+        self._types = lowered.types
+        self._base = {view.value: view.base for view in lowered.views}
+        self._steps = tuple(
+            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
+        )
+        self._dropped_after = self._last_uses()
+        self._empty = self._without_maker()
+
+    @classmethod
+    def from_scheduled(
+        cls,
+        lowered: KernelGraph,
+        program: ScheduledProgram,
+        cache: KernelCache,
+        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        unproven: Unproven = ALL_PROVEN,
+    ) -> NativeProgram:
+        """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
+
+        `hosts` says what computes the kernels of kind host, `unproven` which kernels are tried elsewhere first.
+        """
+        texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
+        native: dict[str, Callable[[], Runs]] = {}
+        for launch in program.launches.launches:
+            if launch.kernel in texts:
+                text = texts[launch.kernel]
+                get = partial(cache.scheduled, text, launch.kernel)
+                native[launch.name] = _tried_if("scheduled", get, text, launch.name, lowered, unproven)
+        return cls(lowered, {**native, **_hosted(hosts)})
+
+    @classmethod
+    def from_rendered(
+        cls,
+        lowered: KernelGraph,
+        modules: Sequence[KernelModule],
+        cache: KernelCache,
+        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        unproven: Unproven = ALL_PROVEN,
+    ) -> NativeProgram:
+        """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
+        native: dict[str, Callable[[], Runs]] = {}
+        for item in modules:
+            form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
+            get = partial(compiler, item.mlir, item.kernel)
+            native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
+        return cls(lowered, {**native, **_hosted(hosts)})
+
+    def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.
+
+        Inputs are read where they lie. One whose strides differ from the traced ones is first copied into the
+        traced layout: strides are part of a kernel's type, and a copy is right for every caller where an error
+        would make PyTorch's own freedom to pass `x.t()` depend on what was traced.
+        """
+        inputs = self._graph.inputs
+        if len(values) != len(inputs):
+            raise NativeInputError(f"{self._graph.name} takes {len(inputs)} tensors, {len(values)} were given")
+        with torch.no_grad():
+            live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
+            live |= {name: allocate(self._types[name]) for name in self._empty}
+            for step, dropped in zip(self._steps, self._dropped_after, strict=True):
+                for bound in step.bounds:
+                    _check_indices(bound, self._tensor(bound.value, live))
+                for name in (self._base.get(name, name) for name in step.outputs):
+                    if name not in live:  # a result that is put together has a storage before all its parts are made
+                        live[name] = allocate(self._types[name])
+                step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
+                for name in dropped:
+                    del live[name]
+            return self._finish(live, dict(zip((item.value for item in inputs), values, strict=True)))
+
+    def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
+        """The tensor to read for an input: the given one, or a copy in the recorded layout."""
+        kind = self._types[item.value]
+        if given.shape != kind.shape or given.dtype != to_dtype(kind.dtype) or given.device.type != "cpu":
+            found = f"{list(given.shape)} {given.dtype} on {given.device}"
+            raise NativeInputError(
+                f"input {item.path} is {found}; it was traced as {list(kind.shape)} {to_dtype(kind.dtype)} on cpu. "
+                f"Trace again with inputs like the ones to run"
+            )
+        given = plain(given)
+        if _same_layout(given, kind):
+            return given
+        if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
+            raise NativeInputError(
+                f"input {item.path} was traced expanded, with strides {list(kind.strides)}; now its strides are "
+                f"{list(given.stride())}. Trace again with inputs like the ones to run"
+            )
+        return allocate(kind).copy_(given)
+
+    def _tensor(self, name: str, live: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The tensor of a value. A view starts where it lies relative to its base, wherever that lies now."""
+        if name not in self._base:
+            return live[name]
+        kind, base = self._types[name], live[self._base[name]]
+        start = base.storage_offset() + kind.offset - self._types[self._base[name]].offset
+        return base.as_strided(kind.shape, kind.strides, start)
+
+    def _finish(self, live: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Output leaves and mutations, in eager's order: results that are not the mutated input keep old values."""
+        changed = {mutation.target for mutation in self._graph.mutations}
+        tensors: dict[str, torch.Tensor] = {}
+        for name in (*self._graph.outputs, *(mutation.value for mutation in self._graph.mutations)):
+            owner = self._base.get(name, name)
+            tensor = given[name] if name in given else self._tensor(name, live)
+            tensors[name] = tensor.clone() if owner in changed else tensor
+        for mutation in self._graph.mutations:
+            given[mutation.target].copy_(tensors[mutation.value])
+        return [tensors[name] for name in self._graph.outputs]
+
+    def _without_maker(self) -> tuple[str, ...]:
+        """Tensors without elements: no kernel makes them, and there is no memory for them to be a view of."""
+        made = {name for step in self._steps for name in step.outputs} | {item.value for item in self._graph.inputs}
+        return tuple(
+            name for name, kind in self._types.items() if not kind.numel and name not in made and name not in self._base
+        )
+
+    def _last_uses(self) -> tuple[tuple[str, ...], ...]:
+        """For each step the values whose storage nobody needs after it."""
+        last: dict[str, int] = {}
+        for index, step in enumerate(self._steps):
+            last |= {self._base.get(name, name): index for name in (*step.inputs, *step.outputs)}
+        kept = {self._base.get(name, name) for name in self._graph.outputs}
+        kept |= {self._base.get(mutation.value, mutation.value) for mutation in self._graph.mutations}
+        dropped: list[list[str]] = [[] for _ in self._steps]
+        for name, index in last.items():
+            if name not in kept:
+                dropped[index].append(name)
+        return tuple(map(tuple, dropped))
+
+
+def _tried_if(
+    form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
+) -> Callable[[], Runs]:
+    return _Tried(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
+
+
+def _check_indices(bound: Bound, index: torch.Tensor) -> None:
+    """Raises `IndexOutOfRange` before a kernel would read or write beside its tensor."""
+    if index.numel():
+        low, high = (int(each) for each in torch.aminmax(index))
+        if low < bound.low or high >= bound.high:
+            raise IndexOutOfRange(bound, low if low < bound.low else high)
+
+
+def allocate(kind: TensorType) -> torch.Tensor:
+    """A tensor of a recorded type, not yet filled, with a storage that also holds what lies before its offset."""
+    steps = zip(kind.shape, kind.strides, strict=True)
+    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
+    flat = uninitialised(kind.offset + span, to_dtype(kind.dtype))
+    return flat.as_strided(kind.shape, kind.strides, kind.offset)
+
+
+def _same_layout(tensor: torch.Tensor, kind: TensorType) -> bool:
+    """Whether strides agree, but for dims that are never stepped along."""
+    dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
+    return not kind.numel or all(extent == 1 or given == recorded for extent, given, recorded in dims)

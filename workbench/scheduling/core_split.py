@@ -1,0 +1,123 @@
+"""Spreading a kernel over the cores of a machine: which dims are split, and what of it each core has.
+
+Every core takes a share of the outermost, parallel dims, and works on it as on a kernel of its own: in tiles, through
+its own scratchpad. Shares are equally large, but for the last of each dim, which is what is left. A reduced dim is
+never split: its result would have to be put together from the cores' parts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import TileProgram
+from workbench.errors import MappingError
+from workbench.mlir.named_dims import Payload
+
+_SMALL = 4
+"""Up to so many cores, every number of them is weighed."""
+
+
+def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
+    """The payload that one core works on, where its dims are split over so many."""
+    dims = {dim: -(-extent // cores.get(dim, 1)) for dim, extent in payload.dims.items()}
+    return replace(payload, dims=dims, of=payload) if dims != payload.dims else payload
+
+
+def used(payload: Payload, cores: Mapping[str, int]) -> int:
+    """How many cores have something to do."""
+    mine = share(payload, cores)
+    return math.prod(-(-extent // mine.dims[dim]) for dim, extent in payload.dims.items())
+
+
+def splittable(payload: Payload) -> tuple[str, ...]:
+    """Dims that may be split: parallel ones of the result, of more than one point."""
+    return tuple(
+        dim
+        for dim, extent in payload.dims.items()
+        if dim in payload.last.loops and dim not in payload.reduced and dim not in payload.windows and extent > 1
+    )
+
+
+def splits(payload: Payload, cores: int) -> list[dict[str, int]]:
+    """Ways to spread a payload over at most so many cores, those that leave a core the least first.
+
+    For each number of cores, all small ones and of larger ones the powers of two, those of the ways over one dim or two
+    that leave each core the least to do.
+    """
+    found: list[dict[str, int]] = []
+    for count in range(cores, 1, -1):
+        if count < cores and count > _SMALL and count & (count - 1):
+            continue
+        ways = list(_ways(payload, count))
+        least = min((_points(payload, way) for way in ways), default=0)
+        found += [way for way in ways if _points(payload, way) == least and way not in found]
+    return [*found, {}]
+
+
+def _points(payload: Payload, way: dict[str, int]) -> int:
+    return math.prod(share(payload, way).dims.values())
+
+
+def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
+    """Splits of one dim or two, outer dims first."""
+    dims = splittable(payload)
+    for first, second in itertools.combinations(dims, 2) if len(dims) > 1 else [dims * 2] if dims else []:
+        for count in range(cores, 0, -1):
+            way = {first: count} if first == second else {first: count, second: cores // count}
+            pieces = {dim: _pieces(payload.dims[dim], wanted) for dim, wanted in way.items()}
+            if any(number > 1 for number in pieces.values()):
+                yield {dim: number for dim, number in pieces.items() if number > 1}
+
+
+def _pieces(extent: int, wanted: int) -> int:
+    """How many shares there are if a dim is cut for so many cores: less than wanted where the last would be empty."""
+    return -(-extent // -(-extent // wanted))
+
+
+def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
+    """In words, what becomes of the machine's cores: as a user asked, or as seemed best."""
+    if not splittable(payload):
+        return f"on one core of {most}, since no dim of it is parallel"
+    where = " and ".join(f"{dim} over {count}" for dim, count in cores.items()) + " cores" if cores else "on one core"
+    count = used(payload, cores)
+    if count == most:
+        return where
+    if asked:
+        return f"{where} of {most}, as asked for"
+    few = all(used(payload, way) <= count for way in splits(payload, most))
+    return f"{where} of {most}, since " + ("it has no more parts" if few else "more would not be faster")
+
+
+def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
+    """In words, what becomes of the machine's cores where not the heuristic but somebody else decides it."""
+    if machine.cores == 1:
+        return ""
+    count = len(np.unique(program.core)) or 1
+    return f"on {'one core' if count == 1 else f'{count} cores'} of {machine.cores}, as {author} has it"
+
+
+def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], cores: int) -> dict[str, int]:
+    """A user's split, checked against the kernel's dims and the machine's cores."""
+    can = ", ".join(f"{dim} ({payload.dims[dim]})" for dim in splittable(payload)) or "none"
+    for dim, count in wanted.items():
+        if dim not in payload.dims:
+            raise MappingError(kernel, f"cores names {dim!r}; dims that can be split over cores: {can}")
+        if count > 1 and dim in payload.reduced:
+            raise MappingError(
+                kernel, f"cores: {dim} is reduced, and a reduction is not split; dims that can be split: {can}"
+            )
+        if count > 1 and dim not in splittable(payload):
+            raise MappingError(kernel, f"cores: {dim} cannot be split over cores; dims that can: {can}")
+    total = math.prod(wanted.values())
+    if total > cores:
+        raise MappingError(
+            kernel,
+            f"cores = {dict(wanted)} takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})",
+        )
+    return {dim: pieces for dim, count in wanted.items() if (pieces := _pieces(payload.dims[dim], count)) > 1}

@@ -1,0 +1,405 @@
+"""The default mapping: how a kernel is tiled when nobody says otherwise.
+
+The choice has reasons a person can follow: tiles are as large as the scratchpad allows, as a rule with two slots
+for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are
+filled first. A contraction weighs a few hundred tilings by what bounds them (`workbench.scheduling.tiling_price`), any
+other kernel a few. The choice is a guess about speed and never about legality: the schedule checks what it really
+takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from simulator.machine import core_kinds
+from simulator.machine.chiplets import between_cycles
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import MAX_RANK, OpClass
+from simulator.units.systolic import SINGLE_PASS_BYTES, shares
+from workbench.ir import Mapping
+from workbench.mlir.named_dims import Access, Payload, PayloadOp
+from workbench.scheduling.core_split import said, share, splits, used
+from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
+from workbench.scheduling.vector_price import tile_cycles
+
+STEPS = 16
+"""Tiles at most: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
+
+SLOTS = 2
+"""Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
+
+TOLERANCE = 0.02
+"""Of contraction tilings estimated this close to the fastest, the one with the fewest and largest tiles is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Scratchpad bytes of a tiling, before it is scheduled: every tensor touched, in every slot it needs."""
+
+    machine: Machine
+    payload: Payload
+    buffers: int
+
+    def bytes(self, tile: dict[str, int]) -> int:
+        made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
+        final = self.payload.last.accesses[-1].value
+        tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
+        contraction = self.payload.contraction is not None
+        total = 0
+        for access in self.touched(tile):
+            moved = access.value not in made or access.value == final or contraction
+            slots = self.buffers if moved and tiled else 1
+            total += slots * self.machine.pad_to_lanes(access.bytes(tile))
+        return total
+
+    def touched(self, tile: dict[str, int]) -> list[Access]:
+        """Each tensor once for every loop that reads or writes it.
+
+        Ops that share an inner loop share a load; a reduction walked in tiles has a loop for each op.
+        """
+        found: dict[tuple[str, int], Access] = {}
+        for op in self.payload.ops:
+            if op.role != "fill":
+                loop = op.id if self._own_loop(op, tile) else -1
+                for access in op.accesses:
+                    found.setdefault((access.value, loop), access)
+        return [*found.values()]
+
+    def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
+        return self.payload.contraction is None and any(
+            dim in self.payload.reduced and tile[dim] < self.payload.dims[dim] for dim in op.loops
+        )
+
+    def fits(self, tile: dict[str, int]) -> bool:
+        return within_rank(self.payload, tile) and self.bytes(tile) <= self.machine.scratchpad_bytes
+
+
+def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
+    """Whether every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
+    boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
+    windows = payload.windows
+    boxes += [
+        tuple(tile[dim] for dim in op.loops if dim not in windows) for op in payload.ops if op.role != "contraction"
+    ]
+    return all(sum(extent > 1 for extent in box) <= MAX_RANK for box in boxes)
+
+
+def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
+    """Whether one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
+    if set(outermost(payload)) & set(payload.reduced):
+        return False
+    tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
+    return payload.contraction is not None or Demand(machine, payload, buffers).fits(tile)
+
+
+def outermost(payload: Payload) -> list[str]:
+    """Dims that must be walked one by one, because an operand's box has at most `MAX_RANK` axes."""
+    return [dim for dim in payload.dims if dim not in payload.windows][:-MAX_RANK]
+
+
+def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str, int] | None = None) -> Mapping:
+    """The default mapping of a payload on a machine, spread over its cores as said, or as seems best.
+
+    More cores are better than fewer unless they are slower: all share one bus, and may load the same bytes more often.
+    """
+    ways = splits(payload, len(machine.shares)) if cores is None else [cores]
+    priced = [_on_cores(payload, machine, buffers, way, cores is not None) for way in ways]
+    fastest = min(cycles for cycles, _ in priced)
+    chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
+    return replace(chosen, reason=chosen.reason + "; slots for more do not fit") if buffers < SLOTS else chosen
+
+
+def _on_cores(
+    payload: Payload, machine: Machine, buffers: int, cores: dict[str, int], asked: bool
+) -> tuple[float, Mapping]:
+    """The mapping if dims are split over so many cores, and its cycles."""
+    mine = share(payload, cores)
+    demand = Demand(machine, mine, buffers)
+    dealt = Counter(machine.shares[number % len(machine.shares)] for number in range(used(payload, cores)))
+    mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
+    price, mapping = mapped(mine, machine, demand, len(dealt))
+    speed = core_kinds.speeds(machine)
+    waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
+    cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
+    if len(dealt) > 1:
+        cycles += machine.interconnect_latency_cycles + between_cycles(machine)  # they meet
+    if machine.cores == 1:
+        return cycles, mapping
+    where = said(payload, cores, len(machine.shares), asked=asked)
+    if machine.core_figures:  # what is said of cores is said of shares
+        where = where.replace("cores", "shares").replace("core", "share")
+        where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
+    return cycles, replace(mapping, cores=cores, spread=where)
+
+
+def _reduced_last(payload: Payload) -> tuple[str, ...]:
+    return tuple(sorted(payload.dims, key=lambda dim: dim in payload.reduced))
+
+
+def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
+    """The next smaller tiling, or None when every tile is one: halves the longest tile, parallel dims first."""
+    parallel = [dim for dim in payload.parallel if mapping.tile[dim] > 1]
+    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1]
+    if not candidates:
+        return None
+    longest = max(candidates, key=lambda dim: mapping.tile[dim])
+    tile = mapping.tile | {longest: -(-mapping.tile[longest] // 2)}
+    return replace(mapping, tile=tile, reason=mapping.reason + f"; {longest} halved to fit")
+
+
+def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
+    """What a core does of a kernel without a product: a sixteenth of the work a step.
+
+    Where the load of so little does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they
+    are not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no
+    such gain (docs/accuracy.md), so what a tree across lanes takes is to be settled first.
+    """
+    slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    points = math.prod(payload.dims.values())
+    large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
+    counts = [STEPS] if large else [2**power for power in range(STEPS.bit_length())]
+    tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
+    priced = [(_vector_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
+    fastest = min(price.cycles() for price, _ in priced)
+    price, tile = next(each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE))
+    whole = rows_fit(payload, machine, demand.buffers)
+    reason = "rows stay whole; " if whole and payload.reduced else ""
+    if payload.reduced and not whole:
+        reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
+    reason += f"{price.steps} steps of up to {math.prod(tile.values())} points"
+    return price, Mapping(tile, order, demand.buffers, {}, reason)
+
+
+def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int) -> dict[str, int]:
+    """Grows a tile from the innermost dim outwards, to its part of the work or what fits.
+
+    Reduced dims are whole when a row fits; otherwise they are walked in tiles, once per reduction.
+    """
+    whole = rows_fit(payload, machine, demand.buffers)
+    tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(size))
+    for dim in _growth_order(payload, machine, whole):
+        extent = payload.dims[dim]
+        room = max(1, goal // max(1, math.prod(tile.values()) // tile[dim]))
+        whole_vectors = _round_to(room, _packed(dim, tile, payload, machine), extent)
+        tile[dim] = _largest(extent, min(extent, whole_vectors), tile, dim, demand)
+    return tile
+
+
+def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
+    """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
+    fixed = {*outermost(payload), *(payload.reduced if whole else ())}
+    free = [dim for dim in payload.in_memory if dim not in fixed]
+    if whole or not payload.reduced:
+        return free[::-1]
+    return [dim for dim in free[::-1] if dim not in payload.reduced] + [
+        dim for dim in free[::-1] if dim in payload.reduced
+    ]
+
+
+def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
+    """What a tile should be a multiple of along a dim: the lanes for the innermost, then the elements of a lane."""
+    *outer, innermost = payload.in_memory
+    if dim == innermost:
+        return machine.vector_lanes
+    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
+    inside = math.prod(tile[each] for each in outer if each != dim)
+    return -(-machine.lane_elements(size) // inside)
+
+
+def _round_to(size: int, multiple: int, extent: int) -> int:
+    return min(extent, max(multiple, size // multiple * multiple)) if size < extent else extent
+
+
+def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Demand) -> int:
+    """The largest extent up to `size` that fits, halving; 1 always stays."""
+    while size > 1 and not demand.fits(tile | {dim: size}):
+        size = -(-size // 2)
+    return min(size, extent)
+
+
+def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
+    """What a core does of a contraction that runs on so many, and what it is bound by."""
+    slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
+    epilogue = _vector_cycles(payload, machine)
+    cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
+    for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
+        priced = [
+            (_product_price(demand, tile, order, cores, slowdown, epilogue), tile, order)
+            for tile in _candidates(payload, machine, windows, least)
+            if demand.fits(tile)
+            for order in _orders(payload)
+        ]
+        if priced:
+            break
+    else:
+        tile = dict.fromkeys(payload.dims, 1)
+        return NEVER, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
+    fastest = min(cost.cycles() for cost, _, _ in priced)
+    bound, tile, order = max(
+        (each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE)),
+        key=lambda each: (math.prod(each[1].values()), -each[0].cycles()),
+    )
+    limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
+    reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles():.0f} cycles)"
+    return bound, Mapping(tile, order, demand.buffers, {}, reason)
+
+
+def _orders(payload: Payload) -> list[tuple[str, ...]]:
+    """The dims as they come; where windows move, also with the output's columns innermost.
+
+    Then a tile of the input, with its halo, stays while the weights of all columns pass by.
+    """
+    usual = _reduced_last(payload)
+    if not payload.windows:
+        return [usual]
+    place = {"n": 1, "k": 2, "w": 2}
+    return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
+
+
+def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:
+    """Tilings with the given dims of the window whole, and others of it cut into single rows.
+
+    The `least` ones leave part of the array empty, for a scratchpad that does not hold what fills it.
+    """
+    names = list(payload.dims)
+    cut = [dim for dim in payload.windows if dim not in windows]
+    choices = [[1] if dim in cut else sorted(_sizes(payload, machine, dim, least)) for dim in names]
+    for sizes in itertools.product(*choices):
+        yield dict(zip(names, sizes, strict=True))
+
+
+def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int]:
+    """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
+    extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
+    rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
+    if kind in ("w", ""):
+        return {extent}
+    if kind == "b":
+        return {1, extent}
+    if kind == "m" and len(rows) > 1:
+        halves = {-(-extent // 2**power) for power in range(extent.bit_length())}
+        return {size for size in halves if size >= machine.systolic_rows} | {extent} if dim == rows[-1] else halves
+    step = machine.systolic_columns if kind == "n" else machine.systolic_rows
+    if least:
+        return {min(extent, -(-step // 2**power)) for power in range(step.bit_length() + 1)}
+    if extent <= 4 * step:  # of few tiles, halves may overlap better than they fill the array
+        step = -(-step // 2)
+    counts = {-(-extent // (step * 2**power)) for power in range(extent.bit_length())}
+    even = {-(-extent // (step * count)) * step for count in counts}  # as many tiles, with no short one left over
+    return {extent, *(size for size in even if size < extent)}
+
+
+def _steps(payload: Payload, tile: dict[str, int]) -> tuple[dict[str, int], int, int]:
+    """Along each dim, tiles of operands in all, and tiles of the result."""
+    steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
+    return steps, math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
+
+
+def _vector_price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown) -> Price:
+    payload, machine = demand.payload, demand.machine
+    _, every, tiles = _steps(payload, tile)
+    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
+    latency, step = float(machine.dram_latency_cycles), tile_cycles(payload, machine, tile)
+    busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
+    return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, demand.buffers, latency)
+
+
+def _product_price(
+    demand: Demand,
+    tile: dict[str, int],
+    order: Sequence[str],
+    cores: int,
+    slowdown: Slowdown,
+    epilogue: tuple[float, float],
+) -> Price:
+    """The `epilogue` is what `_vector_cycles` says, which is the same for all tilings."""
+    payload, machine, slots = demand.payload, demand.machine, demand.buffers
+    steps, every, tiles = _steps(payload, tile)
+    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
+    latency, (vector, first) = float(machine.dram_latency_cycles), epilogue
+    arrays, product, fill = _array_cycles(payload, machine, tile, steps, slots)
+    work = product + fill + vector / tiles + first
+    chain = work + (every // tiles - 1) * product
+    return Price(moved, arrays, vector, work, chain, product, tiles, every, slots, latency)
+
+
+def _array_cycles(
+    payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int], slots: int
+) -> tuple[float, float, float]:
+    """Of all steps, of one, and what its sums take to leave.
+
+    Each product of tiles streams through as many passes as its weights take.
+    """
+    groups = {letter: [dim for dim, each in payload.kinds.items() if each == letter] for letter in "bmnkw"}
+    products = _products(payload, machine)
+    places = math.prod(tile[dim] for dim in groups["w"])
+    total, step = 0, 0
+    for pieces in itertools.product(*(_pieces(groups[letter], tile, payload.dims) for letter in "bmnk")):
+        count = math.prod(often for often, _ in pieces)
+        cycles = places * _product_cycles(machine, products, *(size for _, size in pieces))
+        total, step = total + count * cycles, max(step, cycles)
+    batch, rows, columns, depth = (math.prod(tile[dim] for dim in groups[letter]) for letter in "bmnk")
+    fill = min(depth, machine.systolic_rows) + min(columns, machine.systolic_columns)
+    free = max(1, machine.systolic_arrays // len(shares(batch, rows, columns, machine)[1]))
+    chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
+    chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
+    # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
+    ahead = chain / max(chain - machine.queue_depth, 1) if chain > machine.queue_depth else chains
+    rounds = math.prod(steps[dim] for dim in groups["w"])
+    return total * rounds / min(free, chains, slots, max(ahead, 1.0)), step, fill
+
+
+def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
+    """How many tiles of what size some dims together are cut into: whole ones, and of one dim what is left."""
+    if len(dims) != 1:
+        return [(math.prod(-(-extents[dim] // tile[dim]) for dim in dims), math.prod(tile[dim] for dim in dims))]
+    extent, size = extents[dims[0]], tile[dims[0]]
+    return [(often, piece) for often, piece in ((extent // size, size), (1, extent % size)) if often and piece]
+
+
+def _product_cycles(machine: Machine, products: int, batch: int, rows: int, columns: int, depth: int) -> int:
+    """Of the array with the largest share of a product of tiles: what systolic.py says of its stream."""
+    group, parts = shares(batch, rows, columns, machine)
+    batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
+    sums_stay = machine.dataflow == "output_stationary"
+    high, streamed = (rows, depth * products) if sums_stay else (depth, rows)
+    times = batch * math.ceil(columns / machine.systolic_columns) * (1 if sums_stay else products)
+    passes, one_set = math.ceil(high / machine.systolic_rows), machine.systolic_preload_depth == 1
+    height = min(high, machine.systolic_rows)
+    fill = height + min(columns, machine.systolic_columns)
+    each = height + streamed + fill if one_set else max(streamed, height)
+    return times * passes * (each + (0 if sums_stay else machine.weight_switch_cycles))
+
+
+def _products(payload: Payload, machine: Machine) -> int:
+    """How often a product of the kernel's factors goes through the array."""
+    assert payload.contraction is not None
+    factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
+    return machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1
+
+
+def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
+    """Of all vector passes, a vector after the other; and what the first one of each step takes besides.
+
+    See `simulator.units.vector`. What a reduction takes across lanes is left out.
+    """
+    passes, chain = 0.0, 0.0
+    for op in payload.ops:
+        if op.role == "contraction":
+            continue
+        widest = max((access.element_bytes for access in op.accesses), default=4)
+        vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
+        special = op.operations[OpClass.SPECIAL]
+        simple = sum(op.operations) - special
+        slots = max(simple / machine.vector_alus, special * machine.special_interval_cycles, 1.0)
+        passes += vectors * slots
+        chain += simple * machine.alu_latency_cycles + special * machine.special_latency_cycles
+    return passes, chain

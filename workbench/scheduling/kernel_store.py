@@ -1,0 +1,109 @@
+"""Scheduled kernels kept on disk from one process to the next.
+
+An entry is the scheduled kernel's record as JSON and its tile program in the program's own file format; no pickle. Its
+key covers what scheduling reads (`identity.schedule_key`) and what scheduling is: the sources of the workbench and
+the simulator, and the versions of the wheels below them. Change any of them and old entries are not found any more;
+they go when room is needed.
+
+`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_CACHE_MB` bounds it, `ATEN_WORKBENCH_KERNEL_CACHE=off` does
+without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import typing
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from simulator.errors import FileFormatError
+from simulator.tileprogram.program import TileProgram
+from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.versions import made_by
+from workbench.ir import KernelModule, RecordFormatError, ScheduledKernel, codec
+from workbench.ir.kernel_identity import taken_over
+
+_LENGTH_BYTES = 8
+
+
+class KernelStore:
+    """Scheduled kernels by the key of what they are made from. One that a journey of this process still holds is not
+    read again: who turns a knob of one kernel has all the others at hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
+        self._held = WeakValueDictionary[str, ScheduledKernel]()
+
+    def get(self, key: str, module: KernelModule) -> ScheduledKernel | None:
+        """The kernel kept under `key`, under the name and with the nodes of `module`."""
+        name = versioned(key)
+        if (kernel := self._held.get(name)) is not None:
+            self.store.hits += 1
+        else:
+            data = self.store.get(name)
+            kernel = None if data is None else unpack(data)
+        if kernel is None:
+            return None
+        found = taken_over(kernel, module)
+        self._held[name] = found
+        return found
+
+    def put(self, key: str, kernel: ScheduledKernel) -> None:
+        name = versioned(key)
+        self._held[name] = kernel
+        self.store.put(name, pack(kernel))
+
+    def clear(self) -> None:
+        """Removes every kernel kept."""
+        self._held.clear()
+        self.store.clear()
+
+    def __repr__(self) -> str:
+        return f"KernelStore({str(self.store.folder)!r}, {self.store.entries} kernels, {self.store.bytes:,} bytes)"
+
+
+def default_store() -> KernelStore | None:
+    """The user's store; None when the environment switches it off."""
+    folder = user_folder("kernels")
+    return _store_in(folder) if folder else None
+
+
+@cache
+def _store_in(folder: Path) -> KernelStore:
+    """One store a folder and process, so that it warns once and counts everything."""
+    return KernelStore(folder)
+
+
+def pack(kernel: ScheduledKernel) -> bytes:
+    """A scheduled kernel as bytes."""
+    record = {name: codec.encode(getattr(kernel, name)) for name in _fields()}
+    text = zlib.compress(json.dumps(record, allow_nan=False).encode(), level=1)
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + kernel.program.to_bytes()
+
+
+def unpack(data: bytes) -> ScheduledKernel | None:
+    """The kernel that `pack` made; None for anything else."""
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    try:
+        record = json.loads(zlib.decompress(data[_LENGTH_BYTES:end]))
+        values = {name: codec.decode(kind, record[name], name) for name, kind in _fields().items()}
+        return ScheduledKernel(**values, program=TileProgram.load(io.BytesIO(data[end:])))
+    except (zlib.error, ValueError, KeyError, TypeError, RecordFormatError, FileFormatError):
+        return None
+
+
+@cache
+def _fields() -> dict[str, Any]:
+    """Annotation of every field of a scheduled kernel but the program, which has a format of its own."""
+    hints = typing.get_type_hints(ScheduledKernel)
+    return {field.name: hints[field.name] for field in dataclasses.fields(ScheduledKernel) if field.name != "program"}
+
+
+def versioned(key: str) -> str:
+    """The key under which this version of the workbench keeps it."""
+    return f"{key} {made_by()}"

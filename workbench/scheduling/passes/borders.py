@@ -1,0 +1,174 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Reshapes and padding at a kernel's border: what its arguments look like is said of the arguments.
+
+A reshape between an argument and the op that reads it, or between the last op and the result, is other extents over
+the same memory. Padding is a view that reaches beyond an argument (`padded_views.py`), and is made while its tiles are
+loaded: no padded copy lies in DRAM. Neither is left for tiling to look into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import bufferization, tensor
+
+from workbench.mlir.bindings import (
+    DYNAMIC_EXTENT,
+    Value,
+    integers,
+    maker,
+    named,
+    shape_of,
+)
+from workbench.mlir.memrefs import recast, subview
+from workbench.scheduling.passes.padded_views import padded_view
+
+_AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
+
+
+def has_borders(module: ir.Module) -> bool:
+    """Whether there is anything for `settle_borders` to look at."""
+    return any(named(module, name) for name in _AT_BORDERS)
+
+
+def settle_borders(module: ir.Module) -> None:
+    """Takes reshapes and constant padding of arguments, and reshapes of results, to the kernel's border; in place."""
+    with module.context, ir.Location.unknown():
+        while any([_reshaped_before_padding(op) for op in named(module, "tensor.expand_shape")]):
+            pass
+        for op in named(module, "tensor.expand_shape"):
+            _expanded_argument(op)
+        for op in named(module, "tensor.extract_slice"):
+            _cut_argument(op)
+        for op in named(module, "tensor.pad"):
+            _padded_argument(op)
+        for op in named(module, "bufferization.materialize_in_destination"):
+            _expanded_result(op)
+
+
+def _groups(op: ir.Operation) -> list[list[int]]:
+    """Which axes of the wide side belong to each axis of the narrow side of a reshape."""
+    return [
+        [ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)]
+        for group in ir.ArrayAttr(op.attributes["reassociation"])
+    ]
+
+
+def _argument(value: Value) -> Value | None:
+    """The memref that a tensor is read from as it stands."""
+    op = maker(value)
+    return op.operands[0] if op is not None and op.name == "bufferization.to_tensor" else None
+
+
+def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> Value:
+    """The memref with its axes split up."""
+    strides, offset = ir.MemRefType(memref.type).get_strides_and_offset()
+    laid = [0] * len(shape)
+    for axis, group in enumerate(groups):
+        step = strides[axis]
+        for inner in reversed(group):
+            laid[inner] = step
+            step *= shape[inner]
+    return recast(memref, list(shape), laid, offset)
+
+
+def _reshaped_before_padding(op: ir.Operation) -> bool:
+    """Pads what is reshaped instead of reshaping what is padded, where no padded axis is split."""
+    pad, groups = maker(op.operands[0]), _groups(op)
+    if pad is None or pad.name != "tensor.pad" or not padded_with(pad):
+        return False
+    low, high = integers(pad, "static_low"), integers(pad, "static_high")
+    if any(len(group) > 1 and (low[axis] or high[axis]) for axis, group in enumerate(groups)):
+        return False
+    result = ir.RankedTensorType(op.results[0].type)
+    wide_low, wide_high = [0] * result.rank, [0] * result.rank
+    for axis, group in enumerate(groups):
+        wide_low[group[0]], wide_high[group[0]] = low[axis], high[axis]
+    shape = [extent - a - b for extent, a, b in zip(result.shape, wide_low, wide_high, strict=True)]
+    with ir.InsertionPoint(op), op.location:
+        kind = ir.RankedTensorType.get(shape, result.element_type)
+        source = tensor.ExpandShapeOp(kind, pad.operands[0], groups, [], shape).result
+        wide = repadded(pad, source, wide_low, wide_high)
+    op.results[0].replace_all_uses_with(wide)
+    op.erase()
+    if not list(pad.results[0].uses):
+        pad.erase()
+    return True
+
+
+def repadded(pad: ir.Operation, source: Value, low: list[int], high: list[int]) -> Value:
+    """Another tensor padded with the number that `pad` pads with, at the insertion point."""
+    kind = ir.RankedTensorType(source.type)
+    shape = [extent + a + b for extent, a, b in zip(kind.shape, low, high, strict=True)]
+    made = tensor.PadOp(ir.RankedTensorType.get(shape, kind.element_type), source, [], [], low, high)
+    block = made.regions[0].blocks.append(*[ir.IndexType.get()] * kind.rank)
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(_yielded(pad))
+    return made.result
+
+
+def _expanded_argument(op: ir.Operation) -> None:
+    source = _argument(op.operands[0])
+    if source is None or DYNAMIC_EXTENT in shape_of(op.results[0]):
+        return
+    with ir.InsertionPoint(op), op.location:
+        view = _expanded(source, shape_of(op.results[0]), _groups(op))
+        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()
+
+
+def _cut_argument(op: ir.Operation) -> None:
+    """A part of an argument that is read by what pads it: other cuts are regions of it as they stand."""
+    source = _argument(op.operands[0])
+    readers = {use.owner.operation.name for use in op.results[0].uses}
+    if source is None or readers != {"tensor.pad"} or len(list(op.operands)) > 1:
+        return
+    groups = [integers(op, f"static_{name}") for name in ("offsets", "sizes", "strides")]
+    left = list(shape_of(op.results[0]))
+    dropped = [axis for axis, size in enumerate(groups[1]) if not (left and size == left[0] and [left.pop(0)])]
+    with ir.InsertionPoint(op), op.location:
+        view = subview(source, list(groups[0]), list(groups[1]), dropped, groups[2])
+        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()
+
+
+def _expanded_result(op: ir.Operation) -> None:
+    collapse = maker(op.operands[0])
+    if collapse is None or collapse.name != "tensor.collapse_shape":
+        return
+    wide = collapse.operands[0]
+    with ir.InsertionPoint(op), op.location:
+        target = _expanded(op.operands[1], shape_of(wide), _groups(collapse))
+        bufferization.materialize_in_destination(None, wide, target, restrict=True, writable=True)
+    op.erase()
+    if not list(collapse.results[0].uses):
+        collapse.erase()
+
+
+def padded_with(op: ir.Operation) -> ir.Attribute | None:
+    """The one number that a `tensor.pad` of known extents pads with."""
+    constant = maker(_yielded(op))
+    known = DYNAMIC_EXTENT not in (*integers(op, "static_low"), *integers(op, "static_high"))
+    return (
+        constant.attributes["value"] if known and constant is not None and constant.name == "arith.constant" else None
+    )
+
+
+def _yielded(pad: ir.Operation) -> Value:
+    block = pad.regions[0].blocks[0]
+    return list(block.operations)[-1].operation.operands[0]
+
+
+def _padded_argument(op: ir.Operation) -> None:
+    source, number = _argument(op.operands[0]), padded_with(op)
+    if source is None or number is None:
+        return
+    with ir.InsertionPoint(op), op.location:
+        view = padded_view(source, integers(op, "static_low"), integers(op, "static_high"), number)
+        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()

@@ -1,0 +1,229 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Promotion to the scratchpad: from bufferized loops that work on DRAM to the scheduled form.
+
+Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined
+(loop-invariant code motion has put that as far out as it may go, so what does not change in a loop is loaded
+once), and stored back after its last user when it was written. Intermediate tiles become scratchpad buffers too.
+Buffers have the static size of a full tile and stand at the top of the function; a ragged tile is a subview of
+one. A buffer inside loops has several slots that iterations take in turn, so that the next tile's load can run
+while this tile is worked on.
+
+Where work is spread over cores, each has a scratchpad of its own: what stands inside an `scf.forall` is loaded inside,
+and the buffers for it stand at the top of its body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import affine, memref
+
+from workbench.mlir.affine import loop_bounds
+from workbench.mlir.bindings import (
+    Index,
+    Value,
+    block_of,
+    copy,
+    function_of,
+    integer_attribute,
+    maker,
+    named,
+    owner_of,
+    segments,
+    space_of,
+)
+from workbench.mlir.context import operations
+from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
+from workbench.mlir.indexed_moves import accesses_in
+from workbench.mlir.linalg_loops import role_of
+from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
+from workbench.mlir.named_dims import linalg_ops
+from workbench.scheduling.passes.padded_views import load, with_all_axes
+
+
+@dataclass
+class _Region:
+    """A memref value that linalg ops use, and its users in program order."""
+
+    value: Value
+    users: list[tuple[ir.Operation, int]] = field(default_factory=list[tuple[ir.Operation, int]])
+
+
+def promote(module: ir.Module, buffers: int) -> None:
+    """Rewrites the module in place; `buffers` is how many slots a buffer that is moved inside a loop gets."""
+    with module.context, ir.Location.unknown():
+        promoter = _Promoter(function_of(module), buffers)
+        promoter.promote_intermediates(module)
+        promoter.stage_copies(module)
+        promoter.promote_regions(module)
+        promoter.free()
+
+
+class _Promoter:
+    """Makes buffers at the function's top, and the subviews of them that loops work on."""
+
+    def __init__(self, function: ir.Operation, buffers: int) -> None:
+        self.entry = function.regions[0].blocks[0]
+        spread = [op.regions[0].blocks[0] for op in operations(function) if op.name == "scf.forall"]
+        # Buffers go before the first op that stays: intermediates that stand at the top become buffers themselves.
+        self.first = {block: _first_of(block) for block in (self.entry, *spread)}
+        self.buffers = buffers
+        self.allocated: dict[ir.Block, list[Value]] = {block: [] for block in self.first}
+
+    def stage_copies(self, module: ir.Module) -> None:
+        """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
+        for op in named(module, "memref.copy"):
+            with ir.InsertionPoint(op), op.location:
+                copy(op.operands[0], op.operands[1])
+            op.erase()
+        for op in linalg_ops(module):
+            if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
+                source, target = op.operands[0], op.operands[1]
+                with ir.InsertionPoint(op), op.location:
+                    copy(self.loaded(source, op.operation.block), target)
+                op.erase()
+
+    def promote_intermediates(self, module: ir.Module) -> None:
+        """Tiles that live between two ops: never in DRAM."""
+        for op in named(module, "memref.alloc"):
+            value = op.results[0]
+            if space_of(value) != DRAM:
+                continue
+            moved = any(role_of(user) == "contraction" or accesses_in(user) for user in _linalg_users(value))
+            slots = self.buffers if moved else 1
+            with ir.InsertionPoint(op), op.location:
+                tile = self.buffer(value, op.block, slots)
+            replace(value, tile)
+            op.erase()
+
+    def promote_regions(self, module: ir.Module) -> None:
+        """Regions of the arguments: load before the first use, store after the last."""
+        regions: dict[tuple[Value, ir.Block], _Region] = {}
+        for op in linalg_ops(module):
+            for position, value in enumerate(op.operands):
+                movement = op.name == "linalg.copy"
+                if isinstance(value.type, ir.MemRefType) and space_of(value) == DRAM and not movement:
+                    key = value, self._home(block_of(op))
+                    regions.setdefault(key, _Region(value)).users.append((op, position))
+        for (_, home), region in regions.items():
+            self._promote_region(region, home)
+
+    def _promote_region(self, region: _Region, home: ir.Block) -> None:
+        value = region.value
+        made_by = maker(value)
+        if made_by is None or self._home(block_of(made_by)) != home:  # made for all cores: each loads it for itself
+            block, where = home, ir.InsertionPoint(self.first[home])
+        else:
+            block, where = block_of(made_by), ir.InsertionPoint.after(made_by)
+        place = ir.Location.fused([op.location for op, _ in region.users])
+        with where, place:
+            tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
+        if any(_writes(op, position) for op, position in region.users):
+            last = _ancestor_in(region.users[-1][0], block)
+            with ir.InsertionPoint.after(last), place:
+                copy(tile, value)
+        for op, position in region.users:
+            op.operands[position] = tile
+
+    def _home(self, block: ir.Block) -> ir.Block:
+        """Where the buffers of what stands in a block stand: the body of the cores' own work, or the function's."""
+        while block not in self.first:
+            block = block_of(owner_of(block))
+        return block
+
+    def loaded(self, value: Value, block: ir.Block) -> Value:
+        """A tile with what a region of DRAM holds, loaded at the insertion point."""
+        whole, dropped = with_all_axes(value)
+        tile = self.buffer(whole, block, self.buffers)
+        load(whole, tile)
+        return subview(tile, [0] * len(mixed_shape(whole)), mixed_shape(whole), dropped) if dropped else tile
+
+    def buffer(self, like: Value, block: ir.Block, slots: int) -> Value:
+        """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the top of its home."""
+        home = self._home(block)
+        loops = _loops_around(block, home)
+        slots = slots if loops else 1
+        shape = full_shape(like)
+        with ir.InsertionPoint(self.first[home]):
+            element, space = ir.MemRefType(like.type).element_type, integer_attribute(SCRATCHPAD)
+            kind = ir.MemRefType.get([slots, *shape] if slots > 1 else shape, element, memory_space=space)
+            alloc = memref.AllocOp(kind, [], [])
+            alloc.attributes["alignment"] = integer_attribute(64)
+            if slots > 1:
+                alloc.attributes[SLOTS] = integer_attribute(slots)
+        self.allocated[home].append(alloc.result)
+        start: list[Index] = [0] * len(shape)
+        if slots > 1:
+            return subview(alloc.result, [_slot(loops, slots), *start], [1, *mixed_shape(like)], dropped=[0])
+        if mixed_shape(like) == shape:
+            return alloc.result
+        return subview(alloc.result, start, mixed_shape(like))
+
+    def free(self) -> None:
+        for home, values in self.allocated.items():
+            with ir.InsertionPoint(home.operations[len(home.operations) - 1]):
+                for value in values:
+                    memref.DeallocOp(value)
+
+
+def _first_of(block: ir.Block) -> ir.Operation:
+    return next(op.operation for op in block.operations if op.operation.name != "memref.alloc")
+
+
+def _slot(loops: list[ir.Operation], slots: int) -> Value:
+    """Which slot an iteration uses: the number of iterations before it, modulo the slots."""
+    number = ir.AffineConstantExpr.get(0)
+    variables: list[Value] = []
+    for loop in loops:
+        low, high, step = loop_bounds(loop)
+        trips = -(-(high - low) // step)
+        variable = ir.AffineDimExpr.get(len(variables))
+        variables.append(loop.regions[0].blocks[0].arguments[0])
+        count = ir.AffineExpr.get_floor_div(variable - low if low else variable, step)
+        number = number * trips + count
+    expr = ir.AffineExpr.get_mod(number, slots)
+    return affine.AffineApplyOp(ir.AffineMap.get(len(variables), 0, [expr]), variables).result
+
+
+def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
+    """The `scf.for` ops around a block inside of another, outermost first."""
+    found: list[ir.Operation] = []
+    while block != home:
+        owner = owner_of(block)
+        if owner.name == "scf.for":
+            found.insert(0, owner)
+        block = block_of(owner)
+    return found
+
+
+def _linalg_users(value: Value) -> list[ir.Operation]:
+    """The linalg ops that use a memref or a subview of it."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        op = use.owner.operation
+        found += [op] if op.name.startswith("linalg.") else [u for result in op.results for u in _linalg_users(result)]
+    return found
+
+
+def _reads(op: ir.Operation, position: int) -> bool:
+    """Whether the op uses the old contents of this operand."""
+    if not _writes(op, position):
+        return True
+    if op.name in ("linalg.fill", "linalg.copy"):
+        return False
+    if not op.regions or not len(op.regions[0].blocks):
+        return True
+    return bool(list(op.regions[0].blocks[0].arguments[position].uses))
+
+
+def _writes(op: ir.Operation, position: int) -> bool:
+    return position >= segments(op)[0]
+
+
+def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of `block` that `op` is in."""
+    while block_of(op) != block:
+        op = owner_of(block_of(op))
+    return op

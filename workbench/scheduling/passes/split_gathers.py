@@ -1,0 +1,182 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Gathers on tensors: making one, and keeping it an op of its own.
+
+On tensors a gather's body takes its element with `tensor.extract`; bufferization turns that into the `memref.load` of
+the scheduled form (see `indexed`). Fusion of elementwise neighbours would put arithmetic beside it, and a DMA queue
+does none: what was fused is taken apart again, into a gather and an op that works on the gathered tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
+from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators
+from workbench.mlir.named_dims import linalg_ops
+
+PARALLEL = "#linalg.iterator_type<parallel>"
+
+
+def gather(
+    table: Value,
+    indices: Sequence[tuple[Value, Sequence[int | None]]],
+    axes: Sequence[int],
+    kind: ir.RankedTensorType,
+    *,
+    wraps: bool = False,
+) -> Value:
+    """A tensor of type `kind`, each element one of `table`'s, at the insertion point.
+
+    `indices` are index tensors, each with the dims of the result that its own axes walk, None for an axis of one that
+    is the same for all. `axes` says for each axis of
+    `table` which dim of the result walks it, or `-1 - k`: the k-th index chooses. With `wraps` an index below zero
+    counts from the end.
+    """
+    rank = len(kind.shape)
+    maps = [_walk(rank, dims) for _, dims in indices] + [ir.AffineMap.get_identity(rank)]
+    made = generic([value for value, _ in indices], tensor.EmptyOp(list(kind.shape), kind.element_type).result, maps)
+    elements = [ir.RankedTensorType(value.type).element_type for value, _ in indices]
+    block = made.regions[0].blocks.append(*elements, kind.element_type)
+    with ir.InsertionPoint(block):
+        extents = shape_of(table)
+        places = [
+            index_of(block.arguments[-1 - code], extents[axis] if wraps else None) if code < 0 else loop(code)
+            for axis, code in enumerate(axes)
+        ]
+        linalg.YieldOp([tensor.ExtractOp(table, places).result])
+    return made.results[0]
+
+
+def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> linalg.GenericOp:
+    """A `linalg.generic` without reductions whose body is still to be written."""
+    parallel = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * maps[-1].n_dims)
+    return linalg.GenericOp(
+        [out.type], list(inputs), [out], ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]), parallel
+    )
+
+
+def index_of(number: Value, extent: int | None) -> Value:
+    """An index read from a tensor, as a place; from the end of `extent` places when it is below zero."""
+    index = arith.IndexCastOp(ir.IndexType.get(), number).result
+    if extent is None:
+        return index
+    zero, length = (arith.ConstantOp(ir.IndexType.get(), each).result for each in (0, extent))
+    below = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
+    return arith.select(below, arith.addi(index, length), index)
+
+
+def loop(dim: int) -> Value:
+    return linalg.IndexOp(integer_attribute(dim)).result
+
+
+def _walk(rank: int, dims: Sequence[int | None]) -> ir.AffineMap:
+    same = ir.AffineExpr.get_constant(0)
+    return ir.AffineMap.get(rank, 0, [same if dim is None else ir.AffineExpr.get_dim(dim) for dim in dims])
+
+
+def holds_gathers(module: ir.Module) -> bool:
+    return any(op.name == "linalg.generic" and _extracts(op) for op in linalg_ops(module))
+
+
+def split_gathers(module: ir.Module) -> None:
+    """Gives every gather that was fused into something an op of its own; in place."""
+    for op in linalg_ops(module):
+        if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
+            _split(op)
+
+
+def _extracts(op: ir.Operation) -> list[ir.Operation]:
+    return [each.operation for each in op.regions[0].blocks[0].operations if each.operation.name == "tensor.extract"]
+
+
+def _is_gather(op: ir.Operation) -> bool:
+    try:
+        return read_indexed(op) is not None
+    except NotIndexed:
+        return False
+
+
+def _split(op: ir.Operation) -> None:
+    """The op with each of its extracts as one operand more, which an op before it gathers."""
+    taken = _extracts(op)
+    with ir.InsertionPoint(op):
+        made = [_taken_out(op, each) for each in taken]
+    operands, maps, block = list(op.operands), indexing_maps(op), op.regions[0].blocks[0]
+    *_, ret = [each.operation for each in block.operations]
+    needed = [ret, *body_slice(list(ret.operands), block, taken)]
+    rest = [each.operation for each in block.operations if each.operation in needed]
+    used = {value for each in rest for value in each.operands}
+    inputs = segments(op)[0]
+    kept = [number for number in range(inputs) if block.arguments[number] in used]
+    walks = [*(maps[number] for number in kept), *(walk for _, walk in made), *maps[inputs:]]
+    with ir.InsertionPoint(op), op.location:
+        wider = linalg.GenericOp(
+            [result.type for result in op.results],
+            [*(operands[number] for number in kept), *(value for value, _ in made)],
+            operands[inputs:],
+            ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, walks)]),
+            op.attributes["iterator_types"],
+        )
+    old = [*(block.arguments[number] for number in kept), *(each.results[0] for each in taken)]
+    old += list(block.arguments)[inputs:]
+    body = wider.regions[0].blocks.append(*(value.type for value in old))
+    _clone_into(body, rest, dict(zip(old, body.arguments, strict=True)))
+    for result, new in zip(op.results, wider.results, strict=True):
+        result.replace_all_uses_with(new)
+    op.erase()
+
+
+def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.AffineMap]:
+    """A gather of what `extract` takes, over the loops that its places depend on, and how the op reads the result."""
+    block = op.regions[0].blocks[0]
+    needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
+    used = {value for each in (extract, *needed) for value in each.operands}
+    numbers = [argument.arg_number for argument in block.arguments if argument in used]
+    maps = indexing_maps(op)
+    loops = {place for number in numbers for place in axis_loops(maps[number])}
+    loops |= {integer(each.operation, "dim") for each in needed if each.operation.name == "linalg.index"}
+    assert None not in loops, "an index that is read along no single loop"
+    kept = sorted(each for each in loops if each is not None)
+    shape = [_extent(op, each) for each in kept]
+    walks = [
+        _walk(len(kept), [kept.index(place) for place in axis_loops(maps[number]) if place is not None])
+        for number in numbers
+    ]
+    element = extract.results[0].type
+    with extract.location:
+        out = tensor.EmptyOp(shape, element).result
+        made = generic([op.operands[n] for n in numbers], out, [*walks, ir.AffineMap.get_identity(len(kept))])
+        body = made.regions[0].blocks.append(*(block.arguments[n].type for n in numbers), element)
+        known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
+        _clone_into(body, [*(each.operation for each in needed), extract], known, kept)
+        with ir.InsertionPoint(body):
+            linalg.YieldOp([known[extract.results[0]]])
+    return made.results[0], _walk(len(iterators(op)), kept)
+
+
+def _clone_into(
+    body: ir.Block, ops: Sequence[ir.Operation], known: dict[Value, Value], loops: Sequence[int] | None = None
+) -> None:
+    """Copies of `ops` at the end of a block, reading what `known` has for the values of the old one."""
+    for each in ops:
+        with ir.InsertionPoint(body):
+            copy = each.clone()
+        for position, value in enumerate(each.operands):
+            if value in known:
+                copy.operands[position] = known[value]
+        if copy.name == "linalg.index" and loops is not None:
+            copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
+        known |= dict(zip(each.results, copy.results, strict=True))
+
+
+def _extent(op: ir.Operation, wanted: int) -> int:
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        for axis, place in enumerate(axis_loops(indexing)):
+            if place == wanted and isinstance(value.type, ir.ShapedType):
+                return shape_of(value)[axis]
+    raise AssertionError(f"no operand has an axis along loop {wanted}")

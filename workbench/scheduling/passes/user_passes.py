@@ -1,0 +1,78 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+"""Passes of a user's own: Python functions by name, and where among the steps of the schedule they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from torch_mlir.passmanager import PassManager
+
+from simulator.argument_types import checks_what_it_is_given
+from workbench.errors import BadOption, BadRegistration
+from workbench.mlir.context import new_context
+from workbench.scheduling.passes.pass_places import OURS
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
+
+PassFunction: TypeAlias = "Callable[[ir.Module, dict[str, str]], None]"
+UserPasses: TypeAlias = Mapping[str, "str | Sequence[str]"]
+P = TypeVar("P", bound="PassFunction")
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': 'canonicalize'}"
+
+REGISTERED: dict[str, PassFunction] = {}
+
+
+@checks_what_it_is_given
+def mlir_pass(name: str) -> Callable[[P], P]:
+    """Registers a Python function as the MLIR pass `name`, which pipelines may then name; again replaces it.
+
+    It is called with the module, which it changes in place, and the options of `name{key=value ...}`. MLIR verifies
+    the module after it.
+    """
+    if not _NAME.fullmatch(name):
+        raise BadRegistration(f"mlir_pass({name!r}): a pass has a name like 'count-loads': small letters, digits, '-'")
+    if name.startswith(OURS) or _is_upstreams(name):
+        whose = "the workbench" if name.startswith(OURS) else "MLIR"
+        raise BadRegistration(f"mlir_pass({name!r}): passes of {whose} are called so; choose another name")
+
+    def register(function: P) -> P:
+        REGISTERED[name] = function
+        return function
+
+    return register
+
+
+def _is_upstreams(name: str) -> bool:
+    try:
+        PassManager.parse(f"builtin.module({name})", new_context())
+    except ValueError:
+        return False
+    return True
+
+
+def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
+    """What a user gave as `passes`, in one form; which steps there are is seen when they run."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadOption(f"passes={given!r}: expected {_FORM}")
+    made: dict[str, tuple[str, ...]] = {}
+    for step, value in given.items():  # pyright: ignore[reportUnknownVariableType]
+        pipelines = (value,) if isinstance(value, str) else value  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(step, str) or not isinstance(pipelines, list | tuple):
+            raise BadOption(f"passes={given!r}: expected {_FORM}")
+        made[step] = tuple(map(str, pipelines))  # pyright: ignore[reportUnknownArgumentType]
+    return made
+
+
+def check_steps(wanted: Mapping[str, tuple[str, ...]], seen: Sequence[str]) -> None:
+    """That every step after which something is to run is there; `seen` are those that ran."""
+    for step in wanted:
+        if step not in seen:
+            steps = ", ".join(map(repr, dict.fromkeys(seen))) or "none: its kernels are written by hand"
+            raise BadOption(f"passes: no kernel has a step {step!r}; the steps that run are {steps}")

@@ -1,0 +1,137 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Windows walked point by point, on tiles that already lie in the scratchpad.
+
+An op that moves a window becomes loops over the window's points around the plain op that is left when it stands still.
+What that reads is a box of the tile, every so many elements along an axis where results are so far apart. One
+convolution is then a chain of matrix products into one accumulator, one pool a chain of vector passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf
+
+from workbench.mlir.bindings import Index, Value, segments
+from workbench.mlir.index_arithmetic import weighted
+from workbench.mlir.linalg_loops import Terms, axis_terms, indexing_maps, is_opened, iterators, window_loops
+from workbench.mlir.memrefs import mixed_shape, subview
+from workbench.mlir.named_dims import linalg_ops
+
+
+def has_windows(module: ir.Module) -> bool:
+    """Whether some op indexes an axis by more than a plain loop."""
+    return not all(is_opened(op) for op in linalg_ops(module))
+
+
+def walk_windows(module: ir.Module) -> None:
+    """Rewrites every op that indexes an axis by more than a plain loop; in place."""
+    with module.context:
+        for op in linalg_ops(module):
+            if not is_opened(op):
+                _walk(op)
+
+
+def _walk(op: ir.Operation) -> None:
+    windows, extents = window_loops(op), _extents(op)
+    place: dict[int, Index] = dict.fromkeys(windows, 0)
+    with op.location:
+        point = ir.InsertionPoint(op)
+        for loop in windows:
+            if extents[loop] != 1:
+                with point:
+                    made = scf.ForOp(_value(0), _value(extents[loop]), _value(1))
+                    with ir.InsertionPoint(made.body):
+                        scf.YieldOp([])
+                place[loop] = made.induction_variable
+                point = ir.InsertionPoint.at_block_terminator(made.body)
+        with point:
+            _standing(op, place, extents)
+    op.erase()
+
+
+def _value(index: Index) -> Value:
+    return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
+
+
+def _extents(op: ir.Operation) -> dict[int, Index]:
+    """Each loop's extent, read off an axis that it walks by itself."""
+    found: dict[int, Index] = {}
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if isinstance(value.type, ir.MemRefType):
+            for extent, expr in zip(mixed_shape(value), indexing.results, strict=True):
+                if isinstance(expr, ir.AffineDimExpr):
+                    found.setdefault(expr.position, extent)
+    return found
+
+
+def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int, Index]) -> None:
+    """The op with its windows at `place`, at the insertion point."""
+    kinds = iterators(op)
+    kept = [loop for loop in range(len(kinds)) if loop not in place]
+    number = {loop: position for position, loop in enumerate(kept)}
+    block, inputs = op.regions[0].blocks[0], segments(op)[0]
+    # What the body does not use was there to say how large a window is.
+    used = [position >= inputs or bool(list(argument.uses)) for position, argument in enumerate(block.arguments)]
+    operands: list[Value] = []
+    maps: list[ir.AffineMap] = []
+    for wanted, value, indexing in zip(used, op.operands, indexing_maps(op), strict=True):
+        if not wanted:
+            continue
+        if isinstance(value.type, ir.MemRefType):
+            value, axes = _box(value, axis_terms(indexing), place, extents)
+            exprs = [ir.AffineDimExpr.get(number[loop]) for loop in axes]
+        else:
+            exprs = []
+        operands.append(value)
+        maps.append(ir.AffineMap.get(len(kept), 0, exprs))
+    made = ir.Operation.create(
+        "linalg.generic",
+        operands=operands,
+        attributes={
+            **{name: op.attributes[name] for name in op.attributes if name.startswith("npu.")},
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+            "iterator_types": ir.ArrayAttr.get([ir.ArrayAttr(op.attributes["iterator_types"])[loop] for loop in kept]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([sum(used[:inputs]), len(used) - inputs]),
+        },
+        regions=1,
+    )
+    _renumber(block, number, place)
+    block.append_to(made.regions[0])
+    for position in reversed(range(len(used))):
+        if not used[position]:
+            block.erase_argument(position)
+
+
+def _box(
+    value: Value, axes: list[Terms], place: Mapping[int, Index], extents: Mapping[int, Index]
+) -> tuple[Value, list[int]]:
+    """The part of a tile that the op reads with its windows at `place`, and the loop that walks each axis of it."""
+    offsets: list[Index] = []
+    sizes: list[Index] = []
+    steps: list[int] = []
+    walked: list[int] = []
+    for terms in axes:
+        offsets.append(weighted(*((place[loop], factor) for loop, factor in terms if loop in place)))
+        over = [(loop, factor) for loop, factor in terms if loop not in place]
+        assert len(over) <= 1, "an axis walked by two loops over results"
+        sizes.append(extents[over[0][0]] if over else 1)
+        steps.append(over[0][1] if over else 1)
+        walked += [loop for loop, _ in over]
+    dropped = [axis for axis, terms in enumerate(axes) if all(loop in place for loop, _ in terms)]
+    whole = steps == [1] * len(steps) and offsets == [0] * len(offsets) and sizes == mixed_shape(value) and not dropped
+    return value if whole else subview(value, offsets, sizes, dropped, steps), walked
+
+
+def _renumber(block: ir.Block, number: Mapping[int, int], place: Mapping[int, Index]) -> None:
+    """Index values in the body, by the loops that are left."""
+    for each in list(block.operations):
+        if each.operation.name == "linalg.index":
+            loop = ir.IntegerAttr(each.operation.attributes["dim"]).value
+            if loop in number:
+                each.operation.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number[loop])
+            else:
+                each.operation.results[0].replace_all_uses_with(_value(place[loop]))
+                each.operation.erase()

@@ -1,0 +1,218 @@
+"""Scheduling: every distinct kernel of a graph once, as its mapping or script says, and the order of the launches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.buffer_addresses import check_fit
+from workbench.aten.proven import described, unproven
+from workbench.aten.registry import DEFAULT, Registrations, registered_template
+from workbench.environment.progress import counted
+from workbench.errors import MappingError
+from workbench.faults.channel import Message
+from workbench.faults.trial import TRIALS, Trial
+from workbench.host import host_steps
+from workbench.ir import (
+    KernelGraph,
+    KernelModule,
+    Node,
+    ScheduledKernel,
+    ScheduledProgram,
+    codec,
+)
+from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
+from workbench.kernels.handwritten import written_kernel
+from workbench.kernels.template import instantiate
+from workbench.mlir.context import new_context
+from workbench.planning.dram_plan import plan_launches
+from workbench.scheduling.core_split import spread_of
+from workbench.scheduling.kernel_store import KernelStore
+from workbench.scheduling.passes.user_passes import UserPasses, check_steps, checked_passes
+from workbench.scheduling.schedule_kernel import schedule_kernel, scripted_kernel
+from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed, with_users
+from workbench.scheduling.user_scripts import check_scripted
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
+
+
+def schedule(
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    machine: Machine,
+    mapping: Dict[str, UserMapping] | None = None,
+    store: KernelStore | None = None,
+    registrations: Registrations | None = None,
+    scripts: Dict[str, str] | None = None,
+    passes: UserPasses | None = None,
+) -> ScheduledProgram:
+    """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
+
+    Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
+    is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches.
+    `scripts` are transform scripts by kernel, told
+    apart like mappings: each takes the place of the one that the kernel's mapping would be written as. `passes` are
+    pipelines that run after steps, by the steps' names. What `store` holds is not made again; it is not asked with
+    `passes`, whose code no key covers.
+    """
+    extra = checked_passes(passes)
+    wanted, given = dict(mapping or {}), dict(scripts or {})
+    check_scripted(given, rendered)
+    check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
+    keys = {
+        module.kernel: module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
+        for module in rendered
+    }
+    leaders = {key: kernel for kernel, key in reversed(keys.items())}
+    check_shadowed(wanted, [(kernel, leaders[key]) for kernel, key in keys.items()])
+    known = registrations if registrations is not None else DEFAULT.now()
+    kernels = _Kernels(lowered, machine, None if extra else store, known, extra)
+    runs: dict[str, str] = {}
+    for module in counted(rendered):
+        alike = keys[module.kernel]
+        leader = leaders[alike]
+        asked = asked_of(wanted, (module.kernel, leader))
+        script = next((given[name] for name in (module.kernel, leader) if name in given), None)
+        kernel = kernels.get(alike, module, asked.mapping if asked else None, script)
+        if asked is not None:
+            asked.check(kernel)
+        runs[module.kernel] = kernel.kernel
+    made = tuple(kernels.by_key.values())
+    check_steps(extra, [step.name for kernel in made for step in kernel.passes])
+    return ScheduledProgram(made, plan_launches(lowered, runs), host_steps.steps(lowered))
+
+
+@dataclass
+class _Kernels:
+    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+
+    lowered: KernelGraph
+    machine: Machine
+    store: KernelStore | None
+    registrations: Registrations
+    passes: Dict[str, tuple[str, ...]]
+    by_key: dict[tuple[str, str | None], ScheduledKernel] = field(
+        default_factory=dict[tuple[str, str | None], ScheduledKernel]
+    )
+    """What is asked for, by key and script, in the order of the first launches."""
+    unscripted: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
+
+    def get(
+        self, alike: str, module: KernelModule, wanted: UserMapping | None, script: str | None = None
+    ) -> ScheduledKernel:
+        """The scheduled kernel of a module whose key is `alike`. What a script makes is not kept on disk."""
+        key = schedule_key(alike, self._machine_key, wanted)
+        if (key, script) not in self.by_key:
+            made = self._unscripted(key, module, wanted)
+            if script is not None:
+                self._tried(key, module, wanted, script)
+                made = scripted_kernel(module, self.machine, made.mapping, script, self._context, self.passes)
+            self.by_key[key, script] = made
+        return self.by_key[key, script]
+
+    def _unscripted(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        if key not in self.unscripted and module.handwritten:
+            self.unscripted[key] = _handwritten(
+                self.lowered,
+                module,
+                self.machine,
+                wanted,
+                self.registrations,
+                self.unproven.get(module.kernel, ()),
+            )
+        elif key not in self.unscripted:
+            kept = self.store.get(key, module) if self.store else None
+            self.unscripted[key] = kept or self._made(key, module, wanted)
+        return self.unscripted[key]
+
+    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+        if self.passes or module.kernel in self.unproven:
+            self._tried(key, module, wanted, None)
+        made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
+        if self.store:
+            self.store.put(key, made)
+        return made
+
+    def _tried(self, key: str, module: KernelModule, wanted: UserMapping | None, script: str | None) -> None:
+        """A worker schedules it first. What comes of that is only whether it comes back."""
+        body = {
+            "module": codec.encode(module),
+            "machine": codec.encode(self.machine),
+            "wanted": json.loads(json.dumps(wanted, default=repr)),
+            "script": script,
+            "passes": {step: list(passes) for step, passes in self.passes.items()},
+        }
+        nodes = described(self.lowered, self.lowered.kernel(module.kernel))
+        asked = json.dumps([key, script, body["passes"]])
+        TRIALS.pass_or_raise(Trial("schedule", asked, lambda: Message(body), module.kernel, nodes))
+
+    @cached_property
+    def unproven(self) -> dict[str, tuple[str, ...]]:
+        return unproven(self.lowered, self.registrations)
+
+    @cached_property
+    def _machine_key(self) -> str:
+        return machine_key(self.machine)
+
+    @cached_property
+    def _context(self) -> ir.Context:
+        """One for all: making one takes longer than most passes."""
+        return new_context()
+
+
+def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
+    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
+    node = _template_node(lowered, module)
+    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
+
+
+def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
+    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
+    return node
+
+
+def _handwritten(
+    lowered: KernelGraph,
+    module: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    registrations: Registrations,
+    unproven: tuple[str, ...],
+) -> ScheduledKernel:
+    """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
+    node = _template_node(lowered, module)
+    count = len(lowered.kernel(module.kernel).inputs)
+    registered = registered_template(registrations, node)
+    template = instantiate(
+        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
+    )
+    mapping = template.mapping(machine)
+    if wanted is not None:
+        if any(count != 1 for count in wanted.get("cores", {}).values()):
+            raise MappingError(
+                module.kernel, "cores: a template says by itself, with scf.forall, what cores do at once"
+            )
+        mapping = replace(mapping, buffers=wanted.get("buffers", mapping.buffers))
+        mapping = with_users(module.kernel, template.dims(), mapping, wanted)
+    rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
+    check_fit(program, machine.scratchpad_bytes)
+    mapping = replace(mapping, spread=spread_of(program, machine, "the template"))
+    return ScheduledKernel(
+        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+    )
+
+
+def try_schedule(job: Message) -> None:
+    """In the worker: what this process does with a kernel, or with a user's script for it, when it is not there."""
+    module, machine = (
+        codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
+    )
+    passes = {step: tuple(names) for step, names in job.body["passes"].items()}
+    made = schedule_kernel(module, machine, job.body["wanted"], None, passes)
+    if (script := job.body["script"]) is not None:
+        scripted_kernel(module, machine, made.mapping, script, new_context(), passes)

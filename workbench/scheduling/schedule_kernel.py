@@ -1,0 +1,245 @@
+"""One kernel from linalg on tensors to loops over scratchpad tiles, and the tile program read off them.
+
+The steps are in `_prepare`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
+write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the
+program off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from simulator.errors import DoesNotFit
+from simulator.machine.machine import Machine
+from simulator.tileprogram.buffer_addresses import check_fit
+from simulator.tileprogram.program import TileProgram
+from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
+from workbench.extraction.extract import extract
+from workbench.extraction.program_size import buffers_at_once
+from workbench.ir import Folded, KernelModule, Mapping, ScheduledKernel
+from workbench.ir.kernels import USER_SCRIPT
+from workbench.mlir.context import new_context, parse, print_module
+from workbench.mlir.location_ids import ops_named
+from workbench.mlir.named_dims import Payload, analyse, linalg_ops
+from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.scheduling import heuristic
+from workbench.scheduling.core_split import checked_cores, share, spread_of
+from workbench.scheduling.mapping_script import check_order, splits_reduction, transform_script
+from workbench.scheduling.pass_pipeline import PassTrace, mapping_options
+from workbench.scheduling.passes.borders import has_borders
+from workbench.scheduling.passes.split_gathers import holds_gathers
+from workbench.scheduling.passes.window_points import has_windows
+from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
+from workbench.scheduling.user_scripts import check_script, in_script, without_lines
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
+
+
+def schedule_kernel(
+    rendered: KernelModule,
+    machine: Machine,
+    wanted: UserMapping | None,
+    context: ir.Context | None = None,
+    passes: Dict[str, tuple[str, ...]] | None = None,
+) -> ScheduledKernel:
+    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
+    ready = _Ready(rendered, context or new_context(), passes or {})
+    capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
+    for payload, mapping in _mappings(ready, machine, wanted):
+        tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
+        if not wanted:
+            crowd = buffers_at_once(tiled.trace.module, machine)
+            if sum(size for _, size in crowd) > capacity:
+                continue
+        scheduled = _read_off(rendered, tiled, machine)
+        if wanted or scheduled.program.scratchpad_bytes <= capacity:
+            check_fit(scheduled.program, capacity)
+            return scheduled
+        crowd = [(buffer.name, buffer.bytes) for buffer in scheduled.program.buffers]
+    largest_first = sorted(crowd, key=lambda each: -each[1])
+    advice = SMALLEST + (FEWER if len(rendered.origins) > 1 else ".")
+    raise DoesNotFit(rendered.kernel, sum(size for _, size in crowd), capacity, largest_first, advice)
+
+
+SMALLEST = "Its tiles are single elements already, each with one place: it takes a machine with a larger scratchpad"
+FEWER = ", or fewer operations in one kernel (fusion='none')."
+
+
+def scripted_kernel(
+    rendered: KernelModule,
+    machine: Machine,
+    mapping: Mapping,
+    script: str,
+    context: ir.Context,
+    passes: Dict[str, tuple[str, ...]],
+) -> ScheduledKernel:
+    """The kernel tiled by a user's script, with as many buffer slots as the mapping has.
+
+    The script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`)
+    are those in the script which that mapping is written as, so that this one can be edited.
+    """
+    check_script(rendered.kernel, script)
+    ready = _Ready(rendered, context, passes)
+    split = splits_reduction(ready.payload(split=False), mapping)
+    said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
+    try:
+        scheduled = _read_off(rendered, _tile(ready.take(split), said_by_script, script), machine)
+    except PassError as error:
+        raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
+    except ScheduledFormError as error:
+        what = "leaves ops that are not in the scheduled form"
+        raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
+    check_fit(scheduled.program, machine.scratchpad_bytes)
+    spread = spread_of(scheduled.program, machine, "the script")
+    return replace(scheduled, mapping=replace(scheduled.mapping, spread=spread))
+
+
+def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> Iterator[tuple[Payload, Mapping]]:
+    """The kernel's named dims with the mapping: the user's over the heuristic's, or the heuristic's and smaller ones.
+
+    Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
+    """
+    kernel = ready.rendered.kernel
+    slots = (wanted or {}).get("buffers", heuristic.SLOTS)
+    for buffers in range(slots, 0, -1):
+        payload = ready.payload(split=False)
+        if not heuristic.rows_fit(payload, machine, buffers):
+            payload = ready.payload(split=True)
+        asked = wanted.get("cores") if wanted else None
+        split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
+        if buffers > heuristic.SLOTS:
+            usual = heuristic.choose(payload, machine, heuristic.SLOTS, split)
+            tile = usual.tile | dict((wanted or {}).get("tile", {}))
+            buffers = useful_slots(buffers, tile, share(payload, usual.cores).dims)
+        mapping = heuristic.choose(payload, machine, buffers, split)
+        mine = share(payload, mapping.cores)
+        if wanted is not None:
+            within = partial(heuristic.within_rank, payload)
+            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims)
+            check_order(kernel, payload, mapping)
+            yield payload, mapping
+            return
+        check_order(kernel, payload, mapping)
+        if buffers > 1 and not heuristic.Demand(machine, mine, buffers).fits(mapping.tile):
+            continue
+        while mapping is not None:
+            yield payload, mapping
+            mapping = heuristic.shrink(mapping, payload)
+
+
+class _Ready:
+    """A kernel brought into the shape that tiling wants, in the two forms there are of it, each made when needed."""
+
+    def __init__(self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]]) -> None:
+        self.rendered, self._context, self._passes = rendered, context, passes
+        self._traces: dict[bool, PassTrace] = {}
+
+    def payload(self, *, split: bool) -> Payload:
+        """The kernel's ops over its named dims."""
+        trace = self._traces[split] = self.take(split)
+        with trace.module.context:
+            return analyse(trace.module)
+
+    def take(self, split: bool) -> PassTrace:
+        """The form for good: what is done to it next is the taker's."""
+        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, self._passes, split=split)
+
+
+def _prepare(
+    rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], *, split: bool
+) -> PassTrace:
+    """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
+    trace = PassTrace(parse(rendered.located, context), after=passes)
+    if holds_tosa(trace.module):
+        trace.run("tosa to linalg", TO_LINALG)
+    trace.run("open named ops", "npu-generalize")
+    trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
+    trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    if has_borders(trace.module):
+        trace.run("settle borders", "npu-borders")
+    gathers = holds_gathers(trace.module)
+    if gathers:
+        trace.run("take gathers apart", "npu-split-gathers")
+    if not linalg_ops(trace.module):
+        trace.run("copy what is left", "npu-copy-left-over")
+    trace.run("name the ops", "npu-tag")
+    if split:
+        trace.run("recompute per pass", "npu-recompute")
+        trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+        if gathers:
+            trace.run("take gathers apart", "npu-split-gathers")
+        trace.run("name the ops", "npu-tag")
+    return trace
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiled:
+    """A kernel in the scheduled form, of which no program has been read off yet."""
+
+    trace: PassTrace
+    script: str
+    mapping: Mapping
+    dims: dict[str, int]
+
+
+def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Tiled:
+    with trace.module.context:
+        payload = analyse(trace.module)
+    if script is None:
+        script = transform_script(payload, mapping)
+        trace.run("attach the schedule", f"npu-attach-schedule{{{mapping_options(mapping)}}}")
+    else:
+        trace.run("attach the schedule", f"npu-attach-script{{{script}}}")
+    trace.run("tile and fuse", "transform-interpreter")
+    trace.run("detach the schedule", "npu-detach-schedule")
+    trace.run("reuse outputs", "eliminate-empty-tensors")
+    trace.run(
+        "bufferize",
+        "one-shot-bufferize{bufferize-function-boundaries=true "
+        "function-boundary-type-conversion=identity-layout-map},canonicalize,cse,canonicalize",
+    )
+    trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")
+    trace.run("promote to scratchpad", f"npu-promote{{buffers={mapping.buffers}}}")
+    if has_windows(trace.module):
+        trace.run("walk windows", "npu-walk-windows")
+    trace.run("clean up", "canonicalize,cse")
+    return _Tiled(trace, script, mapping, payload.dims)
+
+
+def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine) -> ScheduledKernel:
+    trace, text = tiled.trace, print_module(tiled.trace.module)
+    verify_scheduled(text, rendered.kernel, trace.module.context)
+    program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
+    return ScheduledKernel(
+        rendered.kernel,
+        text,
+        print_module(trace.module, locations=True),
+        tiled.script,
+        tiled.mapping,
+        tiled.dims,
+        tuple(trace.snapshots),
+        program,
+        rendered.arguments,
+        _folded(rendered, trace, program),
+    )
+
+
+def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> tuple[Folded, ...]:
+    """Nodes that rendering still had and no instruction works for, each with the step that took it in."""
+    working, absorbed = set(program.origin.tolist()), {gone.node for gone in rendered.absorbed}
+    found: list[Folded] = []
+    for origin, name in enumerate(rendered.origins):
+        if origin not in working and name not in absorbed:
+            step = trace.last_seen(origin)
+            reason = f"the step '{step}' folded it into the ops around it"
+            if not step:
+                left = ", ".join(sorted(ops_named(trace.module, origin)))
+                reason = f"scheduling folded its arithmetic away; what is left of it is no work ({left})"
+            found.append(Folded(origin, reason))
+    return tuple(found)

@@ -1,0 +1,167 @@
+"""What a tiling takes: steps that load, work and store side by side, as the price of one core in cycles.
+
+The price sees what bounds a kernel, not what each of its instructions does: the bus, which all cores share; the units;
+and the slots of a buffer, each of which is used again only when what was in it has been worked on or has left. A
+transfer takes its latency whatever it moves, so a kernel of few steps is bound by how often it waits for one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.machine.machine import Machine
+from workbench.mlir.named_dims import Access, Payload
+
+Slowdown = Callable[[int, int], float]
+"""How much longer runs of so many bytes take, that begin so far apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Cycles of a core's transfers: on the bus, or in their queue where one takes longer there."""
+
+    loads: float
+    stores: float
+    first: float
+    """The loads before the first step."""
+    last: float
+    """The store after the last step, of a tile that may be short."""
+    store: float
+    """Of a whole tile."""
+    slower: float
+    """How much longer than on the bus the loads of a step take in their queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Cycles that bound a core, and what its units do in them at speed 1."""
+
+    traffic: Traffic
+    arrays: float
+    vector: float
+    tile: float
+    """Work on a tile of the result after its last operands have come."""
+    chain: float
+    """After its first ones have."""
+    step: float
+    """Work on the operands of a step."""
+    tiles: int
+    steps: int
+    slots: int
+    latency: float
+
+    @property
+    def memory(self) -> float:
+        return self.traffic.loads + self.traffic.stores
+
+    def cycles(self, speed: float = 1.0) -> float:
+        """Of a core so fast; without the latencies of the first load and the last store, which all tilings have."""
+        moved, latency = self.traffic, self.latency
+        tile, chain, step = self.tile / speed, self.chain / speed, self.step / speed
+        behind = max(min(moved.last, moved.stores - moved.last), 0.0)  # goes on behind the last tile's work
+        whole = chain + moved.store + latency
+        before_last = moved.store if self.tiles > 1 else moved.last
+        turns = self._turns(self.steps) - 1
+        turn = moved.loads / self.steps + moved.slower + latency + step
+        bus = max(self.memory - behind + max(tile, behind), moved.first + moved.stores + tile)
+        units = max(self.arrays / speed + tile - step, self.vector / speed)
+        operands = turns * turn + (self.steps - turns * self.slots - 1) * step + tile
+        results = (self._turns(self.tiles) - 1) * whole + chain
+        results_before = (self._turns(max(self.tiles - 1, 1)) - 1) * whole + chain
+        return max(
+            bus,
+            moved.first + max(units, operands, results) + moved.last,
+            moved.first + results_before + before_last,
+        )
+
+    def _turns(self, count: int) -> int:
+        """How often the slots of a buffer are used if so many tiles pass through it."""
+        return -(-count // self.slots)
+
+
+NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
+"""Of a kernel for which there is no tiling to weigh."""
+
+
+def traffic(
+    accesses: Iterable[Access],
+    payload: Payload,
+    machine: Machine,
+    tile: Mapping[str, int],
+    order: Sequence[str],
+    cores: int,
+    slowdown: Slowdown,
+) -> Traffic:
+    """What a core moves that shares the bus with others that do the same."""
+    made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
+    final = payload.last.accesses[-1].value
+    per_cycle = float(machine.bus_bytes_per_cycle) / cores
+    short = {dim: extent - (math.ceil(extent / tile[dim]) - 1) * tile[dim] for dim, extent in payload.dims.items()}
+
+    def moved(access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
+        """Cycles on the bus, and how long after the bus its queue is done."""
+        cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
+        return cycles, max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / cores)
+
+    loads, stores, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for access in accesses:
+        if access.value in made and access.value != final:
+            continue
+        cycles, after = moved(access, tile)
+        often = _often(access, payload, tile, order)
+        if access.value == final:
+            stores, store, last = stores + cycles * often, store + cycles + after, last + sum(moved(access, short))
+        else:
+            loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
+    return Traffic(loads, stores, first + slower, last, store, slower)
+
+
+def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
+    """How many whole tiles of a tensor are moved: not those of inner loops that it does not depend on."""
+    steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
+    loops = [dim for dim in order if steps[dim] > 1]
+    while loops and loops[-1] not in access.dims:
+        loops.pop()
+    return math.prod(payload.dims[dim] / tile[dim] if dim in access.dims else steps[dim] for dim in loops)
+
+
+def _moved_bytes(
+    access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine, slowdown: Slowdown
+) -> float:
+    """Bytes of the requests for a tile.
+
+    If its runs are too short and too far apart to hide opened rows, what would move in the time of these.
+    """
+    run, apart = _run(access, tile, payload)
+    request = machine.dram_request_bytes
+    touched = math.ceil(run / request)
+    if run < apart and apart % request:  # most runs do not begin at a border of requests
+        touched = 1 + (run - access.element_bytes) / request
+    return access.bytes(tile) / run * touched * request * slowdown(run, apart)
+
+
+def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int, int]:
+    """Bytes of a tile that lie together in DRAM, and from where such a run begins to where the next one does."""
+    run = apart = access.element_bytes
+    for extent, whole in _nearest_first(access, tile, payload):
+        run, apart = run * extent, apart * whole
+        if extent < whole:
+            break
+    return run, apart
+
+
+def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) -> list[tuple[int, int]]:
+    """Extents of a tile and of its tensor along each axis, that along which neighbours lie closest first."""
+    extents, whole = access.extents(tile), access.extents(payload.in_dram)
+    return [(extents[axis], whole[axis]) for axis in access.nearest]
+
+
+def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
+    """Of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
+    stretch, _ = _run(access, tile, payload)
+    passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
+    if access.padded or any(access.value == each.value for op in passes for each in op.accesses):
+        stretch = next((extent for extent, _ in _nearest_first(access, tile, payload)), 1) * access.element_bytes
+    return access.bytes(tile) / stretch * -(-stretch // machine.dma_bytes_per_cycle)

@@ -1,0 +1,172 @@
+"""What a user says of a kernel's mapping, checked against the kernel's dims. Its form was checked when it was given.
+
+A kernel goes by its name, else by the first pattern that matches it, else by `*`.
+What is said of one kernel by its name must mean that kernel: a tile longer than its dim, or more slots than its loops
+have rounds, is a mistake. A tile that is said of several by a pattern is cut to what each of them has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TypedDict
+
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.tileprogram.program import MAX_RANK
+from workbench.errors import MappingError
+from workbench.ir import Mapping, ScheduledKernel
+
+
+class UserMapping(TypedDict, total=False):
+    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
+
+    tile: dict[str, int]
+    order: list[str]
+    buffers: int
+    cores: dict[str, int]
+
+
+EVERY = "*"
+
+
+def mapping_of(kernel: ScheduledKernel) -> UserMapping:
+    """What a user would say to have a kernel tiled as it is."""
+    made = kernel.mapping
+    said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
+    return {**said, "cores": dict(made.cores)} if made.cores else said
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user said that is for one kernel, and under which key."""
+
+    key: str
+    mapping: UserMapping
+
+    def check(self, made: ScheduledKernel) -> None:
+        """Raises if what was said of this kernel by name had to be cut."""
+        if is_pattern(self.key):
+            return
+        for dim, size in self.mapping.get("tile", {}).items():
+            if size > made.dims[dim]:
+                raise MappingError(
+                    self.key,
+                    f"tile of {dim} = {size:,}, and there are {made.dims[dim]:,}. {made.dims[dim]} is all of it at "
+                    f"once; under a pattern such as {EVERY!r} tiles are cut to what each kernel has",
+                )
+        buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
+        if buffers > most_slots(made.mapping.tile, made.dims):
+            raise MappingError(
+                self.key,
+                f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: a slot for each is all that is "
+                f"ever used. Smaller tiles make more rounds",
+            )
+
+
+_USUAL_SLOTS = 2
+"""Asked for everywhere, also of kernels that turn out to be one tile."""
+
+
+def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """How often the innermost loop runs, at the most."""
+    return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
+
+
+def _rounds(rounds: int) -> str:
+    return f"{rounds:,} round{'s' * (rounds != 1)}"
+
+
+def useful_slots(slots: int, tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """No more slots than the loops have rounds: tiles that make room for others would be chosen for nothing."""
+    return min(slots, most_slots(tile, dims))
+
+
+def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
+    """As many slots as may be asked for of a kernel by its name."""
+    return max(rounds_of(tile, dims), _USUAL_SLOTS)
+
+
+def is_pattern(key: str) -> bool:
+    return any(sign in key for sign in "*?[")
+
+
+def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | None:
+    """What is for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
+    patterns = sorted(filter(is_pattern, wanted), key=lambda key: key == EVERY)
+    found = [name for name in names if name in wanted]
+    found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]
+    return Asked(found[0], wanted[found[0]]) if found else None
+
+
+def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
+    """Raises for a name that no kernel has, and a pattern that none matches."""
+    for key in wanted:
+        if key == EVERY or asked_of({key: wanted[key]}, tuple(names)):
+            continue
+        what = f"no kernel has that name{did_you_mean(key, names)}"
+        if is_pattern(key):
+            what = "no kernel matches that pattern"
+        known = f"The kernels are {', '.join(names)}; {EVERY!r} stands for all of them, 'k*_linear*' for some"
+        raise MappingError(key, sentences(what, known))
+
+
+def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]]) -> None:
+    """Raises for a pattern whose kernels all go by other keys; `kernels` are the names that each goes by."""
+    taken = {names: asked.key for names in kernels if (asked := asked_of(wanted, names))}
+    for key in filter(is_pattern, wanted):
+        others = {taken[names]: names[0] for names in taken if asked_of({key: wanted[key]}, names)}
+        if key == EVERY or key in others or not others:
+            continue
+        by = ", ".join(f"{kernel} goes by {other!r}" for other, kernel in others.items())
+        advice = f"put {key!r} before the others" if all(map(is_pattern, others)) else f"leave {key!r} out"
+        raise MappingError(
+            key,
+            f"it is for no kernel: {by}. A kernel's name goes before patterns, of these the first that matches, and "
+            f"{EVERY!r} comes last; {advice}",
+        )
+
+
+def few_wide(tile: dict[str, int]) -> bool:
+    """Whether a box along all dims of a tile has few enough axes."""
+    return sum(size > 1 for size in tile.values()) <= MAX_RANK
+
+
+def with_users(
+    kernel: str,
+    dims: dict[str, int],
+    chosen: Mapping,
+    wanted: UserMapping,
+    within_rank: Callable[[dict[str, int]], bool] = few_wide,
+    share: Dict[str, int] | None = None,
+) -> Mapping:
+    """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim."""
+    most = share or dims
+    tile, cut = dict(wanted.get("tile", {})), list[str]()
+    for dim, size in tile.items():
+        if dim not in dims:
+            raise MappingError(
+                kernel,
+                f"tile names {dim!r}, but its dims are {_extents(dims)}. What stands under '*' must suit every kernel; "
+                f"under a kernel's name it is for that one",
+            )
+        if size > most[dim]:
+            whole = "a core's part of it" if most[dim] < dims[dim] else "all there is"
+            cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")
+        tile[dim] = min(size, most[dim])
+    rounds = rounds_of(chosen.tile | tile, most)
+    if wanted.get("buffers", 1) > most_slots(chosen.tile | tile, most):
+        cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots are asked for")
+    if not within_rank(chosen.tile | tile):
+        wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
+        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
+    order = tuple(wanted.get("order", chosen.order))
+    if sorted(order) != sorted(dims):
+        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
+    return replace(chosen, tile=chosen.tile | tile, order=order, reason="; ".join(["user", *cut]))
+
+
+def _extents(dims: dict[str, int]) -> str:
+    return ", ".join(f"{dim} ({extent})" for dim, extent in dims.items())

@@ -1,0 +1,61 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Transform scripts that a user wrote: what can be wrong with them, said in their own lines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
+from workbench.ir import KernelModule
+from workbench.mlir.context import parse
+from workbench.scheduling.pass_pipeline import script_module
+
+_MAIN = "__transform_main"
+_SEQUENCE = "transform.named_sequence"
+
+
+def check_script(kernel: str, script: str) -> None:
+    """Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls."""
+    try:
+        module = parse(script_module(script), name="the schedule")
+    except MlirSyntaxError as error:
+        raise ScheduleScriptError(kernel, script, "does not parse", in_script(error.problems)) from None
+    ops = [op.operation for op in module.body.operations]
+    if any(op.name != _SEQUENCE for op in ops) or _MAIN not in [
+        str(op.attributes["sym_name"]).strip('"') for op in ops
+    ]:
+        found = ", ".join(op.name for op in ops) or "nothing"
+        expected = f"it holds {found}; expected `{_SEQUENCE} @{_MAIN}(%root: !transform.any_op ...) {{ ... }}`"
+        raise ScheduleScriptError(kernel, script, "is no transform script", (Problem(expected, 1),))
+
+
+def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:
+    """Raises when a script is for a kernel that is not there, or for one that a template wrote."""
+    handwritten = {module.kernel: module.handwritten for module in rendered}
+    for name, script in cast("Mapping[object, object]", given).items():
+        if not isinstance(name, str) or not isinstance(script, str):
+            told = f"schedule={{{name!r}: {script!r:.60}}}: expected {{kernel_name: text of a transform script}}"
+            raise BadOption(told)
+        if name not in handwritten:
+            close = difflib.get_close_matches(name, list(handwritten), n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            kernels = (Problem(f"{hint}The kernels are {', '.join(handwritten)}"),)
+            raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
+        if handwritten[name]:
+            told = Problem("A template writes its loops itself: change the template, or its mapping")
+            raise ScheduleScriptError(name, script, "is for a template's kernel, which takes no script", (told,))
+
+
+def in_script(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Problems with lines of the script instead of those of the module around it."""
+    return tuple(
+        Problem(each.message, each.line - 1 if each.line is not None and each.line > 1 else None) for each in problems
+    )
+
+
+def without_lines(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Problems about the result: their lines are not the script's."""
+    return tuple(Problem(each.message) for each in problems)

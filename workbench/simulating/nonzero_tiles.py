@@ -1,0 +1,41 @@
+"""Where the tensors of a call are not zero, for machines that skip tiles of zeros.
+
+That is data, and data is in no record: it is read from the live call when the timeline is made, and only what it makes
+of the timeline stays. A journey that was loaded has none, and tensors on the meta device have no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from workbench.capturing.live_call import CapturedProgram
+from workbench.ir import KernelGraph
+
+Mask = npt.NDArray[np.bool_]
+
+
+def filled(
+    program: CapturedProgram, lowered: KernelGraph, inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> dict[str, Mask]:
+    """For each input, parameter, buffer and closed-over tensor which elements of its storage are not zero, from its
+    base on; under the name of every value of the same element type that is a view of it.
+    """
+    found: dict[str, Mask] = {}
+    for slot, tensor in zip(program.graph.inputs, program.values(inputs, kwargs), strict=True):
+        kind = lowered.types[slot.value]
+        if tensor.is_meta or tensor.layout is not torch.strided or not kind.numel:
+            continue
+        steps = ((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
+        storage = np.zeros(kind.offset + sum(steps) + 1, np.bool_)
+        view = np.lib.stride_tricks.as_strided(storage[kind.offset :], kind.shape, kind.strides)
+        view[...] = (tensor.detach() != 0).cpu().numpy()
+        found[slot.value] = storage
+    types = lowered.types
+    for view in lowered.views:
+        if view.base in found and types[view.value].dtype == types[view.base].dtype:
+            found[view.value] = found[view.base]
+    return found

@@ -1,0 +1,55 @@
+"""Simulation: the launches of a scheduled program, in order, on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator import HostCall, Launched, Machine, Trace
+from simulator import simulate as run_launches
+from simulator.compiled import when_compiling
+from workbench.environment.progress import at, reached
+from workbench.ir import Launch, ScheduledProgram
+from workbench.planning.chiplet_plan import placed
+from workbench.planning.common_memory_plan import residents
+
+Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
+"""Value -> which elements of its storage are not zero, from its base on."""
+
+NOTHING_KNOWN: Filled = MappingProxyType({})
+
+
+def simulate(
+    scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None, filled: Filled = NOTHING_KNOWN
+) -> Trace:
+    """When every instruction of every launch runs on `machine`, and what it waited for; in `seconds`, or not at all.
+
+    `filled` is where tensors are not zero, for a machine that skips tiles of zeros.
+    """
+    with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
+        kept = tuple(residents(scheduled, scheduled.residence))
+        lie = tuple(placed(scheduled))
+        return run_launches(
+            launched(scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept, placed=lie
+        )
+
+
+def launched(scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN) -> tuple[Launched | HostCall, ...]:
+    """What the simulator is given: a program with its addresses, or a call of the host, for each launch."""
+    programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
+    hosts = {step.kernel: step for step in scheduled.hosts}
+    numbers = {known.value: known.array for known in scheduled.launches.numbers}
+
+    def given(launch: Launch) -> Launched | HostCall:
+        if launch.kernel in hosts:
+            step = hosts[launch.kernel]
+            return HostCall(launch.kernel, step.bytes_in, step.bytes_out, step.flops, launch.after)
+        indices = {place: numbers[value] for place, value in enumerate(launch.arguments) if value in numbers}
+        known = {place: filled[value] for place, value in enumerate(launch.arguments) if value in filled}
+        return Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after, indices, known)
+
+    return tuple(map(given, scheduled.launches.launches))

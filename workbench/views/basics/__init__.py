@@ -1,0 +1,1 @@
+"""What all views are made of: tables, HTML, colours, diffs."""

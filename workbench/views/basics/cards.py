@@ -1,0 +1,96 @@
+"""Findings as cards: where, why, what is at stake, what to try and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.views.basics.markup import details, escape
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One finding as a person reads it."""
+
+    rule: str
+    title: str
+    """Of the kernel; empty where it is the whole program."""
+    kernel: str
+    """What the kernel goes by in calls."""
+    reason: str
+    place: str
+    """The line of Python."""
+    cycles: int
+    """At stake; 0 where there is nothing to gain."""
+    whole: int
+    """Cycles of the run."""
+    call: str = ""
+    """What to try."""
+    predicted: int | None = None
+    """Cycles that this saves, by what is known now."""
+    measured: int | None = None
+    """Cycles that it saved when it was tried."""
+    ask: str = ""
+    """Where that is not known yet, what says it."""
+
+    @property
+    def stake(self) -> str:
+        """`1,024 cycles at stake, 4.0% of all`."""
+        return f"{self.cycles:,} cycles at stake, {_part(self.cycles, self.whole)} of all" if self.cycles else ""
+
+    @property
+    def gain(self) -> str:
+        """What trying the call saves, and how that is known."""
+        if not self.call:
+            return ""
+        if self.measured is not None:
+            return f"measured: {_saved(self.measured, self.whole)}"
+        if self.predicted is not None:
+            return f"predicted: {_saved(self.predicted, self.whole)}"
+        return self.ask
+
+    def text(self) -> str:
+        """A few lines for a terminal."""
+        lines = [f"{self.rule}: {self.title or 'the whole program'}" + (f" ({self.stake})" if self.stake else "")]
+        lines += [f"  {self.reason}"]
+        lines += [f"  at {self.place}, {self.kernel}".rstrip(", ")] if self.place else []
+        lines += [f"  try {self.call}", f"      {self.gain}"] if self.call else []
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """A box."""
+        where = ", ".join(filter(None, (self.kernel, self.place.replace("\\", "/").rpartition("/")[2])))
+        told = f' <span class="soft mono">{escape(where)}</span>' if where else ""
+        stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
+        known = self.predicted is not None or self.measured is not None
+        gain = f"<b>{escape(self.gain)}</b>" if known else f'<span class="soft">{escape(self.gain)}</span>'
+        tried = f"<p>try <code>{escape(self.call)}</code></p><p>{gain}</p>" if self.call else ""
+        return (
+            f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'
+            f"<p><b>{escape(self.title or 'the whole program')}</b>{told}</p><p>{escape(self.reason)}</p>{tried}</div>"
+        )
+
+
+def cards_html(cards: Iterable[Card], most: int) -> str:
+    """The cards with most at stake, then all others, closed; those with nothing to gain among the others."""
+    every = sorted(cards, key=lambda card: -card.cycles)
+    shown = [card for card in every if card.cycles][:most] or every[:most]
+    rest = [card for card in every if card not in shown]
+    none = sum(not card.cycles for card in rest)
+    note = f"{none} of them with nothing to gain" if none else ""
+    more = details(f"{len(rest)} more", _boxes(rest), note=note) if rest else ""
+    return _boxes(shown) + more if every else '<p class="soft">No rule has found anything.</p>'
+
+
+def _boxes(cards: Iterable[Card]) -> str:
+    return f'<div class="findings">{"".join(card.html() for card in cards)}</div>'
+
+
+def _part(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
+
+
+def _saved(cycles: int, whole: int) -> str:
+    if cycles < 0:
+        return f"costs {-cycles:,} cycles more, {_part(-cycles, whole)}"
+    return f"saves {cycles:,} cycles, {_part(cycles, whole)}"

@@ -1,0 +1,1 @@
+"""Journeys and mappings side by side."""

@@ -1,0 +1,89 @@
+"""The map of mappings as geometry: what is written in each cell, and how much colour it has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workbench.views.scratchpads.tile_grids import strength
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One setting: what it costs, or why it is refused."""
+
+    cycles: int | None
+    bytes: int | None
+    refused: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Settings of one knob or two: values of the first down, of the last across."""
+
+    knobs: tuple[str, ...]
+    kernel: str
+    """What they are of; empty if they are of the whole journey."""
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    spots: tuple[tuple[Spot | None, ...], ...]
+    """By row; None where nothing is known yet."""
+    today: tuple[int, int] | None
+    """Row and column of the journey's own setting, if it is on the map."""
+    best: tuple[int, int] | None
+
+    @property
+    def across(self) -> str:
+        return self.knobs[-1]
+
+    @property
+    def down(self) -> str:
+        return self.knobs[0] if len(self.knobs) > 1 else ""
+
+    @property
+    def known(self) -> list[int]:
+        """The cycles of all settings that ran."""
+        return [spot.cycles for row in self.spots for spot in row if spot and spot.cycles is not None]
+
+    def colour(self, cycles: int) -> float:
+        """How much of the colour a setting has: the fastest has most, and twice the cycles are as far everywhere."""
+        least, most = math.log(max(min(self.known), 1)), math.log(max(*self.known, 1))
+        return strength((most - math.log(max(cycles, 1))) / (most - least) if most > least else 1.0)
+
+    def told(self, row: int, column: int) -> str:
+        """A cell in words."""
+        values = [(self.across, self.columns[column])]
+        if self.down:
+            values.insert(0, (self.down, self.rows[row]))
+        where, spot = ", ".join(f"{knob} {value}" for knob, value in values), self.spots[row][column]
+        if spot is None:
+            return f"{where}: not known yet"
+        if spot.cycles is None:
+            return f"{where}: refused: {spot.refused}"
+        marks = "".join(f", {name}" for name, at in (("best", self.best), ("today", self.today)) if at == (row, column))
+        return f"{where}: {spot.cycles:,} cycles, {spot.bytes or 0:,} bytes{marks}"
+
+
+def short(cycles: int) -> str:
+    """`13.6k`: as much of a number as a cell has room for."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if cycles >= 10 * size or (cycles >= size and unit != "k"):
+            return f"{cycles / size:.1f}{unit}"
+    return f"{cycles:,}"
+
+
+def summary(view: HeatMap) -> str:
+    """The best setting, against today's."""
+    known = sum(spot is not None for row in view.spots for spot in row)
+    every = len(view.rows) * len(view.columns)
+    partly = "" if known == every else f" of the {known} of {every} settings that are known"
+    if view.best is None:
+        return "no setting could be had" if known else "nothing is known yet"
+    row, column = view.best
+    told = f"best{partly}: {view.told(row, column).replace(', best', '').replace(', today', '')}"
+    if view.today is None or (spot := view.spots[view.today[0]][view.today[1]]) is None or spot.cycles is None:
+        return told
+    if view.today == view.best:
+        return f"{told}: today's"
+    ratio = spot.cycles / max(min(view.known), 1)
+    return f"{told}: {ratio:.2f} times as fast as today's {spot.cycles:,}"

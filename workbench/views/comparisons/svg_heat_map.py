@@ -1,0 +1,100 @@
+"""The map of mappings as inline SVG; `jupyter/plot_heat_map.py` draws the same geometry."""
+
+from __future__ import annotations
+
+import zlib
+
+from workbench.views.basics.markup import escape, legend
+from workbench.views.comparisons.heat_map import HeatMap, short, summary
+
+_WIDE, _HIGH = 62, 30
+_LETTER = 6.6
+"""Pixels that a letter of a label is wide, as a rule."""
+_TOP, _FOOT, _TITLE = 8, 22, 20
+_HUE = "--k-LOAD"
+
+
+def heat_map_svg(view: HeatMap) -> str:
+    """The picture, the best setting in words, and what the marks mean."""
+    left = 12 + _LETTER * max(map(len, view.rows)) + (_TITLE if view.down else 0)
+    wide = max(_WIDE, 14 + _LETTER * max(map(len, view.columns)))
+    width, height = left + wide * len(view.columns) + 8, _TOP + _HIGH * len(view.rows) + _FOOT + _TITLE
+    places = [(row, column) for row in range(len(view.rows)) for column in range(len(view.columns))]
+    cells = [_cell(view, row, column, left + column * wide, _TOP + row * _HIGH, wide) for row, column in places]
+    frames = [
+        _frame(mark, left + at[1] * wide, _TOP + at[0] * _HIGH, wide)
+        for mark, at in (("today", view.today), ("best", view.best))
+        if at is not None
+    ]
+    name = f"cycles by {' and '.join(view.knobs)}" + (f" of {view.kernel}" if view.kernel else "")
+    hatch = _hatch_of(view)
+    pattern = f'<pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    line = '<line x1="0" y1="0" x2="0" y2="6" style="stroke:var(--soft)" stroke-width="1" opacity=".55"/>'
+    picture = (
+        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(name)}: {escape(summary(view))}" '
+        f'viewBox="0 0 {width:.0f} {height}" style="width:{width:.0f}px">'
+        f"<defs>{pattern}{line}</pattern></defs>{''.join([*cells, *frames, _axes(view, left, wide)])}</svg></div>"
+    )
+    return f"<p><b>{escape(name)}</b></p>{picture}{_legend()}<p>{escape(summary(view))}</p>"
+
+
+def _hatch_of(view: HeatMap) -> str:
+    """The name of its hatching: another map's may be taken off the page, and this one's would go with it."""
+    return f"wb-refused-{zlib.crc32(repr(view).encode()):08x}"
+
+
+def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float) -> str:
+    spot = view.spots[row][column]
+    look, text = "fill:none", ""
+    if spot is not None and spot.cycles is not None:
+        part = 100 * view.colour(spot.cycles)
+        look, text = f"fill:color-mix(in srgb,var({_HUE}) {part:.0f}%,var(--ground))", short(spot.cycles)
+    elif spot is not None:
+        look = f"fill:url(#{_hatch_of(view)})"
+    at = f'x="{x + wide / 2:.1f}" y="{y + _HIGH / 2 + 4:.1f}" text-anchor="middle" font-size="12"'
+    return (
+        f"<g><title>{escape(view.told(row, column))}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{_HIGH}" style="{look};stroke:var(--ground)"/>'
+        f"<text {at}>{text}</text></g>"
+    )
+
+
+def _frame(mark: str, x: float, y: float, wide: float) -> str:
+    """Today's is dashed and a little smaller, so that both are seen where they are one."""
+    inset, dash = (1.5, "") if mark == "best" else (4.5, ' stroke-dasharray="4 3"')
+    return (
+        f'<rect x="{x + inset:.1f}" y="{y + inset:.1f}" width="{wide - 2 * inset:.1f}" height="{_HIGH - 2 * inset:.1f}"'
+        f' style="fill:none;stroke:var(--ink)" stroke-width="{2.5 if mark == "best" else 1.4}"{dash}/>'
+    )
+
+
+def _axes(view: HeatMap, left: float, wide: float) -> str:
+    bottom, parts = _TOP + _HIGH * len(view.rows), list[str]()
+    for number, text in enumerate(view.columns):
+        x = left + (number + 0.5) * wide
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle" font-size="11.5">{escape(text)}</text>')
+    for number, text in enumerate(view.rows):
+        y = _TOP + (number + 0.5) * _HIGH + 4
+        parts.append(f'<text x="{left - 6:.1f}" y="{y:.1f}" text-anchor="end" font-size="11.5">{escape(text)}</text>')
+    middle = left + wide * len(view.columns) / 2
+    title = 'font-size="11.5" class="soft" text-anchor="middle"'
+    parts.append(f'<text x="{middle:.1f}" y="{bottom + _FOOT + 13}" {title}>{escape(view.across)}</text>')
+    if view.down:
+        at = _TOP + _HIGH * len(view.rows) / 2
+        parts.append(f'<text x="13" y="{at}" transform="rotate(-90 13 {at})" {title}>{escape(view.down)}</text>')
+    return "".join(parts)
+
+
+def _legend() -> str:
+    shades = "linear-gradient(to right," + ",".join(
+        f"color-mix(in srgb,var({_HUE}) {part}%,var(--ground))" for part in (62, 12)
+    )
+    hatch = "repeating-linear-gradient(45deg,var(--soft) 0 1px,transparent 1px 4px)"
+    return legend(
+        [
+            ("fewest to most cycles", f"{shades})"),
+            ("refused", f"{hatch};border:1px solid var(--line)"),
+            ("best", "none;border:2px solid var(--ink)"),
+            ("today's", "none;border:1px dashed var(--ink)"),
+        ]
+    )

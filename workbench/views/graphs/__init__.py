@@ -1,0 +1,1 @@
+"""The captured and the lowered graph."""

@@ -1,0 +1,144 @@
+"""The captured and the lowered graph as tables and text."""
+
+from __future__ import annotations
+
+import os
+
+from workbench.ir import Arg, AtenGraph, KernelGraph, Node, Ref, Sequence, TensorType
+from workbench.views.basics.table import Cell, Table
+from workbench.views.graphs.titles import kernel_titles
+
+
+def nodes_table(graph: AtenGraph) -> Table:
+    """One row an ATen call."""
+    rows = tuple(
+        (
+            node.name,
+            node.op,
+            node.operands,
+            *_shape_and_dtype(node, graph.types),
+            node.origin.file,
+            node.origin.line,
+        )
+        for node in graph.nodes
+    )
+    return Table(("node", "op", "inputs", "shape", "dtype", "file", "line"), rows)
+
+
+def inputs_table(graph: AtenGraph, *kinds: str) -> Table:
+    """One row a graph input of one of these kinds; all when none is named."""
+    rows = tuple(
+        (given.value, given.kind, given.path, graph.types[given.value].shape, graph.types[given.value].dtype)
+        for given in graph.inputs
+        if not kinds or given.kind in kinds
+    )
+    return Table(("value", "kind", "path", "shape", "dtype"), rows)
+
+
+def lowered_table(lowered: KernelGraph) -> Table:
+    """One row a node after decomposition, with its route and its kernel."""
+    rows = tuple(
+        (
+            item.node.name,
+            item.node.op,
+            item.route,
+            item.kernel,
+            item.rule,
+            item.node.origin.file,
+            item.node.origin.line,
+            item.parent,
+        )
+        for item in lowered.nodes
+    )
+    return Table(("node", "op", "route", "kernel", "rule", "file", "line", "parent"), rows)
+
+
+def fusions_table(lowered: KernelGraph) -> Table:
+    """One row an edge between two nodes, fused or refused, with the rule and the reason."""
+    rows = tuple((edge.producer, edge.consumer, edge.fused, edge.rule, edge.reason) for edge in lowered.fusions)
+    return Table(("producer", "consumer", "fused", "rule", "reason"), rows)
+
+
+def kernels_table(lowered: KernelGraph) -> Table:
+    """One row a kernel, in launch order."""
+    titles, items = kernel_titles(lowered), {item.node.name: item for item in lowered.nodes}
+    rows = tuple(
+        (
+            kernel.name,
+            titles[kernel.name],
+            kernel.kind,
+            tuple(items[name].node.op for name in kernel.nodes),
+            tuple(str(lowered.types[value]) for value in kernel.inputs),
+            tuple(str(lowered.types[value]) for value in kernel.outputs),
+        )
+        for kernel in lowered.kernels
+    )
+    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs"), rows)
+
+
+def graph_text(graph: AtenGraph) -> str:
+    """The graph as a listing: inputs, one call a line with its type and its line of Python, results."""
+    head = [f"{given.path}: {graph.types[given.value]}" for given in graph.inputs]
+    lines = [f"{graph.name}({', '.join(head)})    captured by {graph.capture}"]
+    calls = [(_call(node), _types(node, graph.types), place(node)) for node in graph.nodes]
+    wide = max((min(len(call), 72) for call, _, _ in calls), default=0)
+    typed = max((len(kind) for _, kind, _ in calls), default=0)
+    lines += [f"  {call:<{wide}}  {kind:<{typed}}  {where}".rstrip() for call, kind, where in calls]
+    lines += [f"  {change.target} becomes {change.value}" for change in graph.mutations]
+    return "\n".join([*lines, f"  return {', '.join(graph.outputs)}"])
+
+
+def lowered_text(lowered: KernelGraph) -> str:
+    """The kernels with their nodes, then what was not fused and why."""
+    lines: list[str] = []
+    members = {
+        kernel.name: [item for item in lowered.nodes if item.kernel == kernel.name] for kernel in lowered.kernels
+    }
+    for kernel in lowered.kernels:
+        given = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.inputs)
+        made = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.outputs)
+        lines.append(f"kernel {kernel.name} ({kernel.kind})  {given} -> {made}")
+        rows = tuple((m.node.name, m.node.op, m.route, m.rule, m.parent) for m in members[kernel.name])
+        lines.append(Table(("node", "op", "route", "rule", "from"), rows).text(indent="  "))
+    if lowered.views:
+        lines.append("views (no kernel, no bytes): " + ", ".join(f"{v.value} of {v.base}" for v in lowered.views))
+    refused = [edge for edge in lowered.fusions if not edge.fused]
+    if refused:
+        lines.append("not fused:")
+        lines += [f"  {edge.producer} -> {edge.consumer}: {edge.reason} ({edge.rule})" for edge in refused]
+    return "\n".join(lines)
+
+
+def place(node: Node) -> str:
+    """`file.py:12`, without the folder."""
+    origin = node.origin
+    return f"{os.path.basename(origin.file)}:{origin.line}" if origin.file else ""
+
+
+def _call(node: Node) -> str:
+    given = [written(arg) for arg in node.args]
+    given += [f"{name}={written(arg)}" for name, arg in node.kwargs.items()]
+    return f"{', '.join(node.results)} = {node.op}({', '.join(given)})"
+
+
+def written(arg: Arg) -> str:
+    """An argument as it would be written in a call."""
+    if isinstance(arg, Ref):
+        return arg.value
+    if isinstance(arg, Sequence):
+        return f"[{', '.join(written(item) for item in arg.items)}]"
+    if isinstance(arg, AtenGraph):
+        return f"{arg.name}({', '.join(given.value for given in arg.inputs)})"
+    return repr(arg.value) if arg.kind == "str" else str(arg.value)
+
+
+def _types(node: Node, types: dict[str, TensorType]) -> str:
+    return ", ".join(str(types[value]) for value in node.results if value in types)
+
+
+def _shape_and_dtype(node: Node, types: dict[str, TensorType]) -> tuple[Cell, Cell]:
+    """Shape and dtype of the one result, or tuples of them when there are several."""
+    made = [types[value] for value in node.results if value in types]
+    if len(made) == 1:
+        return made[0].shape, made[0].dtype
+    return tuple(kind.shape for kind in made), tuple(kind.dtype for kind in made)

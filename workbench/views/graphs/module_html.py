@@ -1,0 +1,67 @@
+"""The tree of modules as HTML: parts that open on a click, and the run's cycles as bars beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.views.basics import markup
+from workbench.views.graphs.module_tree import MOST_ROWS, Leaf, Module, counted, opened
+from workbench.views.graphs.spent import Cost, Spent
+
+
+def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> str:
+    """The tree with its counts of `noun`, calls or kernels; what there is room for in so many rows is open."""
+    drawn = _Drawing(noun, max(spent.whole, 1) if spent else 0, frozenset(opened(tree, rows)))
+    heads = (noun, "cycles", "of all", "DRAM") if spent else (noun,)
+    head = "".join(f"<span>{name}</span>" for name in (tree.title, *heads))
+    parts = [f'<div class="row head">{head}</div>']
+    if spent and spent.launching:
+        launching = drawn.cells("before kernels begin", "", "", "", Cost(spent.launching, 0), 0)
+        parts.append(f'<div class="row">{launching}</div>')
+    parts += (drawn.part(part, tree, 0) for part in tree.parts)
+    return f'<div class="tree{"" if spent else " plain"}" tabindex="0">{"".join(parts)}</div>'
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    noun: str
+    whole: int
+    """Cycles of the run, 0 where there is none."""
+    opened: frozenset[Module]
+
+    def part(self, part: Module | Leaf, inside: Module, depth: int) -> str:
+        """A row; a module is one that opens."""
+        count = len(part.kernels) if self.noun == "kernels" else len(part.calls)
+        below = part.title.removeprefix(f"{inside.path}.") if inside.path else part.title
+        title = part.title if below.isdigit() else below
+        if isinstance(part, Leaf):
+            about = ", ".join(filter(None, (part.name, *(op for _, op in part.calls), part.place)))
+            return f'<div class="row">{self.cells(title, part.what, about, "", part.cost, depth)}</div>'
+        row = self.cells(title, counted(part), part.title, f"{count:,}", part.cost, depth)
+        inner = "".join(self.part(each, part, depth + 1) for each in part.parts)
+        state = " open" if part in self.opened else ""
+        return f'<details{state}><summary class="row">{row}</summary><div>{inner}</div></details>'
+
+    def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> str:
+        """Name and what it is, how many there are in it, what the run spent on it."""
+        more = f' <em class="soft mono">{markup.escape(what)}</em>' if what else ""
+        told = f' title="{markup.escape(about)}"' if about else ""
+        deep = f' style="--d:{depth}"' if depth else ""
+        name = f"<span{told}{deep}>{markup.escape(title)}{more}</span><span>{count}</span>"
+        if not self.whole:
+            return name
+        share = cost.cycles / self.whole
+        bar = f'<i style="width:{100 * share:.1f}%"></i>' if share >= 0.0005 else ""
+        cycles = f"{cost.cycles:,}" if cost.cycles else ""
+        part = f"{share:.1%}" if cost.cycles else ""
+        return f"{name}<span>{cycles}</span><span>{bar}<b>{part}</b></span><span>{_bytes(cost.bytes)}</span>"
+
+
+def _bytes(count: int) -> str:
+    """`12.3 MB`, in a thousand times a thousand bytes; nothing of nothing."""
+    if not count:
+        return ""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}"
+    return f"{count} B"

@@ -1,0 +1,1 @@
+"""Kernels, their passes, and the plans of their tensors."""

@@ -1,0 +1,161 @@
+"""A journey on one screen: what was traced, how far it has come, why it takes as long as it does, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.argument_types import checks_what_it_is_given
+from workbench import views
+from workbench.views.basics import markup
+from workbench.views.basics.cards import Card, cards_html
+from workbench.views.basics.shown import Shown
+from workbench.views.basics.table import Table
+from workbench.views.graphs.module_tree import Module, costliest, counted, folded, modules_table
+from workbench.views.graphs.spent import Spent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TOP = 3
+"""Findings that are shown by themselves."""
+_LAUNCHING = "before kernels begin"
+_ASK_WHY = "j.findings says why it takes as long as it does"
+_BARS = 8
+"""Modules or calls that have a bar of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far a journey has come."""
+
+    name: str
+    ask: str
+    """What makes it: `j.simulated`."""
+    figures: tuple[str, ...] = ()
+    """The one that matters first; none for a stage that is not there yet."""
+    seconds: float | None = None
+    """How long it took."""
+
+
+@dataclass(frozen=True, repr=False)
+class Overview(Shown):
+    """What `j` shows at the end of a cell. It computes no stage: what is not there yet says how to ask."""
+
+    name: str
+    machine: str
+    inputs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    checks: tuple[tuple[bool, str], ...]
+    """What `j.check` said, of each stage that it was asked of: whether all was right, and in words."""
+    no_check: str
+    """How to check, or why that is not possible."""
+    tree: Module | None = None
+    """The captured calls by module."""
+    spent: Spent | None = None
+    """What the run spent on them."""
+    cards: tuple[Card, ...] | None = None
+    """The findings; None where they are not looked for."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a module, and one a captured call, in the order in which they first ran: calls, kernels that work
+        for it, its cycles, bytes from and to DRAM, and its share of all cycles. The calls of a kernel share its cycles
+        by the busy cycles of what works for them; `before kernels begin` is what launches take."""
+        empty = Table(("title",), (), f"nothing is captured yet: {self.stages[0].ask}")
+        return views.data_frames.frame(modules_table(self.tree, self.spent) if self.tree else empty)
+
+    @property
+    def time(self) -> pd.DataFrame:
+        """Where the time went, most cycles first: the modules and calls that have bars. Numbered modules that are alike
+        are one row, `layers.0-11`. The cycles add up to the makespan."""
+        return views.data_frames.frame(self._time())
+
+    @checks_what_it_is_given
+    def text(self) -> str:
+        """The same for a terminal."""
+        lines = [f"{self.name} on {self.machine}", *([f"  {', '.join(self.inputs)}"] if self.inputs else [])]
+        for stage in self.stages:
+            lines.append(f"  {stage.name:<10} {', '.join(stage.figures) or f'not there yet: {stage.ask}'}")
+        lines += [f"  {'checked':<10} {told}" for told in [said for _, said in self.checks] or [self.no_check]]
+        most = sorted(self.cards or (), key=lambda card: -card.cycles)[:_TOP]
+        if most:
+            lines += ["", *(card.text() for card in most), f"all {len(self.cards or ())}: j.findings"]
+        elif self.spent and self.cards is None:
+            lines += ["", _ASK_WHY]
+        if self.spent:
+            lines += ["", "where the time went", self._time().text(indent="  ")]
+        return "\n".join(lines)
+
+    @checks_what_it_is_given
+    def html(self) -> str:
+        return markup.fragment(self.body_html())
+
+    def body_html(self) -> str:
+        """The overview for a page that has the style sheet."""
+        name, machine = markup.escape(self.name), markup.escape(self.machine)
+        return f'<p class="lead"><b>{name}</b> on <b>{machine}</b></p>{self.inside_html()}'
+
+    def inside_html(self) -> str:
+        """The overview without the name and the machine."""
+        given = markup.escape(", ".join(self.inputs))
+        return f'<p class="soft mono">{given}</p>{self._stages()}{self._checked()}{self._why()}{self._where()}'
+
+    def _checked(self) -> str:
+        if not self.checks:
+            return f'<p><b>Not checked</b> <span class="soft">{markup.escape(self.no_check)}</span></p>'
+        colours = {True: "good", False: "bad"}
+        return "".join(
+            f'<p><b style="color:var(--{colours[ok]})">Checked</b> {markup.escape(told)}</p>'
+            for ok, told in self.checks
+        )
+
+    def _stages(self) -> str:
+        parts: list[str] = []
+        for stage in self.stages:
+            if stage.figures:
+                first, *others = stage.figures
+                others += [f"took {stage.seconds:.1f} s"] if stage.seconds is not None else []
+                more = "<br>".join(map(markup.escape, others))
+                said = f'<b>{markup.escape(first)}</b><span class="soft">{more}</span>'
+            else:
+                said = f'<b class="soft">not there yet</b><code>{markup.escape(stage.ask)}</code>'
+            parts.append(f'<div><span class="soft">{stage.name}</span>{said}</div>')
+        return f'<div class="stages">{"".join(parts)}</div>'
+
+    def _why(self) -> str:
+        if self.cards is None:
+            return f'<p class="soft">{_ASK_WHY}</p>' if self.spent else ""
+        return markup.heading("Why it takes as long as it does") + cards_html(self.cards, _TOP)
+
+    def _where(self) -> str:
+        if not self.spent:
+            return ""
+        whole, table = max(self.spent.whole, 1), self._time()
+        rows = [(str(title), str(ops), int(str(cycles))) for title, ops, cycles in table.rows]
+        drawn = markup.bars(
+            (f"{title} ({ops})" if ops else title, [(cycles / whole, _colour(title), title)], _of(cycles, whole))
+            for title, ops, cycles in rows
+        )
+        return markup.heading("Where the time went") + drawn
+
+    def _time(self) -> Table:
+        columns = ("title", "ops", "cycles")
+        if not self.tree or not self.spent:
+            return Table(columns, (), "there is no timeline yet: j.simulated")
+        parts = [part for part in costliest(folded(self.tree)) if part.cost.cycles]
+        rows = [(part.title, counted(part) if isinstance(part, Module) else "", part.cost.cycles) for part in parts]
+        shown, others = rows[:_BARS], rows[_BARS:]
+        if others:
+            shown.append((f"{len(others)} others", "", sum(cycles for *_, cycles in others)))
+        if self.spent.launching:
+            shown.append((_LAUNCHING, "", self.spent.launching))
+        return Table(columns, tuple(shown))
+
+
+def _of(cycles: int, whole: int) -> str:
+    return f"{cycles:,} cycles, {cycles / whole:.1%}"
+
+
+def _colour(title: str) -> str:
+    return "var(--c-launch)" if title == _LAUNCHING else "var(--accent)"

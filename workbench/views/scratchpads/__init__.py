@@ -1,0 +1,1 @@
+"""The scratchpad and the tiles, over time and cycle by cycle."""

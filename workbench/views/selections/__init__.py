@@ -1,0 +1,1 @@
+"""Pointing at anything, and what belongs to it at every stage."""

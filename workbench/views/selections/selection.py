@@ -1,0 +1,419 @@
+"""Pointing at anything in a journey, and everything else that belongs to it."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import SupportsIndex, cast
+
+import numpy as np
+
+from simulator.argument_types import checks_what_it_is_given
+from simulator.tileprogram.program import Opcode
+from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
+from workbench.ir import Absorbed, LoweredNode, Node
+from workbench.views.basics import markup
+from workbench.views.basics.shown import Shown
+from workbench.views.selections.naming import (
+    EXACT,
+    FORMS,
+    SHORT,
+    close_to,
+    files_of,
+    names_of,
+    program_of,
+    with_full_kernel,
+    without_folder,
+)
+from workbench.views.selections.origins import (
+    BufferAt,
+    InstructionAt,
+    MlirLine,
+    OriginIndex,
+    RenderedLine,
+    Rows,
+    TileAt,
+)
+
+_PLACED = re.compile(r"(.+):(\d+)")
+_NUMBERED = re.compile(r"(.+)#(\d+)")
+
+
+@dataclass(frozen=True, repr=False)
+class Selection(Shown):
+    """One thing seen at every stage at once. Each entry can be selected in turn."""
+
+    what: str
+    """What was asked for, in words."""
+    nodes: tuple[str, ...]
+    """Captured nodes, in order."""
+    kernels: tuple[str, ...]
+    """Kernels of the lowered graph, in launch order."""
+    mlir_lines: tuple[MlirLine, ...]
+    """Lines of the scheduled MLIR whose ops became the selected instructions: (kernel, line)."""
+    instructions: tuple[InstructionAt, ...]
+    """(kernel, index) in the kernel's tile program."""
+    spans: tuple[int, ...]
+    """Rows of `j.simulated.events`."""
+    source_lines: tuple[str, ...]
+    """`file:line` in the user's code."""
+    rendered_lines: tuple[RenderedLine, ...] = ()
+    """Lines of the rendered MLIR: (kernel, line)."""
+    lowered: tuple[str, ...] = ()
+    """Nodes after decomposition, in order."""
+    absorbed: tuple[Absorbed, ...] = ()
+    """Selected nodes that no instruction works for, with the reason."""
+    buffers: tuple[BufferAt, ...] = ()
+    """Scratchpad buffers that the selected instructions read or write: (kernel, number)."""
+    index: OriginIndex | None = field(default=None, compare=False)
+
+    @property
+    def cycles(self) -> int:
+        """Unit cycles that the selected spans take."""
+        if self.index is None:
+            return 0
+        rows, trace = list(self.spans), self.index.trace
+        return int((trace.end[rows] - trace.start[rows]).sum())
+
+    @checks_what_it_is_given
+    def lines_of(self, kernel: str, stage: str = "scheduled") -> tuple[int, ...]:
+        """The selected lines of one kernel's text; `stage` is scheduled or rendered."""
+        if stage not in ("scheduled", "rendered"):
+            raise BadOption(f"stage={stage!r} has no lines that are selected; expected 'scheduled' or 'rendered'")
+        lines = self.mlir_lines if stage == "scheduled" else self.rendered_lines
+        return tuple(line for name, line in lines if name == kernel)
+
+    def __repr__(self) -> str:
+        return (
+            f"Selection({self.what}: {_count(self.nodes, 'node')}, {_count(self.kernels, 'kernel')}, "
+            f"{_count(self.mlir_lines, 'line')}, {_count(self.instructions, 'instruction')}, "
+            f"{_count(self.spans, 'span')}, {_count(self.source_lines, 'source line')})"
+        )
+
+    def text(self) -> str:
+        """The thread from Python to the timeline, a part a stage."""
+        return "\n".join(f"{head:<12} {line}" for part, lines in self.parts() for head, line in _headed(part, lines))
+
+    def parts(self) -> list[tuple[str, list[str]]]:
+        """(stage, lines), from the user's code to the timeline: what `text` and the page show."""
+        index = self.index
+        if index is None:
+            return []
+        sources = [
+            f"{without_folder(place)}  {index.sources.get(place, '').strip()}".rstrip() for place in self.source_lines
+        ]
+        nodes = [f"{name} = {index.captured[name].op}{_module(index.captured[name])}" for name in self.nodes]
+        folded = [f"{gone.node}: {gone.reason}" for gone in self.absorbed]
+        rendered = [_line_text(line, _rendered_text(index, line.kernel)) for line in self.rendered_lines]
+        scheduled = [_line_text(line, _scheduled_text(index, line.kernel)) for line in self.mlir_lines]
+        made = [
+            ("python", sources),
+            ("captured", nodes),
+            ("absorbed", folded),
+            ("lowered", [f"{kernel}: {', '.join(self._of_kernel(kernel))}" for kernel in self.kernels]),
+            ("rendered", rendered),
+            ("scheduled", scheduled),
+            ("instructions", _instruction_lines(index, self.instructions)),
+            ("simulated", _span_lines(index, self.spans, self.cycles)),
+        ]
+        return [(stage, lines) for stage, lines in made if lines]
+
+    def _of_kernel(self, kernel: str) -> tuple[str, ...]:
+        nodes = self.index.kernel_nodes[kernel] if self.index else ()
+        return tuple(name for name in nodes if name in self.lowered)
+
+    def html(self) -> str:
+        """The same as a table that needs nothing else."""
+        caption = f"<p><b>{markup.escape(self.what)}</b></p>"
+        return markup.fragment(f'{caption}<table class="thread">{"".join(self.html_parts())}</table>')
+
+    def html_parts(self) -> list[str]:
+        """The rows of that table, a text a stage."""
+        return [
+            "".join(f"<tr>{_head_cell(head)}<td>{markup.escape(line)}</td></tr>" for head, line in _headed(part, lines))
+            for part, lines in self.parts()
+        ]
+
+
+def select(index: OriginIndex, what: object) -> Selection:
+    """The selection that `what` names: see `Journey.select` for all that it may be."""
+    if isinstance(what, Selection):
+        return what
+    if isinstance(what, InstructionAt):
+        return _of_instruction(index, *what)
+    if isinstance(what, MlirLine):
+        return _of_line(index, *what)
+    if isinstance(what, RenderedLine):
+        return _of_rendered_line(index, what)
+    if isinstance(what, BufferAt):
+        return _of_buffer(index, what)
+    if isinstance(what, TileAt):
+        return _of_tile(index, what)
+    place = _launch_and_instr(what)
+    if place is not None:
+        return _of_row(index, _row(index, *place))
+    if isinstance(what, SupportsIndex) and not isinstance(what, bool | type):
+        return _of_row(index, operator.index(what))
+    pair = _kernel_and_line(what)
+    if pair is not None:
+        return _of_line(index, *pair)
+    name = _name_of(what)
+    if name is None:
+        raise UnknownSelection(f"a {type(what).__name__}", FORMS)
+    return _of_name(index, name)
+
+
+def _kernel_and_line(what: object) -> tuple[str, int] | None:
+    parts = cast("tuple[object, ...]", what) if isinstance(what, tuple) else ()
+    if len(parts) != 2 or not isinstance(parts[0], str) or not isinstance(parts[1], SupportsIndex):
+        return None
+    return parts[0], operator.index(parts[1])
+
+
+def _name_of(what: object) -> str | None:
+    """The name in a text, in a record or handle that has one, or in an op of PyTorch's."""
+    if isinstance(what, str):
+        return what
+    if isinstance(what, LoweredNode):
+        return what.node.name
+    if type(what).__module__ == "torch._ops":
+        return str(what)
+    name = cast(object, getattr(what, "name", None))
+    return name if isinstance(name, str) else None
+
+
+def _launch_and_instr(what: object) -> tuple[int, int] | None:
+    """Launch and instruction of a `SpanAt`, or of a row of the events, which has both among other things."""
+    row = cast("Mapping[str, object]", what)
+    if isinstance(what, (str, int, LoweredNode, Node)):
+        return None
+    if hasattr(what, "launch") and hasattr(what, "instr"):
+        found = cast(object, getattr(what, "launch")), cast(object, getattr(what, "instr"))  # noqa: B009
+    elif isinstance(what, Mapping) and "launch" in row and "instr" in row:
+        found = row["launch"], row["instr"]
+    else:
+        return None
+    launch, instr = found
+    if isinstance(launch, SupportsIndex) and isinstance(instr, SupportsIndex):
+        return operator.index(launch), operator.index(instr)
+    return None
+
+
+def _row(index: OriginIndex, launch: int, instr: int) -> int:
+    rows = index.launch_rows[launch] if 0 <= launch < len(index.launch_rows) else range(0)
+    if not 0 <= instr < len(rows):
+        raise UnknownSelection(
+            f"the span of instruction {instr} in launch {launch}",
+            f"launches 0 to {len(index.launch_rows) - 1}; this one has {len(rows)} instructions",
+        )
+    return rows[instr]
+
+
+def _of_row(index: OriginIndex, row: int) -> Selection:
+    if not 0 <= row < len(index.trace):
+        raise UnknownSelection(f"span {row}", f"rows 0 to {len(index.trace) - 1} of j.simulated.events")
+    return _from_rows(index, f"span {row}", np.array([row], np.int64))
+
+
+def _of_instruction(index: OriginIndex, kernel: str, number: int) -> Selection:
+    scheduled, only = program_of(index, kernel)
+    count = len(index.programs[scheduled].program)
+    if not 0 <= number < count:
+        raise UnknownSelection(f"instruction {number} of {kernel}", f"0 to {count - 1}")
+    rows = index.rows_of_instructions(scheduled, [number], only)
+    return _from_rows(index, f"instruction {number} of {kernel}", rows)
+
+
+def _of_line(index: OriginIndex, kernel: str, line: int) -> Selection:
+    scheduled, only = program_of(index, kernel)
+    count = index.programs[scheduled].mlir.rstrip("\n").count("\n") + 1
+    if not 1 <= line <= count:
+        raise UnknownSelection(f"line {line} of {kernel}", f"its scheduled MLIR has the lines 1 to {count}")
+    what = f"line {line} of {kernel}"
+    numbers = index.instructions_at(scheduled, line)
+    if numbers:
+        return _from_rows(index, what, index.rows_of_instructions(scheduled, numbers, only))
+    nodes = index.nodes_at(scheduled, line)
+    if only:
+        nodes &= set(index.kernel_nodes[only])
+    return _made(index, what, np.zeros(0, np.int64), nodes, also=(MlirLine(scheduled, line),))
+
+
+def _of_rendered_line(index: OriginIndex, at: RenderedLine) -> Selection:
+    """What a line on whole tensors stands for; a line without origins, such as a bracket, for itself alone."""
+    texts = {module.kernel: module.mlir for module in index.rendered}
+    if at.kernel not in texts:
+        raise UnknownSelection(f"rendered kernel {at.kernel!r}", close_to(at.kernel, list(texts)))
+    count = texts[at.kernel].rstrip("\n").count("\n") + 1
+    if not 1 <= at.line <= count:
+        raise UnknownSelection(
+            f"rendered line {at.line} of {at.kernel}", f"its rendered MLIR has the lines 1 to {count}"
+        )
+    nodes = frozenset(index.rendered_lines[at.kernel].get(at.line, ()))
+    found = _of_nodes(index, f"rendered line {at.line} of {at.kernel}", nodes)
+    return found if nodes else replace(found, rendered_lines=(at,))
+
+
+def _of_buffer(index: OriginIndex, at: BufferAt) -> Selection:
+    scheduled, only = program_of(index, at.kernel)
+    buffers = index.programs[scheduled].program.buffers
+    if not 0 <= at.buffer < len(buffers):
+        raise UnknownSelection(f"buffer {at.buffer} of {at.kernel}", f"it has {len(buffers)}, from 0 on")
+    rows = index.rows_of_instructions(scheduled, index.instructions_of_buffer(scheduled, at.buffer), only)
+    return _from_rows(index, f"buffer {buffers[at.buffer].name} of {at.kernel}", rows)
+
+
+def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
+    """The box in a row of the tiles, and so all instructions that touch the same box of the same tensor."""
+    scheduled, only = program_of(index, at.kernel)
+    touches = index.tiling_of(at.kernel).touches
+    if not 0 <= at.tile < len(touches):
+        raise UnknownSelection(f"tile {at.tile} of {at.kernel}", f"its tiles have the rows 0 to {len(touches) - 1}")
+    this = touches[at.tile]
+    same = {each.instruction for each in touches if each.box == this.box and each.tensor == this.tensor}
+    numbers = sorted(same) if this.box else [this.instruction]
+    rows = index.rows_of_instructions(scheduled, numbers, only)
+    return _from_rows(index, f"tile {at.tile} of {at.kernel}, a box of {this.tensor}", rows)
+
+
+def _of_name(index: OriginIndex, name: str) -> Selection:
+    """A text: exact names first, then places, then short forms."""
+    found = [(kind, nodes) for kind, find in EXACT.items() if (nodes := find(index, name))]
+    if len(found) > 1:
+        raise AmbiguousSelection(name, [f"{kind} {name!r}" for kind, _ in found])
+    for kind, nodes in found:
+        return _of_kernel(index, name) if kind == "kernel" else _of_nodes(index, f"{kind} {name}", nodes)
+    placed, numbered = _PLACED.fullmatch(name), _NUMBERED.fullmatch(name)
+    kernels = {*index.programs, *index.kernel_nodes}
+    full = with_full_kernel(name, index.kernel_nodes)
+    if full != name:
+        return _of_name(index, full)
+    if numbered and numbered.group(1) in kernels:
+        return _of_instruction(index, numbered.group(1), int(numbered.group(2)))
+    if placed and placed.group(1) in kernels:
+        return _of_line(index, placed.group(1), int(placed.group(2)))
+    if placed and (files := files_of(index, placed.group(1))):
+        return _of_source(index, placed.group(1), int(placed.group(2)), files)
+    for kind, find in SHORT.items():
+        if nodes := find(index, name):
+            return _of_nodes(index, f"{kind} {name.strip()}", nodes)
+    raise UnknownSelection(repr(name), close_to(name, names_of(index)))
+
+
+def _of_source(index: OriginIndex, name: str, line: int, files: list[str]) -> Selection:
+    if len(files) > 1:
+        raise AmbiguousSelection(f"{name}:{line}", [f"{file}:{line}" for file in files])
+    here = [node for node in index.captured.values() if node.origin.file == files[0]]
+    nodes = [node.name for node in here if node.origin.line == line]
+    if not nodes:
+        lines = sorted({str(node.origin.line) for node in here}, key=int)
+        raise UnknownSelection(
+            f"{name}:{line}", f"no op comes from this line; ops come from the lines {', '.join(lines)}"
+        )
+    lowered = tuple(child for node in nodes for child in index.children[node] or (node,))
+    return _of_nodes(index, f"{os.path.basename(name)}:{line}", lowered)
+
+
+def _of_kernel(index: OriginIndex, kernel: str) -> Selection:
+    launches = [number for number in range(len(index.launches)) if index.named(number) == kernel]
+    spans = np.array([row for number in launches for row in index.launch_rows[number]], np.int64)
+    return _made(index, f"kernel {kernel}", spans, frozenset(index.kernel_nodes[kernel]), kernels=(kernel,))
+
+
+def _of_nodes(index: OriginIndex, what: str, lowered: Iterable[str]) -> Selection:
+    nodes = frozenset(lowered)
+    return _made(index, what, index.rows_of_nodes(nodes), nodes)
+
+
+def _from_rows(index: OriginIndex, what: str, rows: Rows) -> Selection:
+    return _made(index, what, rows, index.nodes_of_rows(rows))
+
+
+def _made(
+    index: OriginIndex,
+    what: str,
+    rows: Rows,
+    lowered: frozenset[str],
+    *,
+    kernels: tuple[str, ...] = (),
+    also: tuple[MlirLine, ...] = (),
+) -> Selection:
+    """The selection of these spans and nodes. A captured node that nothing was made of stands for itself."""
+    wanted = {index.parent.get(name, name) for name in lowered}
+    nodes = tuple(name for name in index.captured if name in wanted)
+    instructions = index.instructions_of_rows(rows)
+    hosts = {index.named(int(launch)) for launch in np.unique(index.trace.launch[rows])} | set(kernels)
+    if not len(rows):
+        hosts |= {name for name, members in index.kernel_nodes.items() if lowered.intersection(members)}
+    return Selection(
+        what=what,
+        nodes=nodes,
+        kernels=tuple(name for name in index.kernel_nodes if name in hosts),
+        mlir_lines=tuple(dict.fromkeys((*index.lines_of_instructions(instructions), *also))),
+        instructions=instructions,
+        spans=tuple(rows.tolist()),
+        source_lines=tuple(
+            dict.fromkeys(index.captured[n].origin.place for n in nodes if index.captured[n].origin.file)
+        ),
+        rendered_lines=index.rendered_lines_of(lowered),
+        buffers=index.buffers_of_instructions(instructions),
+        lowered=tuple(item.node.name for item in index.lowered.nodes if item.node.name in lowered),
+        absorbed=tuple(Absorbed(name, index.absorbed[name]) for name in nodes if name in index.absorbed),
+        index=index,
+    )
+
+
+def _module(node: Node) -> str:
+    return f"   in {node.origin.module}" if node.origin.module else ""
+
+
+def _count(items: tuple[object, ...], noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+
+
+def _headed(part: str, lines: list[str], most: int = 8) -> list[tuple[str, str]]:
+    shown = lines if len(lines) <= most else [*lines[: most - 1], f"... and {len(lines) - most + 1} more"]
+    return [(part if place == 0 else "", line) for place, line in enumerate(shown)]
+
+
+def _head_cell(head: str) -> str:
+    """A title, or an empty cell, which is no title of anything."""
+    return f'<th scope="row">{markup.escape(head)}</th>' if head else "<td></td>"
+
+
+def _line_text(line: MlirLine | RenderedLine, text: str) -> str:
+    return f"{line.kernel}:{line.line}  {text.splitlines()[line.line - 1].strip()[:100]}"
+
+
+def _rendered_text(index: OriginIndex, kernel: str) -> str:
+    return next(module.mlir for module in index.rendered if module.kernel == kernel)
+
+
+def _scheduled_text(index: OriginIndex, kernel: str) -> str:
+    return index.programs[kernel].mlir
+
+
+def _instruction_lines(index: OriginIndex, instructions: tuple[InstructionAt, ...]) -> list[str]:
+    """A line a kernel and opcode: how many, and the first of them."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for kernel, number in instructions:
+        opcode = Opcode(index.programs[kernel].program.opcode[number]).name
+        groups.setdefault((kernel, opcode), []).append(f"#{number}")
+    lines: list[str] = []
+    for (kernel, opcode), numbers in groups.items():
+        shown = numbers if len(numbers) <= 4 else [*numbers[:4], "..."]
+        lines.append(f"{len(numbers)} {opcode} of {kernel} ({', '.join(shown)})")
+    return lines
+
+
+def _span_lines(index: OriginIndex, spans: tuple[int, ...], cycles: int) -> list[str]:
+    if not spans:
+        return []
+    trace, rows = index.trace, list(spans)
+    used: list[int] = trace.unit[rows].tolist()
+    units = ", ".join(trace.unit_names[unit] for unit in sorted(set(used)))
+    first, last = int(trace.start[rows].min()), int(trace.end[rows].max())
+    return [f"{len(spans)} spans on {units}, {cycles:,} unit cycles between cycle {first:,} and {last:,}"]

@@ -1,0 +1,1 @@
+"""The run over time: lanes, gaps, roofs, arrays, pipelines."""

@@ -1,0 +1,354 @@
+"""A simulated trace as tables, text and geometry, with everything named as the user knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator import Cause, Trace
+from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
+from simulator.analysis.energy import FIGURES as ENERGY_FIGURES
+from simulator.analysis.stalls import SCALAR_LATENCY
+from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
+from simulator.tileprogram.program import Opcode
+from workbench.ir import KernelGraph, Launches
+from workbench.views.basics.table import Cell, Table
+from workbench.views.graphs.tensor_names import user_names
+from workbench.views.timelines.gantt import Gantt, Spans, gantt
+
+EVENT_COLUMNS = (
+    "launch",
+    "kernel",
+    "instr",
+    "core",
+    "unit",
+    "kind",
+    "start",
+    "end",
+    "bytes",
+    "cause",
+    "blocker",
+    "origins",
+    "via",
+    "slack",
+    "moved",
+    "run",
+    "stretch",
+    "peak_share",
+)
+
+_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
+
+
+def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
+    """Every span, column by column; `origins` are the captured nodes it works for."""
+    columns: dict[str, Sequence[Cell]] = {**trace.columns()}
+    columns["origins"] = origins_of_spans(trace, launches)
+    use = trace.memory_use()
+    columns |= {"slack": trace.slack().tolist(), "moved": use.requested.tolist(), "run": use.run.tolist()}
+    columns |= {"stretch": use.stretch.tolist(), "peak_share": use.peak_share.tolist()}
+    return {name: columns[name] for name in EVENT_COLUMNS}
+
+
+def origins_of_spans(trace: Trace, launches: Launches) -> list[tuple[str, ...]]:
+    """The captured nodes behind each span: each named once, in the order of their ids."""
+    seen: dict[tuple[int, tuple[int, ...]], tuple[str, ...]] = {}
+    out: list[tuple[str, ...]] = []
+    starts: list[int] = trace.origin_start.tolist()
+    ids: list[int] = trace.origin.tolist()
+    owners: list[int] = trace.launch.tolist()
+    for span, launch in enumerate(owners):
+        key = launch, tuple(ids[starts[span] : starts[span + 1]])
+        if key not in seen:
+            names = launches.launches[launch].origins
+            seen[key] = tuple(dict.fromkeys(names[index] for index in key[1]))
+        out.append(seen[key])
+    return out
+
+
+def kernel_cycles(trace: Trace) -> dict[str, int]:
+    """Cycles from begin to end, over all launches of each kernel."""
+    cycles: dict[str, int] = {}
+    for kernel, begin, end in trace.kernel_spans:
+        cycles[kernel] = cycles.get(kernel, 0) + end - begin
+    return cycles
+
+
+def sum_text(trace: Trace) -> str:
+    """How the cycles of the kernels add up to the makespan: what it takes to launch them is in none of them."""
+    inside = sum(kernel_cycles(trace).values())
+    return f"kernels {inside:,} + launches {trace.makespan - inside:,} = {trace.makespan:,} cycles"
+
+
+def by_kernel(trace: Trace) -> Table:
+    """One row a kernel: launches, cycles, DRAM bytes, on several chiplets those in requests that lie on another than
+    who asks, and how many cycles each class of unit is busy in it."""
+    cycles = kernel_cycles(trace)
+    kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
+    of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
+    told = ("dram_read_bytes", "dram_write_bytes", *(("dram_remote_bytes",) if trace.machine.chiplets > 1 else ()))
+    bytes = trace.totals[:, [TOTALS.index(name) for name in told]]
+    rows: list[tuple[Cell, ...]] = []
+    for index, (kernel, taken) in enumerate(cycles.items()):
+        mine, launches = of_span == index, kernel_of_launch == index
+        busy = busy_by_group(trace, mine)
+        rows.append(
+            (
+                kernel,
+                int(launches.sum()),
+                taken,
+                *bytes[launches].sum(0).tolist(),
+                *(busy.get(group, 0) for group in _GROUPS.values()),
+            )
+        )
+    busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS.values())
+    byte_columns = ("bytes_read", "bytes_written", "bytes_remote")[: len(told)]
+    return Table(("kernel", "launches", "cycles", *byte_columns, *busy_columns), tuple(rows))
+
+
+def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[str, int]:
+    """Cycles in which units are busy with these spans, by class of unit."""
+    lengths = np.bincount(trace.unit[mine], trace.busy_cycles[mine], minlength=len(trace.unit_names))
+    busy: dict[str, int] = {}
+    for name, cycles in zip(trace.unit_names, lengths.tolist(), strict=True):
+        busy[group_of(name)] = busy.get(group_of(name), 0) + int(cycles)
+    return busy
+
+
+def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
+    """One row a captured node: its part of the busy unit cycles and of the bytes, and the spans it has a part in.
+
+    What a span that works for several nodes at once takes and moves, as of fused ops, is divided among them, as equally
+    as whole numbers allow; what no node claims is the row without a name. So cycles and bytes add up to the totals of
+    the trace, and spans to more where nodes share them.
+    """
+    shares: dict[str, list[int]] = {}
+    lengths, sizes = trace.busy_cycles.tolist(), trace.bytes.tolist()
+    for names, length, size in zip(origins_of_spans(trace, launches), lengths, sizes, strict=True):
+        owners = names or ("",)
+        for place, name in enumerate(owners):
+            share = shares.setdefault(name, [0, 0, 0])
+            for column, amount in enumerate((length, size)):
+                share[column] += (amount + place) // len(owners)
+            share[2] += 1
+    nodes = {node.name: node for node in lowered.captured.nodes}
+    order = [name for name in (*nodes, "") if name in shares]
+    rows = tuple(
+        (
+            name,
+            nodes[name].op if name else "",
+            nodes[name].origin.file if name else None,
+            nodes[name].origin.line if name else None,
+            *shares[name],
+        )
+        for name in order
+    )
+    return Table(("node", "op", "file", "line", "busy_cycles", "bytes", "spans"), rows)
+
+
+def stalls(trace: Trace) -> Table:
+    """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
+    rows = trace.stalls()
+    columns = tuple(dict.fromkeys(column for row in rows for column in row))
+    return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
+
+
+def _no_channels(trace: Trace) -> str:
+    if trace.machine.memory == "banked":
+        return ""
+    return _missing(
+        trace, "has a simple memory, a latency and one bus, of which there are no channels", "memory='banked'"
+    )
+
+
+def _missing(trace: Trace, what: str, figure: str) -> str:
+    """What a machine has not got that a table tells of, and the figure with which it has."""
+    return f"{trace.machine.label} {what}; one that has: j.with_(machine=j.machine.with_({figure}))"
+
+
+def memory(trace: Trace) -> Table:
+    """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
+    columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
+    rows = tuple(tuple(row[column] for column in columns) for row in trace.memory())
+    return Table(columns, rows, _no_channels(trace))
+
+
+def bandwidth(trace: Trace) -> Table:
+    """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
+    columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
+    rows = (tuple(row.values()) for row in trace.bandwidth())
+    return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows), _no_channels(trace))
+
+
+def links(trace: Trace) -> Table:
+    """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
+    rows, why = tuple(tuple(row.values()) for row in trace.links()), ""
+    if not trace.machine.has_links:
+        why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")
+    return Table(("from", "to", "bytes", "cycles", "share"), rows, why)
+
+
+def critical_path(trace: Trace) -> Table:
+    """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
+    columns = (
+        "launch",
+        "kernel",
+        "span",
+        "instr",
+        "unit",
+        "kind",
+        "what",
+        "begin",
+        "end",
+        "cycles",
+        "cause",
+        "blocker",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for step in trace.critical_path():
+        span, where, cause, blocker = step.span, (-1, "", ""), "", -1
+        if span >= 0:
+            issued = step.what == Cause.ISSUE.label
+            causes, blockers = (trace.issue_cause, trace.issue_blocker) if issued else (trace.cause, trace.blocker)
+            cause, blocker = Cause(causes[span]).label, int(blockers[span])
+            where = int(trace.instr[span]), trace.unit_names[int(trace.unit[span])], Opcode(trace.kind[span]).name
+        did = step.what, step.begin, step.end, step.cycles
+        rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
+    return Table(columns, tuple(rows))
+
+
+def energy(trace: Trace) -> Table:
+    """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
+
+    A figure of the machine that nobody published is `assumed`.
+    """
+    rows = tuple(
+        (
+            *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
+            ENERGY_FIGURES[spent.unit, spent.kind] in trace.machine.assumed,
+        )
+        for spent in trace.energy()
+    )
+    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed"), rows)
+
+
+def energy_by_unit(trace: Trace) -> Table:
+    """One row a unit and kind, over all kernels, and each one's share of the whole."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for spent in trace.energy():
+        row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
+        row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
+    whole = sum(pj for _, pj in sums.values()) or 1.0
+    rows = (
+        (*key, round(count), pj, pj / whole, ENERGY_FIGURES[key] in trace.machine.assumed)
+        for key, (count, pj) in sums.items()
+    )
+    return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
+
+
+def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
+    """One row a kernel and tensor that it loads, by tiles, and one for its products: how many, and how many skipped."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    known: dict[tuple[str, str], bool] = {}
+    names = user_names(lowered)
+    for row in trace.skipped():
+        launch, argument = launches.launches[int(row["launch"])], int(row["argument"])
+        key = launch.name, names[launch.arguments[argument]] if argument >= 0 else ""
+        known[key] = known.get(key, False) or bool(row["known"])
+        counts = sums.setdefault(key, [0, 0, 0, 0])
+        for place, name in enumerate(("count", "skipped", "bytes_skipped", "macs_skipped")):
+            counts[place] += int(row[name])
+    rows = tuple(
+        (kernel, tensor or None, "tile" if tensor else "product", known[kernel, tensor], *counts)
+        for (kernel, tensor), counts in sums.items()
+    )
+    columns = ("kernel", "tensor", "kind", "known", "count", "skipped", "bytes_skipped", "macs_skipped")
+    return Table(columns, rows)
+
+
+def on_critical_path(trace: Trace) -> tuple[int, ...]:
+    """The spans that the makespan waits for."""
+    issued = Cause.ISSUE.label
+    return tuple(sorted({step.span for step in trace.critical_path() if step.span >= 0 and step.what != issued}))
+
+
+def waterfall(trace: Trace) -> Table:
+    """Where the makespan went, along the critical path; the cycles add up to it."""
+    return Table(("what", "cycles"), tuple(trace.waterfall()))
+
+
+def stats(trace: Trace) -> dict[str, int | float]:
+    """The figures of a run that fit on a card."""
+    machine, cycles = trace.machine, trace.makespan
+    busy = busy_by_group(trace, np.ones(len(trace), bool))
+    units: dict[str, int] = {}
+    for name in trace.unit_names:
+        units[group_of(name)] = units.get(group_of(name), 0) + 1
+    counters = trace.counters
+    moved = counters["dram_read_bytes"] + counters["dram_write_bytes"]
+    whole = max(cycles, 1)
+    return {
+        "cycles": cycles,
+        "time_us": machine.microseconds(cycles),
+        "launches": len(trace.kernels),
+        "instructions": len(trace),
+        **counters,
+        "dram_gb_per_s": moved / whole * machine.clock_mhz / 1e3,
+        "dram_share_of_peak": float(moved / whole / machine.dram_bytes_per_cycle),
+        "macs_share_of_peak": float(counters["macs"] / whole / machine.peak_macs_per_cycle),
+        **{f"{group.lower()}_busy_share": busy[group] / whole / count for group, count in units.items()},
+    }
+
+
+def group_of(unit: str) -> str:
+    """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit,
+    `scalar` the scalar unit. With several cores, each has units of its own: `core1.dma0`."""
+    kind = unit.rpartition(".")[2]
+    for prefix, group in _GROUPS.items():
+        if kind.startswith(prefix):
+            return group
+    return unit
+
+
+def gantt_of(trace: Trace) -> Gantt:
+    """The geometry of the trace's timeline."""
+    found, causes = waited(trace), [cause.label for cause in Cause] + [MEMORY_PEAK, INEFFICIENT]
+    columns = _waits(trace, found)
+    spans = Spans(
+        lane=trace.unit.astype(np.int64),
+        start=trace.start,
+        end=trace.end,
+        kind=trace.kind.astype(np.int64),
+        cause=trace.cause.astype(np.int64),
+        launch=trace.launch.astype(np.int64),
+        waits=np.stack([*columns.values()], axis=1) if columns else np.zeros((len(trace), 0), np.int64),
+        idle=found.cause,
+        tails=(
+            (causes.index(MEMORY_PEAK), found.before - found.wasted_before),
+            (causes.index(INEFFICIENT), found.wasted_before),
+        ),
+    )
+    return gantt(
+        spans,
+        units=[(name, group_of(name)) for name in trace.unit_names],
+        kinds=[code.name for code in Opcode],
+        causes=causes,
+        waits=[*columns],
+        launches=trace.kernel_spans,
+        makespan=trace.makespan,
+        clock_mhz=trace.machine.clock_mhz,
+    )
+
+
+def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:
+    """What each span waits for within, by its name in `.stalls`."""
+    columns: dict[str, npt.NDArray[np.int64]] = {}
+    for wait in Wait if len(trace.waits) else ():
+        if wait == Wait.MEMORY_BUS:
+            columns |= {MEMORY_PEAK: found.within - found.wasted_within, INEFFICIENT: found.wasted_within}
+        else:
+            columns[wait.label] = trace.waits[:, wait].astype(np.int64)
+    columns |= {SCALAR_LATENCY: trace.unanswered} if Opcode.DIRECT in trace.kind else {}
+    return columns
