@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from simulator.tileprogram.program import TileProgram
+from typing import Self
 
 
 class WorkbenchError(Exception):
@@ -80,7 +77,7 @@ class DoesNotFit(SimulatorError):
         capacity: int,
         buffers: Sequence[tuple[str, int]],
         advice: str = "A smaller tile or fewer buffers in the mapping makes it fit.",
-        program: TileProgram | None = None,
+        program: object = None,
     ) -> None:
         self.kernel = kernel
         self.demand = demand
@@ -91,7 +88,7 @@ class DoesNotFit(SimulatorError):
         """(name, bytes) of the buffers that are in use at once, largest first."""
         self.advice = advice
         self.program = program
-        """What does not fit, where it was made before that was known."""
+        """The tile program that does not fit, where it was made before that was known."""
         self.scratchpad: object = None
         """The same as a table and a picture, from `j.scheduled` and `j.simulated`."""
         super().__init__(self._told({}))

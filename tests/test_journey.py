@@ -10,7 +10,7 @@ from torch import nn
 
 import workbench as wb
 from simulator import SimulationStopped
-from simulator.machine.machine import Figure
+from simulator.machine.figures import Figure
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
 from workbench.views.timelines.timeline import EVENT_COLUMNS

@@ -20,8 +20,8 @@ from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgr
 from simulator.units.systolic import matmul_cost, passes
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +144,7 @@ def _diagonals(last: I64, rows: I64, columns: I64) -> I64:
     return triangle(side) - triangle(side - rows) - triangle(side - columns) + triangle(side - rows - columns)
 
 
-def array_walk(trace: Trace, span: int) -> ArrayWalk | None:
+def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     """The matmul of a span on its array; None where it was left out, because a factor is zero.
 
     The span is one of a matmul, in a trace that has its programs.
@@ -186,7 +186,7 @@ def _at_clock(part: Part, ratio: Fraction) -> Part:
     return Part(part.name, f"{formula}, rounded up", numbers, cycles)
 
 
-def _chain(trace: Trace, program: TileProgram, instr: int) -> list[int]:
+def _chain(trace: TraceRecord, program: TileProgram, instr: int) -> list[int]:
     """A matmul and those whose sums it adds to while they lie beside the array, the latest first."""
     found = [instr]
     while trace.machine.accumulator_residence == "array":
@@ -198,7 +198,7 @@ def _chain(trace: Trace, program: TileProgram, instr: int) -> list[int]:
     return found
 
 
-def _before(trace: Trace, span: int) -> int:
+def _before(trace: TraceRecord, span: int) -> int:
     """The instruction that had the span's array before it in its launch; -1 for none."""
     mine = (trace.launch == trace.launch[span]) & (trace.unit == trace.unit[span]) & (trace.kind == Opcode.MATMUL)
     rows = np.flatnonzero(mine)

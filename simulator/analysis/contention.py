@@ -31,7 +31,7 @@ from simulator.records.spans import Cause, Wait
 from simulator.tileprogram.program import I64
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 F64 = npt.NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Waited:
     wasted_within: I64
 
 
-def waited(trace: Trace) -> Waited:
+def waited(trace: TraceRecord) -> Waited:
     """See the module's docstring."""
     moved = _Moved(trace)
     before, wasted, cause = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64), trace.cause.astype(np.int64)
@@ -74,13 +74,13 @@ def waited(trace: Trace) -> Waited:
     return Waited(before, wasted, cause, within, in_vain)
 
 
-def idle_before(trace: Trace) -> I64:
+def idle_before(trace: TraceRecord) -> I64:
     """Of each span, the cycles before it in which its unit did nothing, from the begin of its launch on."""
     before = previous(trace)
     return trace.start - np.where(before >= 0, trace.end[before], trace.begins[trace.launch])
 
 
-def previous(trace: Trace) -> I64:
+def previous(trace: TraceRecord) -> I64:
     """What the unit of each span did before it in the same launch, -1 for nothing."""
     order = np.lexsort((trace.start, trace.unit, trace.launch))
     before = np.full(len(trace), -1, np.int64)
@@ -93,7 +93,7 @@ def previous(trace: Trace) -> I64:
 class _Moved:
     """What the memory moved over time, and what of this was asked for."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: TraceRecord) -> None:
         self.trace, machine = trace, trace.machine
         rows = np.flatnonzero(trace.requested > 0)
         begin, takes = trace.start[rows].astype(np.float64), np.maximum(trace.phase - trace.start, 1)[rows]

@@ -14,7 +14,7 @@ from simulator.records.spans import Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Step:
         return self.end - self.begin
 
 
-def critical_path(trace: Trace) -> list[Step]:
+def critical_path(trace: TraceRecord) -> list[Step]:
     """From the first cycle to the last, launch by launch.
 
     It is found backward from the last completion of each launch. A span is on the path until the moment its successor
@@ -54,7 +54,7 @@ def critical_path(trace: Trace) -> list[Step]:
     return [step for step in reversed(found) if step.cycles]
 
 
-def waterfall(trace: Trace) -> list[tuple[str, int]]:
+def waterfall(trace: TraceRecord) -> list[tuple[str, int]]:
     """See `Trace.waterfall`."""
     cycles: dict[str, int] = {}
     for step in critical_path(trace):
@@ -72,7 +72,7 @@ class _Known:
     """`Waited.wasted_within`."""
 
 
-def _walk(trace: Trace, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
+def _walk(trace: TraceRecord, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
     """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
     launch = int(trace.launch[base])
     for _ in range(2 * len(trace) + 2):  # no span is come to twice but as a span and as one that was issued
@@ -92,7 +92,7 @@ def _walk(trace: Trace, known: _Known, base: int, span: int, now: int) -> Iterat
     raise SimulatorError(f"the way back from the end of launch {launch} never comes to its begin")
 
 
-def _parts(trace: Trace, wasted: int, span: int, until: int) -> Iterator[Step]:
+def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[Step]:
     """What a span did between its start and cycle `until`."""
     launch = int(trace.launch[span])
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
@@ -114,7 +114,7 @@ def _parts(trace: Trace, wasted: int, span: int, until: int) -> Iterator[Step]:
         now = max(now, min(stop, until))
 
 
-def _waits(trace: Trace, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
+def _waits(trace: TraceRecord, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
     """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
     parts, now = list[tuple[str, int]](), int(trace.start[span])
     for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):

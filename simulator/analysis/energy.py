@@ -34,8 +34,8 @@ from simulator.units.systolic import passes
 Mask = npt.NDArray[np.bool_]
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 
 FIGURES = {
@@ -68,7 +68,7 @@ class Spent:
         return self.count * self.pj_each
 
 
-def energy(trace: Trace) -> list[Spent]:
+def energy(trace: TraceRecord) -> list[Spent]:
     """What each kernel spent, by unit and kind; kinds of which there was nothing are left out."""
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
     each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
@@ -79,7 +79,7 @@ def energy(trace: Trace) -> list[Spent]:
     return [Spent(*key, count, each[key[1:]]) for key, count in sums.items() if count]
 
 
-def _counted(trace: Trace) -> Iterator[dict[tuple[str, str], float]]:
+def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
     """What each launch did, by unit and kind."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()

@@ -15,10 +15,10 @@ from simulator.units.common_memory import CommonMemory
 from simulator.units.cost_table import Work, work
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 
-def works(trace: Trace, pages: PageTable | None = None) -> Iterator[Work | None]:
+def works(trace: TraceRecord, pages: PageTable | None = None) -> Iterator[Work | None]:
     """The work of each launch, None for a step on the host. A table of pages that is given is led along."""
     common, pages = CommonMemory(trace.residents), pages or PageTable(trace.machine, trace.placed)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
@@ -47,7 +47,7 @@ class OnChiplets:
     """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
 
 
-def placement(trace: Trace) -> list[OnChiplets]:
+def placement(trace: TraceRecord) -> list[OnChiplets]:
     """See `Trace.placement`."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")

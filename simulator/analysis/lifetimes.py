@@ -20,7 +20,7 @@ from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings, fillings, owners
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Lifetime:
     """Numbers of the program's fillings that it holds."""
 
 
-def lifetimes(trace: Trace) -> Iterator[tuple[Fillings, list[Lifetime]]]:
+def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
     """Of each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
     _check_programs(trace)
     known = dict[int, Fillings]()
@@ -50,7 +50,7 @@ def lifetimes(trace: Trace) -> Iterator[tuple[Fillings, list[Lifetime]]]:
         yield filled, _of_launch(launch, program, filled, *_times(trace, launch))
 
 
-def lifetimes_of(trace: Trace, launch: int) -> tuple[Fillings, list[Lifetime]]:
+def lifetimes_of(trace: TraceRecord, launch: int) -> tuple[Fillings, list[Lifetime]]:
     """The same of one launch alone."""
     _check_programs(trace)
     program = trace.launches[launch].program
@@ -58,12 +58,12 @@ def lifetimes_of(trace: Trace, launch: int) -> tuple[Fillings, list[Lifetime]]:
     return filled, _of_launch(launch, program, filled, *_times(trace, launch))
 
 
-def _check_programs(trace: Trace) -> None:
+def _check_programs(trace: TraceRecord) -> None:
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
 
 
-def _times(trace: Trace, launch: int) -> tuple[I64, I64, I64]:
+def _times(trace: TraceRecord, launch: int) -> tuple[I64, I64, I64]:
     """When each instruction of a launch starts, ends and is done."""
     here = trace.rows_of(launch)
     return trace.start[here], trace.end[here], trace.done[here]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simulator.analysis.memory_use import memory_use
 from simulator.errors import SimulatorError
 from simulator.machine import core_kinds
 from simulator.records.spans import TOTALS, HostCall, Via
@@ -25,8 +26,8 @@ from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
 from simulator.units import systolic, vector
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "short transfers")
 
@@ -53,11 +54,11 @@ class Load:
     """Cycles that it takes at least, by `ROOFS`."""
 
 
-def loads(trace: Trace) -> list[Load]:
+def loads(trace: TraceRecord) -> list[Load]:
     """One for each launch but for steps on the host."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
-    use = trace.memory_use()
+    use = memory_use(trace)
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma_bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
@@ -99,7 +100,7 @@ def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool
     return products, passes
 
 
-def least_bytes(trace: Trace, traffic: Sequence[Mapping[str, str | int]]) -> list[int]:
+def least_bytes(trace: TraceRecord, traffic: Sequence[Mapping[str, str | int]]) -> list[int]:
     """Of each row of `Trace.traffic`: bytes if each that is read, and each that is written, goes once.
 
     No more than are asked for: a kernel that looks up some rows of a table needs no others.

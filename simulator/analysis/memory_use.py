@@ -15,7 +15,7 @@ from simulator.units import dma
 from simulator.units.gather import run_bytes
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class MemoryUse:
         return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
-def memory_use(trace: Trace) -> MemoryUse:
+def memory_use(trace: TraceRecord) -> MemoryUse:
     """Works out again what the trace does not keep."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")
@@ -65,7 +65,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
 
 
-def _lengths(program: TileProgram, trace: Trace) -> I64:
+def _lengths(program: TileProgram, trace: TraceRecord) -> I64:
     """Run and stretch of each instruction, wherever its arguments lie."""
     anywhere = (0,) * len(program.arguments)
     copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program))

@@ -42,14 +42,14 @@ from simulator.units.cost_table import (
 )
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 Edges = tuple[I64, I64, I64]
 """From an event, to an event, and the room between."""
 
 
-def slack(trace: Trace) -> I64:
+def slack(trace: TraceRecord) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
     _needs_programs(trace, "slack")
     found = np.zeros(len(trace), np.int64)
@@ -73,7 +73,7 @@ class Dependences:
     """Cycles between the moment at which the wait was over and the one at which it had to be."""
 
 
-def dependences(trace: Trace) -> Dependences:
+def dependences(trace: TraceRecord) -> Dependences:
     """Every dependence of every launch, with its room: without any it is one that the later span started for."""
     _needs_programs(trace, "dependences")
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
@@ -89,14 +89,14 @@ def dependences(trace: Trace) -> Dependences:
     return Dependences(*columns)
 
 
-def _of_host(trace: Trace, rows: slice) -> tuple[I64, I64, I64, I64]:
+def _of_host(trace: TraceRecord, rows: slice) -> tuple[I64, I64, I64, I64]:
     """A step on the host: there, the work, and back, each when the one before is done."""
     later: I64 = np.arange(1, rows.stop - rows.start, dtype=np.int64)
     room = trace.start[rows][1:] - trace.done[rows][:-1]
     return later, later - 1, np.full(len(later), DependenceKind.READ_AFTER_WRITE), room
 
 
-def _needs_programs(trace: Trace, what: str) -> None:
+def _needs_programs(trace: TraceRecord, what: str) -> None:
     if trace.kernels and not trace.launches:
         raise SimulatorError(f"this trace was loaded without its programs, which its {what} follows from")
 
@@ -109,7 +109,7 @@ def _in_order(room: I64) -> None:
 class _Launch:
     """The events of one launch: issue of instruction i is i, its start N + i, its leaving its queue `leaves[i]`."""
 
-    def __init__(self, trace: Trace, rows: slice, asked: Work) -> None:
+    def __init__(self, trace: TraceRecord, rows: slice, asked: Work) -> None:
         self.machine: Machine = trace.machine
         self.asked, self.table = asked, asked.table
         self.count = len(asked.table)

@@ -14,12 +14,12 @@ from simulator.tileprogram.program import I64, Access, Opcode, Space
 from simulator.units.gather import INDEXED, elements
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 FINISHED, SCALAR_LATENCY = "finished", "scalar_latency"
 
 
-def stalls(trace: Trace) -> list[dict[str, str | int]]:
+def stalls(trace: TraceRecord) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
     units, found = len(trace.unit_names), waited(trace)
     busy, shared, wasted, finished, hosted, answers = (np.zeros(units, np.int64) for _ in range(6))
@@ -57,20 +57,20 @@ def stalls(trace: Trace) -> list[dict[str, str | int]]:
     return rows
 
 
-def _told(trace: Trace) -> Sequence[Wait]:
+def _told(trace: TraceRecord) -> Sequence[Wait]:
     """What spans may have waited for within, but for the memory while it served others."""
     if not len(trace.waits):
         return ()
     return [wait for wait in Wait if wait != Wait.MEMORY_BUS] if len(trace.channels) else (Wait.INTERCONNECT,)
 
 
-def _unseen(trace: Trace) -> set[Cause]:
+def _unseen(trace: TraceRecord) -> set[Cause]:
     """Causes that nothing in a trace could have waited for, which are no columns: those of what is not there."""
     absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
     return {cause for cause, is_absent in absent.items() if is_absent}
 
 
-def memory(trace: Trace) -> list[dict[str, int]]:
+def memory(trace: TraceRecord) -> list[dict[str, int]]:
     """See `Trace.memory`."""
     rows = list[dict[str, int]]()
     for channel, counts in enumerate(trace.channels.tolist()):
@@ -82,7 +82,7 @@ def memory(trace: Trace) -> list[dict[str, int]]:
     return rows
 
 
-def bandwidth(trace: Trace) -> list[dict[str, int]]:
+def bandwidth(trace: TraceRecord) -> list[dict[str, int]]:
     """See `Trace.bandwidth`."""
     times = trace.channel_times.tolist()
     return [
@@ -92,7 +92,7 @@ def bandwidth(trace: Trace) -> list[dict[str, int]]:
     ]
 
 
-def links(trace: Trace) -> list[dict[str, str | int | float]]:
+def links(trace: TraceRecord) -> list[dict[str, str | int | float]]:
     """See `Trace.links`."""
     if not trace.machine.has_links:
         return []
@@ -104,7 +104,7 @@ def links(trace: Trace) -> list[dict[str, str | int | float]]:
     return rows
 
 
-def traffic(trace: Trace) -> list[dict[str, str | int]]:
+def traffic(trace: TraceRecord) -> list[dict[str, str | int]]:
     """See `Trace.traffic`; needs the programs, which a loaded trace does not have."""
     rows = list[dict[str, str | int]]()
     for index, launched in enumerate(trace.launches):

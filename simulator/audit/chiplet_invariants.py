@@ -20,11 +20,11 @@ from simulator.units.cost_table import Work
 from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 
-def violations(trace: Trace, unfinished: int) -> Iterator[str]:
+def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
     """Bytes that are not told as they are asked for, or faster than a memory gives them, or over other links than those
     on their way. `unfinished` is what all memories together may still have to do when a launch is over."""
     machine, pages = trace.machine, PageTable(trace.machine, trace.placed)
@@ -77,7 +77,7 @@ def _requests(begins: I64, run: np.int64, size: int) -> I64:
     return (np.repeat(first, counts) + within) * size
 
 
-def _link_violations(trace: Trace, moved: I64) -> Iterator[str]:
+def _link_violations(trace: TraceRecord, moved: I64) -> Iterator[str]:
     expected: dict[tuple[int, ...], int] = {}
     chiplets = range(trace.machine.chiplets)
     for home, lies in ((home, lies) for home in chiplets for lies in chiplets):

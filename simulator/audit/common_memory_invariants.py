@@ -12,12 +12,12 @@ from simulator.tileprogram.program import I64, Opcode, Operand, Space
 from simulator.units.common_memory import Resident, held_bytes
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 _NOT_THERE = np.iinfo(np.int64).max
 
 
-def violations(trace: Trace) -> Iterator[str]:
+def violations(trace: TraceRecord) -> Iterator[str]:
     """More resident than there is room for; copies that find what is not there yet, or go where they should not."""
     held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory_bytes
     for launch in np.flatnonzero(held > capacity).tolist():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simulator.analysis import critical_path, stalls
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, waited
-from simulator.audit import common_memory_invariants, trace_columns
+from simulator.audit import common_memory_invariants, trace_columns, zero_tile_invariants
 from simulator.audit.trace_columns import MOST
 from simulator.errors import SimulatorError
 from simulator.machine.core_kinds import of_core
@@ -23,18 +23,17 @@ from simulator.tileprogram.buffer_addresses import clashes
 from simulator.tileprogram.conflicts import Conflict, conflicts
 from simulator.tileprogram.hazards import Grade
 from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.units import zero_tiles
 from simulator.units.gather import INDEXED
 from simulator.units.systolic import passes
 
 if TYPE_CHECKING:
+    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
-    from simulator.trace.trace import Trace
 
 Mask = npt.NDArray[np.bool_]
 
 
-def violations(trace: Trace) -> list[str]:
+def violations(trace: TraceRecord) -> list[str]:
     """What is wrong with a trace; empty when all holds.
 
     - every instruction of every launch has one span, in its launch's time
@@ -78,7 +77,7 @@ def violations(trace: Trace) -> list[str]:
         found += islice(chiplet_invariants.violations(trace, _queued_bytes(trace.machine)), MOST)
     if trace.residents:
         found += islice(common_memory_invariants.violations(trace), MOST)
-    found += islice(zero_tiles.violations(trace), MOST)
+    found += islice(zero_tile_invariants.violations(trace), MOST)
     known: dict[int, list[Conflict]] = {}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for index, launched in enumerate(trace.launches):
@@ -102,7 +101,7 @@ def violations(trace: Trace) -> list[str]:
     return found
 
 
-def _sum_violations(trace: Trace) -> Iterator[str]:
+def _sum_violations(trace: TraceRecord) -> Iterator[str]:
     for row in stalls.stalls(trace):
         parts = sum(value for key, value in row.items() if isinstance(value, int) and key != "total")
         if parts != trace.makespan or row["total"] != trace.makespan:
@@ -114,7 +113,7 @@ def _sum_violations(trace: Trace) -> Iterator[str]:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
 
 
-def _request_violations(trace: Trace) -> Iterator[str]:
+def _request_violations(trace: TraceRecord) -> Iterator[str]:
     """Whole requests are moved for what goes to DRAM, at least as many bytes as it asks for, and for nothing else."""
     size, moves = trace.machine.dram_request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
     wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
@@ -124,7 +123,7 @@ def _request_violations(trace: Trace) -> Iterator[str]:
         yield f"spans have {trace.requested.sum()} bytes moved, all in all {trace.counters['dram_request_bytes']} are"
 
 
-def _shared_violations(trace: Trace) -> Iterator[str]:
+def _shared_violations(trace: TraceRecord) -> Iterator[str]:
     found, moved = waited(trace), trace.requested > 0
     in_vain = 1 - trace.bytes[moved] / trace.requested[moved]
     least, most = in_vain.min(initial=1), in_vain.max(initial=0)
@@ -142,7 +141,7 @@ def _shared_violations(trace: Trace) -> Iterator[str]:
             yield f"{rows[unit]['unit']} waits {cycles} cycles for the memory while it serves others, told are {told}"
 
 
-def _channel_violations(trace: Trace) -> Iterator[str]:
+def _channel_violations(trace: TraceRecord) -> Iterator[str]:
     if trace.machine.memory != "banked":
         return
     size, count = (
@@ -162,7 +161,7 @@ def _channel_violations(trace: Trace) -> Iterator[str]:
             yield f"of {served} requests {number} {what} and {count['forwarded']} were answered from the write queue"
 
 
-def _link_violations(trace: Trace) -> Iterator[str]:
+def _link_violations(trace: TraceRecord) -> Iterator[str]:
     """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
     asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
     for row in stalls.links(trace):
@@ -178,7 +177,7 @@ def _is_end(place: str) -> bool:
     return place.rpartition(".")[2].startswith(("port", "dma", "channel"))
 
 
-def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Iterator[str]:
+def _order_violations(trace: TraceRecord, rows: slice, found: list[Conflict]) -> Iterator[str]:
     start, end, done, unit = trace.start[rows], trace.end[rows], trace.done[rows], trace.unit[rows]
     told = 0
     for conflict in found:
@@ -196,7 +195,7 @@ def _order_violations(trace: Trace, rows: slice, found: list[Conflict]) -> Itera
             )
 
 
-def _meeting_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+def _meeting_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
     """Read off the program: which instructions lie before and after each BARRIER in its core's order."""
     start, end, done = trace.start[rows], trace.end[rows], trace.done[rows]
     for meeting in meetings(program):
@@ -211,7 +210,7 @@ def _meeting_violations(trace: Trace, rows: slice, program: TileProgram) -> Iter
                 yield f"instruction {first} starts before the barrier {row} before it is over, at {end[row]}"
 
 
-def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
+def _capacity_violations(trace: TraceRecord, program: TileProgram) -> Iterator[str]:
     capacity = trace.machine.scratchpad_bytes
     for low, high in clashes(program):
         yield f"buffer {high.name!r} of {program.kernel!r} lies on {low.name!r}, which is in use with it"
@@ -221,7 +220,7 @@ def _capacity_violations(trace: Trace, program: TileProgram) -> Iterator[str]:
             yield f"buffer {buffer.name!r} of {program.kernel!r} ends at {end}, the scratchpad at {capacity}"
 
 
-def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+def _byte_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
     moved, via = trace.bytes[rows], trace.via[rows]
     for index in range(len(program)):
         row = program.instruction(index)
@@ -241,7 +240,7 @@ def _byte_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterato
             yield f"instruction {index} moves {moved[index]} bytes, its box has {asked}"
 
 
-def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]:
+def _host_violations(trace: TraceRecord, rows: slice, call: HostCall) -> Iterator[str]:
     """The host link is no faster than its bandwidth and its latency, and carries all that was asked."""
     machine, seconds = trace.machine, (trace.end - trace.start)[rows] / (1e6 * trace.machine.clock_mhz)
     if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
@@ -254,7 +253,7 @@ def _host_violations(trace: Trace, rows: slice, call: HostCall) -> Iterator[str]
         yield f"computes {call.flops} operations on the host in {seconds[1]} s"
 
 
-def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iterator[str]:
+def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -> Iterator[str]:
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
@@ -280,7 +279,7 @@ def _roofline_violations(trace: Trace, index: int, program: TileProgram) -> Iter
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
 
 
-def _carried_violations(trace: Trace, rows: slice, program: TileProgram) -> Iterator[str]:
+def _carried_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
     """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile."""
     carrying = [op for op, info in enumerate(program.ops) if info.carried]
     for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, carrying)).tolist():

@@ -17,7 +17,7 @@ from simulator.records.spans import CAUSES, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
 
 if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
+    from simulator.analysis.trace_record import TraceRecord
 
 MOST = 20
 """Violations of one kind that are told."""
@@ -26,7 +26,7 @@ LATEST = 2**56
 """The last cycle there can be: sums over many spans stay exact in 64 bits."""
 
 
-def violations(trace: Trace, units: Sequence[str]) -> list[str]:
+def violations(trace: TraceRecord, units: Sequence[str]) -> list[str]:
     """What is wrong with a trace on a machine of these units; empty when it can be relied on."""
     found = [*islice(_ranges(trace, units), MOST)]
     if not found:
@@ -38,7 +38,7 @@ def violations(trace: Trace, units: Sequence[str]) -> list[str]:
     return found
 
 
-def _ranges(trace: Trace, units: Sequence[str]) -> Iterator[str]:
+def _ranges(trace: TraceRecord, units: Sequence[str]) -> Iterator[str]:
     """Numbers without which nothing else can be read."""
     if tuple(trace.unit_names) != tuple(units):
         yield f"its units are {', '.join(trace.unit_names[:4])}, ..., and the machine has {', '.join(units[:4])}, ..."
@@ -62,7 +62,7 @@ def _ranges(trace: Trace, units: Sequence[str]) -> Iterator[str]:
         yield f"met holds values that are not between -1 and {LATEST - 1}"
 
 
-def _places(trace: Trace) -> Iterator[str]:
+def _places(trace: TraceRecord) -> Iterator[str]:
     """Spans stand in order of launch and instruction, and name instructions of their own launch."""
     if np.any(np.diff(trace.launch) < 0):
         yield "spans do not stand in order of their launches"
@@ -76,13 +76,13 @@ def _places(trace: Trace) -> Iterator[str]:
             yield f"{name} of span {index} is {values[index]}, of {count[index]} instructions in its launch"
 
 
-def _launches(trace: Trace) -> tuple[I64, I64]:
+def _launches(trace: TraceRecord) -> tuple[I64, I64]:
     """Of each span: the first of its launch, and how many there are."""
     edges = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1))
     return edges[trace.launch], np.diff(edges)[trace.launch]
 
 
-def of_spans(trace: Trace) -> Iterator[str]:
+def of_spans(trace: TraceRecord) -> Iterator[str]:
     """Whether a span starts when the last of its constraints was met, in its launch, and waits no longer than it is."""
     last = trace.met.shape[1] - 1 - np.argmax(trace.met[:, ::-1], axis=1)
     for index in np.flatnonzero((trace.met.max(1, initial=-1) != trace.start) | (last != trace.cause))[:MOST]:
@@ -105,7 +105,7 @@ def of_spans(trace: Trace) -> Iterator[str]:
         yield f"span {index} is issued before its launch begins"
 
 
-def of_units(trace: Trace) -> Iterator[str]:
+def of_units(trace: TraceRecord) -> Iterator[str]:
     """Whether a unit does two things at once."""
     order = np.lexsort((trace.end, trace.start, trace.unit))
     before, after = order[:-1], order[1:]
@@ -115,7 +115,7 @@ def of_units(trace: Trace) -> Iterator[str]:
         yield f"{name} does spans {before[index]} and {after[index]} at once"
 
 
-def _channels(trace: Trace) -> Iterator[str]:
+def _channels(trace: TraceRecord) -> Iterator[str]:
     """Whether the channels of a banked memory are the machine's, and their time is that of the trace."""
     expected = trace.machine.dram_channels if trace.machine.memory == "banked" else 0
     if len(trace.channels) not in (0, expected):
@@ -126,7 +126,7 @@ def _channels(trace: Trace) -> Iterator[str]:
         yield "channel_times run backward"
 
 
-def _chains(trace: Trace) -> Iterator[str]:
+def _chains(trace: TraceRecord) -> Iterator[str]:
     """Whether whoever waited names whom it waited for.
 
     Which of the two began first is not looked at: a place in a queue is free before what left it starts. A way back

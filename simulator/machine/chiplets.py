@@ -13,13 +13,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError, NoSuchPlace
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
+from simulator.machine.machine_record import MachineRecord
 
 _WIDEST = 2**40
 
@@ -41,34 +38,34 @@ class Placed:
     """A chiplet, or one of `POLICIES`; None is the machine's `dram_placement`."""
 
 
-def chiplet_of_core(machine: Machine, core: int) -> int:
+def chiplet_of_core(machine: MachineRecord, core: int) -> int:
     """The chiplet that a core is on."""
     return core // max(1, machine.cores // machine.chiplets)
 
 
-def channels_of_each(machine: Machine) -> int:
+def channels_of_each(machine: MachineRecord) -> int:
     """How many channels of the memory each chiplet has."""
     return machine.dram_channels // machine.chiplets
 
 
-def route(machine: Machine, begin: int, end: int) -> tuple[int, ...]:
+def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
     """The chiplets that a byte comes by from one to another, both included."""
     found = _routes(_neighbours(machine), begin)
     return found[end]
 
 
-def farthest(machine: Machine) -> int:
+def farthest(machine: MachineRecord) -> int:
     """Links on the longest way between two chiplets."""
     near = _neighbours(machine)
     return max(len(way) - 1 for begin in range(machine.chiplets) for way in _routes(near, begin).values())
 
 
-def between_cycles(machine: Machine) -> int:
+def between_cycles(machine: MachineRecord) -> int:
     """What the longest way between two chiplets takes, there and back."""
     return farthest(machine) * machine.chiplet_link_latency_cycles if machine.chiplets > 1 else 0
 
 
-def check_placed(placed: Sequence[Placed], machine: Machine) -> None:
+def check_placed(placed: Sequence[Placed], machine: MachineRecord) -> None:
     """Raises `NoSuchPlace` for what is to be placed where no memory is."""
     for each in placed:
         if isinstance(each.where, int) and not 0 <= each.where < machine.chiplets:
@@ -81,7 +78,7 @@ def check_placed(placed: Sequence[Placed], machine: Machine) -> None:
             )
 
 
-def check_chiplets(machine: Machine) -> None:
+def check_chiplets(machine: MachineRecord) -> None:
     """Raises `MachineError` if a machine of several chiplets cannot be made of its figures."""
     count, where = machine.chiplets, f"machine {machine.name!r} with chiplets = {machine.chiplets}"
     if machine.interconnect == "mesh":
@@ -113,7 +110,7 @@ def check_chiplets(machine: Machine) -> None:
             )
 
 
-def _neighbours(machine: Machine) -> tuple[tuple[int, ...], ...]:
+def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
     """Of each chiplet: those it has a link to, in the order in which links are listed."""
     return _listed(machine.name, machine.chiplets, machine.chiplet_links)
 

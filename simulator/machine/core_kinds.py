@@ -14,13 +14,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
+from simulator.machine.figures import Figure
+from simulator.machine.machine_record import MachineRecord
 
-if TYPE_CHECKING:
-    from simulator.machine.machine import Figure, Machine
+M = TypeVar("M", bound=MachineRecord)
 
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
@@ -43,7 +44,7 @@ def text_of(machine: str, cores: Sequence[object]) -> str:
     return "; ".join(lines)
 
 
-def own_figures(machine: Machine) -> list[dict[str, Figure]]:
+def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
     """What each core has instead of the machine's figures."""
     found: list[dict[str, Figure]] = [{} for _ in range(machine.cores)]
     for line in filter(None, map(str.strip, machine.core_figures.split(";"))):
@@ -72,14 +73,14 @@ def _checked(where: str, name: str, value: str) -> Figure:
     return number
 
 
-def of_core(machine: Machine, core: int) -> tuple[Machine, Fraction]:
+def of_core(machine: M, core: int) -> tuple[M, Fraction]:
     """A machine of whose cores each is like this one, and its clock as a part of the machine's."""
     own = own_figures(machine)[core]
     ratio = Fraction(str(own.pop(CLOCK_RATIO, 1)))
     return dataclasses.replace(machine, core_figures="", **own), ratio  # pyright: ignore[reportArgumentType]
 
 
-def kinds(machine: Machine) -> list[tuple[Machine, Fraction, list[int]]]:
+def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
     """Which cores are alike: of each kind the machine, its clock ratio, and its cores."""
     if not machine.core_figures:
         return [(machine, Fraction(1), list(range(machine.cores)))]
@@ -89,7 +90,7 @@ def kinds(machine: Machine) -> list[tuple[Machine, Fraction, list[int]]]:
     return [(*of_core(machine, cores[0]), cores) for cores in alike.values()]
 
 
-def shares(machine: Machine) -> tuple[int, ...]:
+def shares(machine: MachineRecord) -> tuple[int, ...]:
     """The core that each share of the work goes to: each to the one that would be done with it first."""
     if not machine.core_figures:
         return tuple(range(machine.cores))
@@ -110,7 +111,7 @@ def shares(machine: Machine) -> tuple[int, ...]:
     return tuple(core for _, _, core in sorted(turns))
 
 
-def speeds(machine: Machine) -> list[Fraction]:
+def speeds(machine: MachineRecord) -> list[Fraction]:
     """Of each core: the products it adds up in a cycle of the machine's clock, as a part of what the machine says."""
     found = [Fraction(1)] * machine.cores
     for alike, ratio, cores in kinds(machine):

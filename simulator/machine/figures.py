@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.chiplets import POLICIES
 from simulator.machine.dram_file import HASHES, REFRESHES
+from simulator.machine.machine_record import MachineRecord
 from simulator.machine.topology import PLACES_FORM
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
 
 Figure = int | float | str
 
@@ -110,7 +107,7 @@ def check_figure(machine: str, name: str, kind: str, value: object) -> None:
 _MOST_UNITS, _MOST_HOPS = 2**14, 2**20
 
 
-def check_units(machine: Machine) -> None:
+def check_units(machine: MachineRecord) -> None:
     """Raises for a machine of more units, or of more ways between them, than can be listed."""
     each = machine.dma_queues + machine.systolic_arrays + 2
     if machine.cores * each > _MOST_UNITS:

@@ -11,7 +11,8 @@ from pathlib import Path
 from simulator.did_you_mean import did_you_mean, not_there, sentences
 from simulator.errors import MachineError
 from simulator.machine import core_kinds
-from simulator.machine.machine import Figure, Machine, Override, check_cores, figure_names, machine_from
+from simulator.machine.figures import Figure
+from simulator.machine.machine import Machine, Override, check_cores, figure_names, machine_from
 
 _FOLDER = Path(__file__).parent / "shipped"
 _SHARED = "_all"

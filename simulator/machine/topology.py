@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from simulator.errors import MachineError
 from simulator.machine.chiplets import channels_of_each, chiplet_of_core, route
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
+from simulator.machine.machine_record import MachineRecord
 
 Place = tuple[int, int]
 READ, WRITE = 0, 1
@@ -42,7 +39,7 @@ class Topology:
     def link(self, begin: str, end: str) -> int:
         return self.links.setdefault((begin, end), len(self.links))
 
-    def widths(self, machine: Machine) -> list[int]:
+    def widths(self, machine: MachineRecord) -> list[int]:
         """Bytes a cycle of each link."""
         own, between = machine.interconnect_link_bytes_per_cycle, machine.chiplet_link_bytes_per_cycle
         return [between if is_between(*ends) else own for ends in self.links]
@@ -53,7 +50,7 @@ def is_between(begin: str, end: str) -> bool:
     return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 
-def topology(machine: Machine) -> Topology:
+def topology(machine: MachineRecord) -> Topology:
     """The links and ways of a machine whose interconnect has some."""
     found = Topology(ways=[[], []])
     for core in range(machine.cores):
@@ -69,7 +66,7 @@ def topology(machine: Machine) -> Topology:
     return found
 
 
-def _stations(machine: Machine, queue: int, channel: int, way: int) -> list[str]:
+def _stations(machine: MachineRecord, queue: int, channel: int, way: int) -> list[str]:
     """Where a byte comes by, from begin to end."""
     end = f"channel{channel}"
     if machine.chiplets > 1:
@@ -86,7 +83,7 @@ def _stations(machine: Machine, queue: int, channel: int, way: int) -> list[str]
     return [begin, *(f"router{x},{y}" for x, y in _along_x_then_y(here, there)), end]
 
 
-def _over_chiplets(machine: Machine, queue: int, channel: int, way: int) -> list[str]:
+def _over_chiplets(machine: MachineRecord, queue: int, channel: int, way: int) -> list[str]:
     """The same from chiplet to chiplet, and through a crossbar on each if there are some."""
     core = queue // machine.dma_queues
     here, there = chiplet_of_core(machine, core), channel // channels_of_each(machine)
@@ -109,7 +106,7 @@ PLACES_FORM = "routers as 'column,row', with spaces between them"
 """What a figure that names routers looks like."""
 
 
-def places(machine: Machine, name: str) -> list[Place]:
+def places(machine: MachineRecord, name: str) -> list[Place]:
     """The routers that a figure such as "0,0 0,1" names: column, then row."""
     text = str(getattr(machine, name))
     found = list[Place]()

@@ -1,25 +1,17 @@
-"""The trace: what every instruction did when, and what it waited for.
-
-A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
-is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named. A matmul
-holds its array until its last row has entered (`end`); its results are complete later (`done`). For all others `done`
-is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; the time a loop of direct
-accesses would take if all were answered at once; a matmul's first streamed row, after what of its preload was not
-hidden.
-"""
+"""The trace: the record of what every instruction did when, and what can be asked of it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis import critical_path, energy, stalls
+from simulator.analysis import critical_path, energy, skipped_tiles, stalls
+from simulator.analysis.trace_record import TraceRecord
 from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation, SimulatorError
 from simulator.machine.machine import Machine
@@ -45,9 +37,9 @@ from simulator.records.spans import (
     Statistics,
     Via,
 )
-from simulator.tileprogram.program import I32, I64, U8, Opcode, TileProgram
+from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
-from simulator.units import scalar, vector, zero_tiles
+from simulator.units import scalar, vector
 from simulator.units.cost_table import pieces
 
 if TYPE_CHECKING:
@@ -58,100 +50,8 @@ if TYPE_CHECKING:
     from simulator.units.cost_table import Told
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """See the module's docstring. One entry per span, in order of launch and instruction."""
-
-    machine: Machine
-    kernels: tuple[str, ...]
-    """Name of each launch's kernel."""
-    unit_names: tuple[str, ...]
-    begins: I64
-    """When each launch began."""
-
-    launch: I32
-    instr: I32
-    core: I32
-    unit: I32
-    kind: U8
-    start: I64
-    end: I64
-    done: I64
-    phase: I64
-    issue: I64
-    bytes: I64
-    requested: I64
-    """Bytes that the DRAM moved for it, in whole requests; 0 where it had no part in it."""
-    cause: U8
-    blocker: I32
-    """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
-    issue_cause: U8
-    issue_blocker: I32
-    via: U8
-    """Where a transfer went: see `Via`."""
-    assumed: npt.NDArray[np.bool_]
-    """Whether a span's addresses are drawn, because the indices they follow from are not known:
-    `simulator.units.gather`."""
-    waits: I32
-    """N x `spans.Wait`: cycles of the span itself. No rows where no transfer's time is told apart: simple memory."""
-    met: I64
-    """N x causes: when each constraint was met; -1 where there was none."""
-
-    origin_start: I64
-    origin: I32
-    """Kernel-local origin ids of each span, as CSR."""
-    totals: I64
-    """Of each launch: see `TOTALS`."""
-
-    channels: I64
-    """What each channel of a banked memory counted: `spans.CHANNEL_COUNTERS`. No rows with a simple memory."""
-    channel_cycles: I64
-    """What each did with its time: `spans.CHANNEL_CYCLES`."""
-    channel_bytes: I64
-    """Bytes each channel moved, by piece of time."""
-    channel_times: I64
-    """Where these pieces begin, and the last ends."""
-    link_bytes: I64
-    """What each link of the interconnect carried: see machine/topology.py. No links where it is simple."""
-
-    launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
-    """What was simulated; empty in a trace that was loaded from a file."""
-    residents: tuple[Resident, ...] = field(default=(), compare=False, repr=False)
-    """What was kept in the common memory, likewise."""
-    placed: tuple[Placed, ...] = field(default=(), compare=False, repr=False)
-    """Which tensors lie where on several chiplets, likewise."""
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def __repr__(self) -> str:
-        return f"Trace({self.machine.name!r}, {len(self.kernels)} launches, {len(self)} spans, {self.makespan} cycles)"
-
-    @property
-    def makespan(self) -> int:
-        """Cycles until everything is complete."""
-        return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
-
-    def rows_of(self, launch: int) -> slice:
-        """The spans of a launch: instruction `i` is the one `i` places after the first."""
-        first, after = np.searchsorted(self.launch, [launch, launch + 1]).tolist()
-        return slice(first, after)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Sums over all launches: see `TOTALS`."""
-        sums = self.totals.sum(0).tolist()
-        return dict(zip(TOTALS, sums, strict=True))
-
-    @property
-    def kernel_spans(self) -> list[tuple[str, int, int]]:
-        """(kernel, begin, end) of each launch."""
-        out = list[tuple[str, int, int]]()
-        for index, kernel in enumerate(self.kernels):
-            done = self.done[self.launch == index]
-            begin = int(self.begins[index])
-            out.append((kernel, begin, max(begin, int(done.max(initial=0)))))
-        return out
+class Trace(TraceRecord):
+    """The record, and what can be asked of it."""
 
     def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
         """The events, column by column."""
@@ -172,23 +72,6 @@ class Trace:
             "via": [_VIA_LABELS[index] for index in self.via.tolist()],
             "origins": [tuple(origin[starts[i] : starts[i + 1]]) for i in range(len(self))],
         }
-
-    @property
-    def busy_cycles(self) -> I64:
-        """Of each span, the cycles in which its unit is busy: a transfer's without what it waited for on its way, and
-        a loop's of single accesses without what it waited for their answers."""
-        return self._after_waits() - self.unanswered
-
-    @property
-    def unanswered(self) -> I64:
-        """Of each span, the cycles in which a scalar unit has nothing to do but wait for answers: see
-        units/scalar.py."""
-        asked = np.maximum(self.phase - (self.end - self._after_waits()), 0)
-        return np.where(self.kind == Opcode.DIRECT, self._after_waits() - asked, 0)
-
-    def _after_waits(self) -> I64:
-        lengths = self.end - self.start
-        return lengths - self.waits.sum(1, np.int64) if len(self.waits) else lengths
 
     def stalls(self) -> list[dict[str, str | int]]:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
@@ -250,7 +133,7 @@ class Trace:
 
     def skipped(self) -> list[dict[str, str | int | bool]]:
         """One row per launch and argument it loads, and per launch one for its products: how many, how many skipped."""
-        return zero_tiles.report(self)
+        return skipped_tiles.report(self)
 
     def traffic(self) -> list[dict[str, str | int]]:
         """One row per launch and argument: bytes read from it and written to it."""

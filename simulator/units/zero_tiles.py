@@ -13,19 +13,15 @@ Only data decides, so a launch must be given it: `Launched.filled`. Without it n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
-from simulator.records.spans import HostCall, Launched, Via
-from simulator.tileprogram.program import I64, Access, Opcode, Operand, Space, TileProgram
+from simulator.records.spans import HostCall, Launched
+from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
 from simulator.units.common_memory import boxes_of
-
-if TYPE_CHECKING:
-    from simulator.trace.trace import Trace
 
 Mask = npt.NDArray[np.bool_]
 
@@ -118,87 +114,3 @@ def drains(skipped: Mask, chain: I64, drain: I64) -> I64:
     for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
         found[row] = found[chain[row]]
     return found
-
-
-def report(trace: Trace) -> list[dict[str, str | int | bool]]:
-    """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
-    its products, without an argument.
-    """
-    rows = list[dict[str, str | int | bool]]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
-        if isinstance(launched, HostCall):
-            continue
-        program, left_out = launched.program, trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
-        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-        loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
-        size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]
-        data = known(launched)
-        for place in np.unique(program.target[loads]).tolist():
-            mine = loads & (program.target == place)
-            counts = int(mine.sum()), int((mine & gone).sum()), int(size[mine & gone].sum())
-            rows.append(_row(index, launched.kernel, place, place in data or counts[1] > 0, *counts, 0))
-        products, macs = program.opcode == Opcode.MATMUL, program.extent.prod(1)
-        if products.any():
-            counts = int(products.sum()), int((products & left_out).sum())
-            told = bool(data) or counts[1] > 0
-            rows.append(_row(index, launched.kernel, -1, told, *counts, 0, int(macs[products & left_out].sum())))
-    return rows
-
-
-def _row(
-    launch: int, kernel: str, argument: int, known: bool, count: int, skipped: int, size: int, macs: int
-) -> dict[str, str | int | bool]:
-    return {
-        "launch": launch,
-        "kernel": kernel,
-        "argument": argument,
-        "known": known,
-        "count": count,
-        "skipped": skipped,
-        "bytes_skipped": size,
-        "macs_skipped": macs,
-    }
-
-
-def violations(trace: Trace) -> Iterator[str]:
-    """What was skipped although it is not zeros: each byte is followed by itself, from the data on.
-
-    Nothing can be said of a launch that came from a file, without its data.
-    """
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
-        left_out = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
-        if isinstance(launched, HostCall) or not left_out.any() or not launched.filled:
-            continue
-        empty, data = dict[tuple[int, int], Mask](), known(launched)
-        for buffer, slots in ((number, each.slots) for number, each in enumerate(launched.program.buffers)):
-            size = launched.program.buffers[buffer].slot_bytes
-            empty |= {(buffer, slot): np.zeros(size, np.bool_) for slot in range(slots)}
-        for row in range(len(launched.program)):
-            instruction, name = launched.program.instruction(row), f"instruction {row} of launch {index}"
-            if left_out[row] and instruction.opcode == Opcode.LOAD:
-                place = instruction.operands[0].target
-                values = data[place][_places(instruction.operands[0])] if place in data else None
-                if values is None or values.any():
-                    yield f"{name} was skipped, and what it loads is not known to be zeros"
-            elif left_out[row]:
-                factors = [empty[each.target, each.slot][_bytes(each)] for each in instruction.operands[:2]]
-                if instruction.opcode != Opcode.MATMUL or not any(factor.all() for factor in factors):
-                    yield f"{name} was skipped, and none of its factors is known to be zeros"
-            for operand in instruction.operands:
-                if operand.space == Space.SCRATCHPAD and operand.access & Access.WRITE:
-                    load = left_out[row] and instruction.opcode == Opcode.LOAD
-                    empty[operand.target, operand.slot][_bytes(operand)] = load
-
-
-def _places(operand: Operand) -> I64:
-    """The elements of a box."""
-    places = np.array([operand.offset], np.int64)
-    for extent, stride in zip(operand.shape, operand.strides, strict=True):
-        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
-    return places
-
-
-def _bytes(operand: Operand) -> I64:
-    return (_places(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)

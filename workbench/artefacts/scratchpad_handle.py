@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simulator.errors import DoesNotFit
+from simulator.tileprogram.program import TileProgram
 from workbench import views
 from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_scratchpads
@@ -19,7 +20,8 @@ from workbench.views.scratchpads.scratchpad import Occupancy
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+
+    from workbench.artefacts.plot_types import Axes
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +84,7 @@ def naming_tensors(lowered: KernelGraph) -> Generator[None]:
         yield
     except DoesNotFit as error:
         names = {kernel.name for kernel in lowered.kernels}
-        if error.program is not None and error.program.kernel in names:
+        if isinstance(error.program, TileProgram) and error.program.kernel in names:
             kernel = lowered.kernel(error.program.kernel)
             held = views.scratchpad.of_program(error.program, error.capacity, kernel, lowered)
             error.show(views.scratchpad.tensors_of_buffers(held), Scratchpad(held))

@@ -1,0 +1,51 @@
+"""What a run left out because it was zeros: tiles, bytes and products, by launch and argument."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.analysis.trace_record import TraceRecord
+from simulator.records.spans import HostCall, Via
+from simulator.tileprogram.program import Opcode, Space
+from simulator.units.zero_tiles import known
+
+
+def report(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
+    """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
+    its products, without an argument.
+    """
+    rows = list[dict[str, str | int | bool]]()
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, launched in enumerate(trace.launches):
+        if isinstance(launched, HostCall):
+            continue
+        program, left_out = launched.program, trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
+        size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]
+        data = known(launched)
+        for place in np.unique(program.target[loads]).tolist():
+            mine = loads & (program.target == place)
+            counts = int(mine.sum()), int((mine & gone).sum()), int(size[mine & gone].sum())
+            rows.append(_row(index, launched.kernel, place, place in data or counts[1] > 0, *counts, 0))
+        products, macs = program.opcode == Opcode.MATMUL, program.extent.prod(1)
+        if products.any():
+            counts = int(products.sum()), int((products & left_out).sum())
+            told = bool(data) or counts[1] > 0
+            rows.append(_row(index, launched.kernel, -1, told, *counts, 0, int(macs[products & left_out].sum())))
+    return rows
+
+
+def _row(
+    launch: int, kernel: str, argument: int, known: bool, count: int, skipped: int, size: int, macs: int
+) -> dict[str, str | int | bool]:
+    return {
+        "launch": launch,
+        "kernel": kernel,
+        "argument": argument,
+        "known": known,
+        "count": count,
+        "skipped": skipped,
+        "bytes_skipped": size,
+        "macs_skipped": macs,
+    }

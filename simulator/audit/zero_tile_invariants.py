@@ -1,0 +1,55 @@
+"""What must hold of zero tiles in every trace: what was left out is followed byte by byte, from the data on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simulator.analysis.trace_record import TraceRecord
+from simulator.records.spans import HostCall, Via
+from simulator.tileprogram.program import I64, Access, Opcode, Operand, Space
+from simulator.units.zero_tiles import Mask, known
+
+
+def violations(trace: TraceRecord) -> Iterator[str]:
+    """What was skipped although it is not zeros: each byte is followed by itself, from the data on.
+
+    Nothing can be said of a launch that came from a file, without its data.
+    """
+    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    for index, launched in enumerate(trace.launches):
+        left_out = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        if isinstance(launched, HostCall) or not left_out.any() or not launched.filled:
+            continue
+        empty, data = dict[tuple[int, int], Mask](), known(launched)
+        for buffer, slots in ((number, each.slots) for number, each in enumerate(launched.program.buffers)):
+            size = launched.program.buffers[buffer].slot_bytes
+            empty |= {(buffer, slot): np.zeros(size, np.bool_) for slot in range(slots)}
+        for row in range(len(launched.program)):
+            instruction, name = launched.program.instruction(row), f"instruction {row} of launch {index}"
+            if left_out[row] and instruction.opcode == Opcode.LOAD:
+                place = instruction.operands[0].target
+                values = data[place][_places(instruction.operands[0])] if place in data else None
+                if values is None or values.any():
+                    yield f"{name} was skipped, and what it loads is not known to be zeros"
+            elif left_out[row]:
+                factors = [empty[each.target, each.slot][_bytes(each)] for each in instruction.operands[:2]]
+                if instruction.opcode != Opcode.MATMUL or not any(factor.all() for factor in factors):
+                    yield f"{name} was skipped, and none of its factors is known to be zeros"
+            for operand in instruction.operands:
+                if operand.space == Space.SCRATCHPAD and operand.access & Access.WRITE:
+                    load = left_out[row] and instruction.opcode == Opcode.LOAD
+                    empty[operand.target, operand.slot][_bytes(operand)] = load
+
+
+def _places(operand: Operand) -> I64:
+    """The elements of a box."""
+    places = np.array([operand.offset], np.int64)
+    for extent, stride in zip(operand.shape, operand.strides, strict=True):
+        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
+    return places
+
+
+def _bytes(operand: Operand) -> I64:
+    return (_places(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)
