@@ -14,6 +14,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
+from workbench.version import VERSION
+
 if TYPE_CHECKING:
     from simulator.machine.machine import Machine as Machine
     from workbench import ops as ops
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from workbench.views.selections.selecting import SelectionModel as SelectionModel
     from workbench.views.selections.selection import Selection as Selection
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "workbench.journey": ("Journey",),

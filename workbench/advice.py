@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from simulator.errors import WorkbenchError
+from workbench.artefacts.staged import Staged
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
-from workbench.findings.remedy_trials import Trials
+from workbench.findings.remedy_trials import Followed, Trials
 from workbench.findings.rule_registry import Rule, rules
 from workbench.findings.source_changes import changed
 from workbench.ir import Origin
@@ -19,7 +20,6 @@ from workbench.views.basics.cards import Card
 
 if TYPE_CHECKING:
     from simulator import Machine
-    from workbench.journey import Journey
 
 
 _Figures: TypeAlias = tuple[tuple[str, float], ...]
@@ -30,7 +30,7 @@ _MEASURES = "j.findings.tried() measures what it saves"
 class Advice:
     """The findings of one journey, and what is known of their remedies by now."""
 
-    def __init__(self, journey: Journey, request: Request) -> None:
+    def __init__(self, journey: Staged, request: Request) -> None:
         self._journey, self._request = journey, request
         self._made = list[Facts]()
         self._found: tuple[Mapping[str, Rule], tuple[Finding, ...]] | None = None
@@ -113,7 +113,7 @@ class Advice:
             self._measured[key] = self.followed(remedy).simulated.cycles
         return self._measured[key]
 
-    def followed(self, remedy: Remedy) -> Journey:
+    def followed(self, remedy: Remedy) -> Followed:
         """The journey with everything done anew."""
         if remedy.change:
             return self._retraced(remedy.change)
@@ -134,7 +134,7 @@ class Advice:
     def _machine(self, figures: Mapping[str, float]) -> Machine:
         return self._journey.machine.with_(**figures)
 
-    def _retraced(self, change: str) -> Journey:
+    def _retraced(self, change: str) -> Followed:
         request = self._request
         if request.target is None or isinstance(request.target, GraphCall):
             raise BadOption(
@@ -145,7 +145,7 @@ class Advice:
             traced.refuse_changed()
         function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
-        return type(self._journey)(anew, Stages.of(anew))
+        return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
 
 def _figures(remedy: Remedy) -> _Figures:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 import templates
 from simulator import Machine
 from simulator.files.versioned_files import replace_file
-from workbench import __version__, aten, ir, views
+from workbench import aten, ir, views
 from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.pictures import lab_widgets
@@ -36,6 +36,7 @@ from workbench.options import (
 from workbench.pipeline import Request, Stages, check_kernels_named
 from workbench.run_and_check import Computing
 from workbench.summary import MOST_SPANS, name_of, overview
+from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
 from workbench.views.pages.overview import Overview
 
@@ -94,9 +95,13 @@ class Journey(Shown):
         """Every kernel as loops over scratchpad tiles."""
         return self._stages.scheduled()
 
-    @cached_property
+    @property
     def simulated(self) -> Simulated:
         """The timeline on the machine."""
+        return self._simulated
+
+    @cached_property
+    def _simulated(self) -> Simulated:
         return replace(self._stages.simulated(), _selection=lambda: self.selection)
 
     @property
@@ -123,14 +128,14 @@ class Journey(Shown):
         return Advice(self, self._request)
 
     @knows_its_options
-    def knobs(self, kernel: str | None = None) -> Knobs:
+    def knobs(self, kernel: str | None = None) -> Knobs[Journey]:
         """What can be turned: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion
         rules and the machine's figures. With today's values, those worth trying, why a value is refused, and the
         `with_` call that sets it; `.sweep` maps the cycles over two of them."""
         return knobs_of(self, self._request, kernel)
 
     @knows_its_options
-    def experiment(self) -> Experiment:
+    def experiment(self) -> Experiment[Journey]:
         """A session of turning knobs: each setting is worked out in the background, the newest one wins, and every step
         is kept with what it costs and the `with_` call that makes it."""
         return Experiment(self, self._request)
@@ -295,7 +300,7 @@ class Journey(Shown):
             self._stages.sources(),
             self.seconds,
         )
-        ir.archive.save(path, whole, made_by=f"aten-workbench {__version__}")
+        ir.archive.save(path, whole, made_by=f"aten-workbench {VERSION}")
 
     @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.browser.lab import patient, settle
 from tests.jupyter.served import served
+from workbench.jupyter.widgets.answers import Later
 from workbench.jupyter.widgets.es_modules import styles
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.widget_base import Later
 from workbench.views.basics import markup
 
 if TYPE_CHECKING:

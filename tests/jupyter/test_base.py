@@ -17,7 +17,8 @@ from ipywidgets.widgets.widget import _instances
 from tests.jupyter.browserless import Front
 from workbench.errors import BadOption
 from workbench.jupyter.widgets import widget_base
-from workbench.jupyter.widgets.widget_base import VIEW, Answer, LabWidget, Later
+from workbench.jupyter.widgets.answers import Answer, Later
+from workbench.jupyter.widgets.widget_base import VIEW, LabWidget
 
 
 class Halves(LabWidget):

@@ -21,11 +21,11 @@ from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets import recording, stepper_widget
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.plain_values import LISTS as MADE
 from workbench.jupyter.widgets.plain_values import about_selection, cells
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.jupyter.widgets.widget_base import Answer, Later
 from workbench.views.selections.listings import Listing
 from workbench.views.selections.naming import names_of
 from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns

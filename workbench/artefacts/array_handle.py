@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simulator.analysis.array_steps import ArrayWalk
 from workbench import views
+from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.views.basics.shown import Shown
@@ -14,15 +15,13 @@ from workbench.views.basics.shown import Shown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.artefacts.simulated import Simulated
-
 
 @dataclass(frozen=True, repr=False)
 class ArrayView(Shown):
     """What an array does for one matmul, from its first weight to its last result."""
 
     record: ArrayWalk
-    run: Simulated
+    run: Run
 
     @property
     def span(self) -> int:

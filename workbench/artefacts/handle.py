@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from simulator import Trace
 from simulator.argument_types import checks_what_it_is_given
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, not_yet
+from workbench.ir import ScheduledProgram
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-    from workbench.artefacts.simulated import Simulated
+    from workbench.artefacts.plot_types import Axes
 
 R = TypeVar("R")
+
+
+class Run(Protocol):
+    """A run, for those who look at a part of it: `j.simulated`."""
+
+    @property
+    def record(self) -> Trace: ...
+
+    @property
+    def scheduled(self) -> ScheduledProgram: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +87,7 @@ class Handle(Shown, Generic[R]):
         raise not_yet(f"a picture of {type(self).__name__}", "j.simulated.plot() draws the timeline.")
 
 
-def not_simulated() -> Simulated | None:
+def not_simulated() -> None:
     """Of a handle that no journey has: there is no run of what it holds."""
     return None
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from workbench.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from workbench.artefacts.array_handle import ArrayView
-    from workbench.artefacts.passes_handle import Passes
-    from workbench.artefacts.pipeline_handle import PipelineView
-    from workbench.artefacts.simulated import Simulated
+    from workbench.artefacts.plot_types import Axes, Figure
     from workbench.views.comparisons.heat_map import HeatMap
     from workbench.views.scratchpads.launch_replay import Replays
     from workbench.views.scratchpads.scratchpad import Occupancy
@@ -77,7 +71,7 @@ def lab_widgets() -> LabWidgets:
 class TimelineWidgets(Protocol):
     """What `workbench.jupyter.widgets.timeline_widget` offers."""
 
-    def timeline(self, runs: Sequence[Simulated]) -> object: ...
+    def timeline(self, runs: Sequence[object]) -> object: ...
 
 
 def timeline_widgets() -> TimelineWidgets:
@@ -99,11 +93,11 @@ def memory_widgets() -> MemoryWidgets:
 class ExplainingWidgets(Protocol):
     """What `workbench.jupyter.widgets.explaining_widgets` offers."""
 
-    def array(self, view: ArrayView) -> object: ...
+    def array(self, view: object) -> object: ...
 
-    def pipeline(self, view: PipelineView) -> object: ...
+    def pipeline(self, view: object) -> object: ...
 
-    def passes(self, view: Passes) -> object: ...
+    def passes(self, view: object) -> object: ...
 
 
 def explaining_widgets() -> ExplainingWidgets:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench import views
+from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.views.basics.shown import Shown
@@ -14,15 +15,13 @@ from workbench.views.timelines.pipelines import Pipeline
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.artefacts.simulated import Simulated
-
 
 @dataclass(frozen=True, repr=False)
 class PipelineView(Shown):
     """Iterations one below the other: which load overlaps which compute."""
 
     record: Pipeline
-    run: Simulated
+    run: Run
     loop: str | None
     """What rows are counted by; None is by all loops."""
 

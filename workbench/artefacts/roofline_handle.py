@@ -12,8 +12,8 @@ from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
+    from workbench.artefacts.plot_types import Axes
     from workbench.views.timelines.roofline import Roofline
 
 

@@ -22,9 +22,9 @@ from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from simulator import Machine
+    from workbench.artefacts.plot_types import Axes
     from workbench.views.graphs.spent import Spent
     from workbench.views.scratchpads.launch_replay import Replays
     from workbench.views.selections.selecting import SelectionModel

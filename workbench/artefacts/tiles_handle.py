@@ -14,7 +14,8 @@ from workbench.views.scratchpads.tiles import Tiling
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from workbench.artefacts.plot_types import Figure
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from simulator.did_you_mean import did_you_mean
-from workbench import aten, errors
+from workbench import errors
 from workbench.environment.notebook_cells import cell_name, cell_with
 from workbench.environment.turns import own_lock
 from workbench.ir import Node, TensorType
@@ -253,7 +253,7 @@ class Registry:
 
         def decorate(value: V) -> V:
             for overload in overloads:
-                for name in aten.overload_names.overloads(overload):
+                for name in _overloads(overload):
                     self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes=takes))
             return value
 
@@ -297,7 +297,7 @@ class Registry:
 
     def drop(self, overload: object, route: str | None = None) -> None:
         """Takes away all registrations of an overload, or those on one route."""
-        wanted = set(aten.overload_names.overloads(overload))
+        wanted = set(_overloads(overload))
         with self._lock:
             gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
             if not gone:
@@ -330,3 +330,11 @@ def registered_template(registrations: Registrations, node: Node) -> Callable[..
             f"Register it again, or lower again"
         )
     return found.value
+
+
+def _overloads(given: object) -> tuple[str, ...]:
+    from workbench.aten import (
+        overload_names,  # only here: it loads torch, which a look at the registry does not wait for
+    )
+
+    return overload_names.overloads(given)

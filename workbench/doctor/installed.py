@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
-import workbench
 from workbench.doctor.diagnosis import Finding, ok, problem, warning
+from workbench.version import VERSION
 
 DISTRIBUTION = "aten-workbench"
 PACKAGES = ("workbench", "templates", "simulator")
@@ -40,7 +40,7 @@ def python() -> Iterable[Finding]:
 
 def home() -> Path:
     """The folder that the running workbench lies in."""
-    return Path(workbench.__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[2]
 
 
 def copies() -> Iterable[Finding]:
@@ -49,11 +49,11 @@ def copies() -> Iterable[Finding]:
     here = home()
     others = sorted(str(each) for each in places if each != here)
     if not others and places:
-        yield ok("workbench", f"{workbench.__version__} in {here}")
+        yield ok("workbench", f"{VERSION} in {here}")
     elif not places:
         yield warning(
             "workbench",
-            f"{workbench.__version__} runs from {here} without being installed: nothing says which packages it needs",
+            f"{VERSION} runs from {here} without being installed: nothing says which packages it needs",
             "pip install --editable '.[lab]' in that folder",
         )
     else:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulator.errors import WorkbenchError
-
-if TYPE_CHECKING:
-    from workbench.ir import Bound
 
 
 class Stopped(WorkbenchError):
@@ -43,10 +40,27 @@ class NoData(WorkbenchError):
     """Numbers were asked of tensors on the meta device, which have none."""
 
 
+class Bounded(Protocol):
+    """Indices and their bounds, as the record of a kernel has them: `workbench.ir.Bound`."""
+
+    @property
+    def value(self) -> str: ...
+    @property
+    def low(self) -> int: ...
+    @property
+    def high(self) -> int: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def argument(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+
+
 class IndexOutOfRange(WorkbenchError, IndexError):
     """An index that a tensor holds lies outside of what it chooses from."""
 
-    def __init__(self, bound: Bound, index: int) -> None:
+    def __init__(self, bound: Bounded, index: int) -> None:
         self.bound, self.index = bound, index
         below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
         super().__init__(

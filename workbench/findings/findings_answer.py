@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pandas as pd
 
@@ -13,12 +13,9 @@ from workbench.environment.progress import counted, waiting
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings.finding_record import Finding, Remedy
-from workbench.findings.remedy_trials import Trials
+from workbench.findings.remedy_trials import Followed, Trials
 from workbench.views.basics import markup
 from workbench.views.basics.cards import Card, cards_html
-
-if TYPE_CHECKING:
-    from workbench.journey import Journey
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
@@ -156,7 +153,7 @@ def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
         return None, str(error)
 
 
-def _followed(trials: Trials, remedy: Remedy) -> tuple[Journey | None, str]:
+def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
     """The journey with a remedy, simulated; or why there is none."""
     try:
         journey = trials.follow(remedy)

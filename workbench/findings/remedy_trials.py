@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from workbench.artefacts import Simulated
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.views.basics.cards import Card
 
-if TYPE_CHECKING:
-    from workbench.journey import Journey
+
+class Followed(Protocol):
+    """A journey with everything done anew."""
+
+    @property
+    def simulated(self) -> Simulated: ...
+
+    @property
+    def findings(self) -> Any:
+        """A `Findings`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,7 +32,7 @@ class Trials:
     """The same program on a changed machine; None where the remedy changes the program."""
     measure: Callable[[Remedy], int]
     """Cycles with everything done anew."""
-    follow: Callable[[Remedy], Journey]
+    follow: Callable[[Remedy], Followed]
     """The journey with everything done anew."""
     places: Callable[[Finding], tuple[tuple[str, ...], str]]
     """The nodes it is about, and the line of Python."""

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from workbench.ir import graph_checks as graph_checks  # which tells the codec what a graph is held against
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph import (
     ASSERTIONS,

@@ -15,6 +15,7 @@ import json
 import math
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from simulator.files import unpacking
@@ -197,8 +198,21 @@ def parsed(text: str | bytes) -> Any:
     return data
 
 
+_HELD_AGAINST: dict[type, Callable[[Any], None]] = {}
+
+
+def held_against(kind: type[T]) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
+    """Decorates what raises for a record of this kind that makes no sense; `loads` holds what it reads against it."""
+
+    def register(check: Callable[[T], None]) -> Callable[[T], None]:
+        _HELD_AGAINST[kind] = check
+        return check
+
+    return register
+
+
 def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
-    """The record that `dumps` wrote; refuses another format or version."""
+    """The record that `dumps` wrote; refuses another format or version, and what makes no sense."""
     body = parsed(text)
     if not isinstance(body, dict) or set(cast("dict[str, Any]", body)) != {"format", "version", "record"}:
         raise RecordFormatError(f"not a {format} file: expected the keys format, version and record")
@@ -207,4 +221,7 @@ def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
         raise RecordFormatError(
             f"expected {format} version {version}, found {found['format']!r} version {found['version']!r}"
         )
-    return decode(kind, found["record"], format)
+    record = decode(kind, found["record"], format)
+    if kind in _HELD_AGAINST:
+        _HELD_AGAINST[kind](record)
+    return record

@@ -11,13 +11,10 @@ import re
 import zlib
 from collections.abc import Container, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from workbench.ir.codec import RecordFormatError
-
-if TYPE_CHECKING:
-    from workbench.ir.graph import AtenGraph, Literal, Node, Numbers, TensorType, Tree
-    from workbench.ir.kernels import KernelGraph
+from workbench.ir.codec import RecordFormatError, held_against
+from workbench.ir.graph import AtenGraph, Literal, Node, Numbers, TensorType, Tree
+from workbench.ir.kernels import KernelGraph
 
 MOST = 3
 """Mistakes that are told."""
@@ -44,11 +41,13 @@ _KINDS: dict[str, tuple[type, ...]] = {
 _ROUTES = ("template", "builder", "automatic", "host", "view")
 
 
+@held_against(AtenGraph)
 def check_graph(graph: AtenGraph) -> None:
     """Raises `RecordFormatError` for the first mistakes of a captured graph."""
     _raise("the captured graph", _graph_mistakes(graph))
 
 
+@held_against(KernelGraph)
 def check_lowered(lowered: KernelGraph) -> None:
     """Raises `RecordFormatError` for the first mistakes of a lowered graph, or of the captured one in it."""
     check_graph(lowered.captured)

@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts.pictures import knob_widgets
+from workbench.artefacts.staged import J
 from workbench.comparison import Comparison, compared
 from workbench.environment.progress import Progress, in_background
 from workbench.environment.verb_options import knows_its_options
@@ -33,7 +34,6 @@ from workbench.views.graphs.kernel_groups import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.journey import Journey
     from workbench.pipeline import Request
 
 PAUSE_SECONDS = 0.05
@@ -41,12 +41,12 @@ PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Step:
+class Step(Generic[J]):
     """One setting that was tried: what it costs, or why it is refused."""
 
     number: int
     """0 is the start."""
-    setting: Turned
+    setting: Turned[J]
     cycles: int | None = None
     bytes: int | None = None
     """Moved from and to DRAM."""
@@ -62,7 +62,7 @@ class Step:
         return self.setting.call
 
     @property
-    def journey(self) -> Journey:
+    def journey(self) -> J:
         """The journey with this setting, made anew from what is kept on disk; a refused one raises why."""
         return self.setting.journey()
 
@@ -81,19 +81,19 @@ class Step:
         return f"Step({self.number}, {told}, {self.call})"
 
 
-class Experiment(Shown):
+class Experiment(Shown, Generic[J]):
     """A session of trying settings of one journey. What is turned is worked out in a thread of its own; callbacks run
     there. Everything else may be called from any thread."""
 
-    def __init__(self, journey: Journey, request: Request, pause: float = PAUSE_SECONDS) -> None:
+    def __init__(self, journey: J, request: Request, pause: float = PAUSE_SECONDS) -> None:
         self._start, self._request, self._pause = journey, request, pause
         self._news = threading.Condition()
         """Guards all that follows, and is notified when it changes."""
         run = journey.simulated.record
         first = Step(0, Turned(journey, request), *_costs(run.makespan, run.counters))
         self._steps, self._current, self._journey = [first], first, journey
-        self._knobs = dict[str, Knobs]()
-        self._wanted: Turned = first.setting
+        self._knobs = dict[str, Knobs[J]]()
+        self._wanted: Turned[J] = first.setting
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
@@ -101,19 +101,19 @@ class Experiment(Shown):
         self._closed = self._working = False
         self._progress: Progress | None = None
         self._failed: BaseException | None = None
-        self._callbacks = list[Callable[[Step], object]]()
+        self._callbacks = list[Callable[[Step[J]], object]]()
 
     @property
-    def start(self) -> Journey:
+    def start(self) -> J:
         return self._start
 
     @property
-    def current(self) -> Step:
+    def current(self) -> Step[J]:
         """The last step that was not refused."""
         return self._current
 
     @property
-    def journey(self) -> Journey:
+    def journey(self) -> J:
         """The journey at the current step. It is kept, so that its timeline is there at once."""
         return self._journey
 
@@ -123,7 +123,7 @@ class Experiment(Shown):
         return _against(self._start, self._journey)
 
     @property
-    def history(self) -> tuple[Step, ...]:
+    def history(self) -> tuple[Step[J], ...]:
         """Every step there is by now, the start first."""
         with self._news:
             return tuple(self._steps)
@@ -140,7 +140,7 @@ class Experiment(Shown):
         return progress.line(time.perf_counter()) if progress is not None and self.busy else ""
 
     @knows_its_options
-    def knobs(self, kernel: str | None = None) -> Knobs:
+    def knobs(self, kernel: str | None = None) -> Knobs[J]:
         """The knobs of the journey at the start, and of one of its kernels."""
         name = "" if kernel is None else kernel_named(self._start.scheduled.record, kernel)
         if name not in self._knobs:
@@ -148,7 +148,7 @@ class Experiment(Shown):
         return self._knobs[name]
 
     @knows_its_options
-    def around(self, kernel: str | None = None) -> Knobs:
+    def around(self, kernel: str | None = None) -> Knobs[J]:
         """The same knobs, tried and swept from the current setting: what else is turned stays as it is."""
         return replace(self.knobs(kernel), _start=self._current.setting)
 
@@ -176,7 +176,7 @@ class Experiment(Shown):
             setting = self._steps[number].setting
         return self._ask(lambda _: setting, number)
 
-    def _ask(self, change: Callable[[Turned], Turned], back_to: int | None = None) -> Self:
+    def _ask(self, change: Callable[[Turned[J]], Turned[J]], back_to: int | None = None) -> Self:
         with self._news:
             if self._closed:
                 raise BadOption("the experiment is closed: j.experiment() begins another")
@@ -191,7 +191,7 @@ class Experiment(Shown):
         return self
 
     @knows_its_options
-    def wait(self, seconds: float | None = None) -> Step:
+    def wait(self, seconds: float | None = None) -> Step[J]:
         """The last step once nothing is left to be worked out, or what it is after so many seconds. What went wrong
         besides refusals, in a callback for one, is raised here."""
         if threading.current_thread() is self._thread:
@@ -205,7 +205,7 @@ class Experiment(Shown):
                 raise failed
             return self._steps[-1]
 
-    def on_step(self, callback: Callable[[Step], object]) -> Callable[[], None]:
+    def on_step(self, callback: Callable[[Step[J]], object]) -> Callable[[], None]:
         """Has `callback` called with each step, in the thread that makes them; calling the answer ends that."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
@@ -249,7 +249,7 @@ class Experiment(Shown):
                 continue
             self._take(made, journey, asked, back_to)
 
-    def _tried(self, setting: Turned, stop: threading.Event) -> tuple[Step, Journey]:
+    def _tried(self, setting: Turned[J], stop: threading.Event) -> tuple[Step[J], J]:
         """The step, and its journey where it is not refused."""
         with in_background("experiment", stop) as self._progress:
             try:
@@ -262,7 +262,7 @@ class Experiment(Shown):
                 return Step(-1, setting, refused=refusal_of(error), problems=problems), self._journey
         return Step(-1, setting, *_costs(run.makespan, run.counters)), journey
 
-    def _take(self, made: Step, journey: Journey, asked: int, back_to: int | None) -> None:
+    def _take(self, made: Step[J], journey: J, asked: int, back_to: int | None) -> None:
         """Makes it the last step, unless something newer was asked for meanwhile."""
         with self._news:
             if asked != self._asked or self._closed:
@@ -328,7 +328,7 @@ def _costs(cycles: int, counters: dict[str, Any]) -> tuple[int, int]:
     return cycles, counters["dram_read_bytes"] + counters["dram_write_bytes"]
 
 
-def _against(start: Journey, now: Journey) -> Comparison:
+def _against(start: J, now: J) -> Comparison:
     runs = (("start", start), ("now", now))
     return compared(
         tuple(Run(name, j.lowered.record, j.scheduled.record, j.simulated.record, j.options) for name, j in runs)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts.pictures import knob_widgets
+from workbench.artefacts.staged import J
 from workbench.environment.progress import counted, waiting
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
@@ -33,14 +34,13 @@ from workbench.views.basics.table import Cell, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.journey import Journey
     from workbench.knobs.sweep import Point
     from workbench.pipeline import Request
 
 COLUMNS = ("knob", "kernel", "value", "range", "values")
 
 
-def knobs_of(journey: Journey, request: Request, kernel: str | None) -> Knobs:
+def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
     """The knobs of a journey, and those of one of its kernels before them."""
     own: tuple[Knob, ...] = ()
     name = ""
@@ -52,11 +52,11 @@ def knobs_of(journey: Journey, request: Request, kernel: str | None) -> Knobs:
 
 
 @dataclass(frozen=True, repr=False)
-class Knobs(Shown):
+class Knobs(Shown, Generic[J]):
     """What can be turned of one kernel and of the journey. A kernel's knob turns one thing: the rest of its mapping
     stays as it is, while other kernels, and all of them on another machine, are tiled as the heuristic has it."""
 
-    _start: Turned
+    _start: Turned[J]
     kernel: str
     """What the first ones are of; empty if there are only the journey's."""
     knobs: tuple[Knob, ...]
@@ -97,7 +97,7 @@ class Knobs(Shown):
         raise BadOption(sentences(what, f"The knobs are {', '.join(shown)}, and {MACHINE}.<figure>"))
 
     @knows_its_options
-    def turned(self, knob: str, value: Value) -> Journey:
+    def turned(self, knob: str, value: Value) -> J:
         """The journey with a knob at another value. What is wrong with the value raises here or when it is scheduled,
         as it does for `with_`."""
         return self._with(knob, value).journey()
@@ -123,7 +123,7 @@ class Knobs(Shown):
         values: Mapping[str, Sequence[Value]] | None = None,
         background: bool = False,
         on_point: Callable[[Point], object] | None = None,
-    ) -> Sweep:
+    ) -> Sweep[J]:
         """The map over one knob or two: cycles and bytes of every pair of values, or why it is refused, each of them
         really scheduled and simulated.
 
@@ -137,7 +137,7 @@ class Knobs(Shown):
             if name not in knobs:
                 raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
-        return Sweep.started(self._start, chosen, axes, background=background, on_point=on_point)
+        return Sweep[J].started(self._start, chosen, axes, background=background, on_point=on_point)
 
     @knows_its_options
     def widget(self) -> object:
@@ -145,7 +145,7 @@ class Knobs(Shown):
         timeline stands above the one at the start. `.journey` of the widget is what came of it."""
         return knob_widgets().knob_editor(self._start.start.experiment(), self.kernel or None, ends_session=True)
 
-    def _with(self, knob: str, value: Value) -> Turned:
+    def _with(self, knob: str, value: Value) -> Turned[J]:
         return self._start.with_value(self[knob], value)
 
     @knows_its_options

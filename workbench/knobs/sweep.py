@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self
 
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts import drawing_of_heat_maps
+from workbench.artefacts.staged import J
 from workbench.environment.progress import Progress, counted, in_background, waiting
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, Stopped
@@ -24,9 +25,9 @@ from workbench.views.comparisons.heat_map import HeatMap, Spot
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-    from workbench.journey import Journey
+    from workbench.artefacts.plot_types import Axes
+
 
 _MOST_POINTS = 4096
 """Each takes a tenth of a second or more: more than these nobody waits for, and nobody sees in a picture."""
@@ -44,11 +45,11 @@ class Point:
 
 
 @dataclass(eq=False, repr=False)
-class Sweep(Shown):
+class Sweep(Shown, Generic[J]):
     """What each setting of one knob or two costs. Points come row by row, the second knob's values first; their
     figures depend on nothing but the setting."""
 
-    start: Turned
+    start: Turned[J]
     knobs: tuple[Knob, ...]
     axes: tuple[tuple[Value, ...], ...]
     on_point: Callable[[Point], object] | None = None
@@ -61,7 +62,7 @@ class Sweep(Shown):
     @classmethod
     def started(
         cls,
-        start: Turned,
+        start: Turned[J],
         knobs: tuple[Knob, ...],
         axes: tuple[tuple[Value, ...], ...],
         *,
@@ -145,7 +146,7 @@ class Sweep(Shown):
         return Table((*(knob.name for knob in self.knobs), "cycles", "bytes", "refused", "call"), tuple(rows))
 
     @knows_its_options
-    def take(self, *values: Value) -> Journey:
+    def take(self, *values: Value) -> J:
         """The journey at a point of the map; without values at the best one."""
         if values:
             return self._at(tuple(tuple(each) if isinstance(each, list) else each for each in values)).journey()
@@ -153,7 +154,7 @@ class Sweep(Shown):
             raise BadOption("take(): no setting of this map could be had; .table says why")
         return self._at(self.best.values).journey()
 
-    def _at(self, values: tuple[Value, ...]) -> Turned:
+    def _at(self, values: tuple[Value, ...]) -> Turned[J]:
         if len(values) != len(self.knobs):
             named = ", ".join(knob.name for knob in self.knobs)
             raise BadOption(f"take{values!r}: expected a value each of {named}")

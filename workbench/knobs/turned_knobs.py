@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from simulator.argument_types import plain_value
 from simulator.errors import WorkbenchError
 from simulator.machine.machine import Override
+from workbench.artefacts.staged import J
 from workbench.errors import BadOption
 from workbench.knobs.knob import BUFFERS, CORES, FUSION, MACHINE, ORDER, TILE, Knob, Value, rules_off, scheduled_kernel
 from workbench.lowering.fusion import RULES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
 if TYPE_CHECKING:
-    from workbench.journey import Journey
     from workbench.pipeline import Request
 
 
 @dataclass(frozen=True)
-class Turned:
+class Turned(Generic[J]):
     """Knobs that differ from a journey's, and scripts that take the place of its own.
 
     A kernel of which something is turned keeps all else as it is in the journey: its whole mapping is said.
     """
 
-    start: Journey
+    start: J
     request: Request
     values: Mapping[Knob, Value] = field(default_factory=dict[Knob, Value])
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def with_value(self, knob: Knob, value: Value) -> Turned:
+    def with_value(self, knob: Knob, value: Value) -> Turned[J]:
         """The same with a knob at `value`, whatever it was at before."""
         return replace(self, values={**self.values, knob: plain_value(value)})
 
-    def with_script(self, kernel: str, script: str | None) -> Turned:
+    def with_script(self, kernel: str, script: str | None) -> Turned[J]:
         """The same with a kernel's transform script; None takes away the one that was given."""
         others = {name: text for name, text in self.scripts.items() if name != kernel}
         return replace(self, scripts=others if script is None else {**others, kernel: script})
@@ -81,9 +81,9 @@ class Turned:
         told |= {name: repr(value) for name, value in self._besides_machine.items()}
         return f"j.with_({', '.join(f'{name}={value}' for name, value in told.items())})" if told else "j"
 
-    def journey(self) -> Journey:
+    def journey(self) -> J:
         """The journey with all of this; raises what scheduling says of it as soon as that is known."""
-        return self.start.with_(**self.options) if self.options else self.start
+        return cast("J", self.start.with_(**self.options)) if self.options else self.start
 
     def _mapping(self, kernel: str) -> UserMapping:
         said = mapping_of(scheduled_kernel(self.start.scheduled.record, kernel))

@@ -8,8 +8,9 @@ import traitlets
 
 from workbench.artefacts import Simulated
 from workbench.errors import BadOption
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.summary import MOST_SPANS
 from workbench.views.basics.table import Table
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.errors import BadOption
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics.highlight import mlir_line
 from workbench.views.basics.mlir_diff import shown
 from workbench.views.kernel_lists.pass_tables import CONTEXT
@@ -20,9 +21,9 @@ from workbench.views.timelines import arrays, pipelines
 
 if TYPE_CHECKING:
     from workbench.artefacts.array_handle import ArrayView
+    from workbench.artefacts.handle import Run
     from workbench.artefacts.passes_handle import Passes
     from workbench.artefacts.pipeline_handle import PipelineView
-    from workbench.artefacts.simulated import Simulated
     from workbench.views.basics.mlir_diff import Diff
     from workbench.views.kernel_lists.pass_lines import PassTrace
     from workbench.views.kernel_lists.pass_tables import Step
@@ -44,7 +45,7 @@ class ArrayLook(Look):
 
     name = "array"
 
-    def __init__(self, simulated: Callable[[], Simulated], first: int | None = None) -> None:
+    def __init__(self, simulated: Callable[[], Run], first: int | None = None) -> None:
         super().__init__()
         self._of_run, self._first = simulated, first
 
@@ -69,7 +70,7 @@ class PipelineLook(Look):
 
     name = "pipeline"
 
-    def __init__(self, simulated: Callable[[], Simulated], first: int | None = None, loop: str | None = None) -> None:
+    def __init__(self, simulated: Callable[[], Run], first: int | None = None, loop: str | None = None) -> None:
         super().__init__()
         self._of_run, self._first, self._loop = simulated, first, loop
 

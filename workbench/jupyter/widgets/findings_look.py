@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from workbench.environment.progress import in_background
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look, Question
-from workbench.jupyter.widgets.widget_base import Answer, Later
 from workbench.summary import MOST_SPANS
 
 if TYPE_CHECKING:

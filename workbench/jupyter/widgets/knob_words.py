@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.knobs.knob import Knob, text_of
 from workbench.views.comparisons.heat_map import HeatMap, short, summary
@@ -37,7 +37,7 @@ def _holds(value: Value) -> str:
     return "word" if isinstance(value, str) else "number"
 
 
-def step_told(step: Step, history: Sequence[Step]) -> dict[str, object]:
+def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
     """A step: what it costs against the start or why it is refused, and what was turned for it."""
     first = history[0]
     before = [each for each in history if each.number < step.number and not each.refused]
@@ -80,18 +80,18 @@ def _than(now: int | None, first: int | None) -> str:
     return f"{now - first:+,}, {now / first:.2f} times the start's"
 
 
-def _turned(before: Turned, now: Turned) -> list[tuple[Knob, Value]]:
+def _turned(before: Turned[Any], now: Turned[Any]) -> list[tuple[Knob, Value]]:
     """The knobs that stand elsewhere, and where."""
     knobs = {**before.values, **now.values}
     return [(knob, now.value_of(knob)) for knob in knobs if before.value_of(knob) != now.value_of(knob)]
 
 
-def _written(before: Turned, now: Turned) -> list[str]:
+def _written(before: Turned[Any], now: Turned[Any]) -> list[str]:
     """The kernels whose script is another."""
     return [name for name in {**before.scripts, **now.scripts} if before.scripts.get(name) != now.scripts.get(name)]
 
 
-def _what(step: Step, turned: Sequence[tuple[Knob, Value]], written: Sequence[str]) -> str:
+def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequence[str]) -> str:
     if step.number == 0:
         return "start"
     if step.back_to is not None:
@@ -103,7 +103,7 @@ def _what(step: Step, turned: Sequence[tuple[Knob, Value]], written: Sequence[st
     return ", ".join(parts) or "the same again"
 
 
-def map_told(sweep: Sweep, now: Turned, *, done: bool) -> dict[str, object]:
+def map_told(sweep: Sweep[Any], now: Turned[Any], *, done: bool) -> dict[str, object]:
     """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `now` is the
     setting in force, which may have moved on since the map was begun."""
     view = sweep.record

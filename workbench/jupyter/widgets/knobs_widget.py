@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.environment.progress import counted, in_background
 from workbench.errors import BadOption, Stopped
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.knobs.knob import kernel_names, text_of, value_from
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
@@ -37,7 +38,7 @@ class KnobsLook(Look):
 
     def __init__(
         self,
-        begin: Callable[[], Experiment],
+        begin: Callable[[], Experiment[Journey]],
         *,
         kernel: str | None = None,
         selection: SelectionModel | None = None,
@@ -47,12 +48,12 @@ class KnobsLook(Look):
         self._begin, self._kernel, self._selection, self._ends_session = begin, kernel, selection, ends_session
         self._opened = False
         self._sources: dict[int, TimelineSource] = {}
-        self._sweep: Sweep | None = None
+        self._sweep: Sweep[Journey] | None = None
         self._trying = threading.Event()
         self._end: Callable[[], None] = lambda: None
 
     @cached_property
-    def experiment(self) -> Experiment:
+    def experiment(self) -> Experiment[Journey]:
         """The session that all of this is about."""
         made = self._begin()
         self._opened, self._end = True, made.on_step(self._tell_step)
@@ -189,7 +190,7 @@ class KnobsLook(Look):
 
         return Later(found)
 
-    def _tell_step(self, step: Step) -> None:
+    def _tell_step(self, step: Step[Journey]) -> None:
         self.tell("step", {**step_told(step, self.experiment.history), "now": self.experiment.current.number})
 
     # Timelines
@@ -246,7 +247,7 @@ class KnobsLook(Look):
             self.experiment.turn(knob.name, value, kernel=knob.kernel or None)
         return {}
 
-    def _swept(self) -> Sweep:
+    def _swept(self) -> Sweep[Journey]:
         if self._sweep is None:
             raise BadOption("there is no map yet: choose knobs and fill one")
         return self._sweep
@@ -256,12 +257,12 @@ class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SH
     """What `j.knobs("k0").widget()` returns: knobs are turned in it and with `w.experiment.turn(...)`, and
     `w.journey` is what came of it."""
 
-    def __init__(self, experiment: Experiment, kernel: str | None, *, ends_session: bool) -> None:
+    def __init__(self, experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> None:
         self.experiment = experiment
         super().__init__(KnobsLook(lambda: experiment, kernel=kernel, ends_session=ends_session))
 
     @property
-    def step(self) -> Step:
+    def step(self) -> Step[Journey]:
         """The last step that was not refused: its cycles, bytes and call."""
         return self.experiment.current
 
@@ -285,7 +286,7 @@ class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SH
         return f"KnobsWidget({'' if self.live else 'closed, '}{self.experiment!r})"
 
 
-def knob_editor(experiment: Experiment, kernel: str | None, *, ends_session: bool) -> KnobsWidget:
+def knob_editor(experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> KnobsWidget:
     """The widget of a session, opened at a kernel."""
     if kernel is not None:
         experiment.knobs(kernel)  # says what is wrong with the name

@@ -7,17 +7,15 @@ does not know: `tell` reaches its module in whichever that is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from workbench.errors import BadOption
-
-if TYPE_CHECKING:
-    from workbench.jupyter.widgets.widget_base import Answer, Buffer, Later
+from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 
 Question = tuple[str, Mapping[str, object]]
 """What a module asks: `("grid", {"kernel": "k0"})` is `link.ask("grid", {kernel: "k0"})`."""
 
-Tell = Callable[[str, Mapping[str, object], Sequence["Buffer"]], None]
+Tell = Callable[[str, Mapping[str, object], Sequence[Buffer]], None]
 
 
 class Look:

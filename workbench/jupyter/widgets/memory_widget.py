@@ -9,8 +9,9 @@ import numpy as np
 import traitlets
 
 from workbench.errors import BadOption
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics import markup
 from workbench.views.scratchpads.launch_replay import Replays
 from workbench.views.scratchpads.moments import Moment, occupancy_of

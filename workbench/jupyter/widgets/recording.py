@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import WorkbenchError
+from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.plain_values import (
     CHECKED,
@@ -28,7 +29,6 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.jupyter.widgets.widget_base import Answer, Buffer, Later
 from workbench.pipeline import Request, Stages
 from workbench.views.selections.listings import Listing
 from workbench.views.selections.naming import names_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.es_modules import joined
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.jupyter.widgets.findings_look import FindingsLook
@@ -27,7 +28,7 @@ from workbench.jupyter.widgets.plain_values import (
 )
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later, said
+from workbench.jupyter.widgets.widget_base import LabWidget, said
 from workbench.pipeline import Request, Stages
 from workbench.summary import overview
 from workbench.views.basics import markup

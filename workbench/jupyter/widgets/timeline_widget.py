@@ -13,7 +13,8 @@ from workbench.errors import BadOption
 from workbench.findings.findings_at import about
 from workbench.findings.rule_search import found
 from workbench.findings.run_facts import Facts
-from workbench.jupyter.widgets.widget_base import Answer, LabWidget, Later
+from workbench.jupyter.widgets.answers import Answer, Later
+from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
 from workbench.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
 import anywidget
@@ -18,6 +17,7 @@ import traitlets
 from IPython.display import publish_display_data
 
 from workbench.errors import BadOption, WorkbenchError
+from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 from workbench.jupyter.widgets.es_modules import joined, styles
 from workbench.jupyter.widgets.look import Look
 from workbench.views.basics import markup
@@ -29,17 +29,6 @@ _BESIDE = (
     ".jp-OutputArea-child:has(.wb-twin):has(+ .jp-OutputArea-child .wb-live){display:none}"
     ".jp-OutputArea-child:has(.wb-twin) + .jp-OutputArea-child:not(:has(.wb-live)){display:none}"
 )
-
-Buffer = bytes | bytearray | memoryview
-Answer = Mapping[str, object] | tuple[Mapping[str, object], Sequence[Buffer]] | None
-"""What a method answers: plain values, and columns of numbers beside them as buffers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """An answer that takes a while: `make` works it out in a thread, and other questions are answered meanwhile."""
-
-    make: Callable[[], Answer]
 
 
 class LabWidget(anywidget.AnyWidget):
