@@ -1,4 +1,4 @@
-"""Nothing imports in a circle, counting what is imported late or for types alone, and no two files have one name."""
+"""Nothing imports in a circle, whether it is imported late, by name or for types alone; no two files have one name."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module in known:
             names = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from (name if name in known else node.module for name in names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (name.value for name in node.args if isinstance(name, ast.Constant) and name.value in known)
 
 
 def test_nothing_imports_in_a_circle() -> None:

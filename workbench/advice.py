@@ -12,7 +12,8 @@ from workbench.artefacts.staged import Staged
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
 from workbench.findings.remedy_trials import Followed, Trials
-from workbench.findings.rule_registry import Rule, rules
+from workbench.findings.rule_registry import Rule
+from workbench.findings.rule_search import rules
 from workbench.findings.source_changes import changed
 from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages

@@ -14,13 +14,13 @@ from torch import nn
 
 import workbench as wb
 from workbench.errors import BadOption
-from workbench.findings import rule_registry
+from workbench.findings import rule_registry, rule_search
 from workbench.findings.source_changes import changed, folded_window, folds
 
 
 @pytest.fixture
 def own_rules() -> Iterator[None]:
-    before = rule_registry.rules()
+    before = rule_search.rules()
     yield
     rule_registry._RULES.clear()
     rule_registry._RULES.update(before)
