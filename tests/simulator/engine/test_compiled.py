@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -151,3 +152,20 @@ def test_a_part_of_a_program_is_its_instructions() -> None:
     assert [astuple(part.instruction(row)) for row in range(4)] == [
         astuple(program.instruction(row)) for row in range(5, 9)
     ]
+
+
+def test_a_change_in_any_folder_of_the_simulator_is_compiled_anew(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[3] / "simulator", tmp_path / "simulator")
+
+    def folder() -> str:
+        code = "import simulator.compiled as c; print(c.__file__, c.cache_folder().name)"
+        wanted = {**os.environ, "PYTHONPATH": str(tmp_path), "ATEN_WORKBENCH_CACHE": str(tmp_path / "cache")}
+        told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=tmp_path, capture_output=True, text=True)
+        file, name = told.stdout.split()
+        assert Path(file).is_relative_to(tmp_path)
+        return name
+
+    before = folder()
+    with (tmp_path / "simulator" / "memory" / "banked" / "banks.py").open("a") as source:
+        source.write("# another line\n")
+    assert folder() != before

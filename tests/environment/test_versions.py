@@ -1,0 +1,56 @@
+"""What is kept on disk is kept for exactly these sources: every folder that makes kernels counts, with all below it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the library."""
+    folder = tmp_path_factory.mktemp("library")
+    for package in ("workbench", "simulator"):
+        shutil.copytree(ROOT / package, folder / package)
+    return folder
+
+
+def made_by(library: Path) -> str:
+    code = "import workbench.environment.versions as v; print(v.__file__, v.made_by())"
+    wanted = {**os.environ, "PYTHONPATH": str(library)}
+    told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=library, capture_output=True, text=True)
+    file, digest = told.stdout.split()
+    assert Path(file).is_relative_to(library)
+    return digest
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "workbench/scheduling/passes/promote.py",
+        "workbench/extraction/extract.py",
+        "workbench/lowering/lower.py",
+        "workbench/kernels/template.py",
+        "workbench/mlir/named_dims.py",
+        "simulator/tileprogram/program.py",
+    ],
+)
+def test_a_changed_source_makes_other_kernels(library: Path, source: str) -> None:
+    before = made_by(library)
+    with (library / source).open("a") as written:
+        written.write("# another line\n")
+    assert made_by(library) != before
+
+
+def test_a_changed_view_makes_the_same_kernels(library: Path) -> None:
+    before = made_by(library)
+    with (library / "workbench" / "views" / "basics" / "table.py").open("a") as written:
+        written.write("# another line\n")
+    assert made_by(library) == before
