@@ -15,7 +15,6 @@ from workbench.findings.remedy_trials import Followed, Trials
 from workbench.findings.rule_registry import Rule
 from workbench.findings.rule_search import rules
 from workbench.findings.source_changes import changed
-from workbench.ir import Origin
 from workbench.pipeline import GraphCall, Request, Stages
 from workbench.views.basics.cards import Card
 
@@ -47,10 +46,6 @@ class Advice:
             journey = self._journey
             self._made.append(Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record))
         return self._made[0]
-
-    @property
-    def _origins(self) -> dict[str, Origin]:
-        return {node.name: node.origin for node in self._facts.lowered.captured.nodes}
 
     def found(self) -> tuple[Finding, ...]:
         """What the rules that there are now find."""
@@ -128,7 +123,8 @@ class Advice:
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
         """The captured nodes a finding is about, and the user's line of the first of them that has one."""
         nodes = found.nodes or next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
-        known = (self._origins[name] for name in nodes if name in self._origins)
+        origins = self._facts.origins
+        known = (origins[name] for name in nodes if name in origins)
         places = (origin.place for origin in known if origin.file)
         return nodes, next(places, "")
 

@@ -83,7 +83,7 @@ def test_a_rule_of_ones_own_is_run_and_one_that_raises_is_named(own_rules: None)
         ({"spans": (10**6,)}, "spans has 1000000; expected rows of events, of which there are "),
         ({"spans": (-1,)}, "spans has -1; expected rows of events"),
         ({"nodes": "relu"}, "nodes='relu', of type str; expected a tuple of names of nodes"),
-        ({"nodes": ("zzz",)}, "nodes has 'zzz'; expected names of captured nodes: "),
+        ({"nodes": ("zzz",)}, "nodes has 'zzz'; expected names of nodes, captured or lowered: "),
         ({"remedy": "j.with_(fusion='none')"}, "of type str; expected wb.Remedy(...)"),
         ({"remedy": wb.Remedy(None)}, "remedy.call=None, of type NoneType; expected text"),  # type: ignore[arg-type]
         ({"remedy": wb.Remedy("x", options="y")}, "remedy.options='y', of type str; expected a mapping"),  # type: ignore[arg-type]
@@ -101,6 +101,15 @@ def test_a_finding_that_does_not_fit_the_run_is_told_and_the_others_stand(
     (told,) = found[found.rule == "odd"].reason
     assert told.startswith("the rule 'odd' failed: ") and said in told
     assert len(found) > 1
+
+
+def test_a_finding_about_nodes_that_were_lowered_has_their_place():
+    made = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
+    found = wb.trace(made, torch.randn(1, 3, 16, 16)).findings
+    (missed,) = found[found.rule == "missed fusions"].itertuples()
+    assert missed.nodes == ("relu", "conv2d_1.convolution") and "conv2d_1.convolution" in missed.reason
+    assert "test_findings.py:" in missed.place
+    assert not found.reason.str.contains(" failed: ").any()
 
 
 def test_remedies_that_are_written_alike_are_measured_each_by_itself(own_rules: None):

@@ -35,7 +35,7 @@ class Finding:
     spans: tuple[int, ...] = ()
     """Rows of `events` that show it."""
     nodes: tuple[str, ...] = ()
-    """Captured nodes, where it is about other ones than the kernel's."""
+    """Nodes, as they were captured or lowered, where it is about other ones than the kernel's."""
     remedy: Remedy | None = None
     predicted: int | None = None
     """Cycles that the remedy saves; None where the same program on the changed machine is to say so."""

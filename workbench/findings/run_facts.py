@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulator.analysis.critical_path import Step
     from simulator.analysis.memory_use import MemoryUse
     from simulator.tileprogram.program import TileProgram
-    from workbench.ir import Launch, ScheduledKernel, TensorType
+    from workbench.ir import Launch, Origin, ScheduledKernel, TensorType
 
 
 def bytes_of(kind: TensorType) -> int:
@@ -113,6 +113,12 @@ class Facts:
     @property
     def cycles(self) -> int:
         return self.trace.makespan
+
+    @functools.cached_property
+    def origins(self) -> Mapping[str, Origin]:
+        """Where every node comes from, by its name: those that were captured, and those they were lowered to."""
+        lowered = {each.node.name: each.node.origin for each in self.lowered.nodes}
+        return lowered | {node.name: node.origin for node in self.lowered.captured.nodes}
 
     @functools.cached_property
     def memory_use(self) -> MemoryUse:

@@ -55,10 +55,10 @@ def _spans(spans: object, facts: Facts) -> None:
 def _nodes(nodes: object, facts: Facts) -> None:
     if not isinstance(nodes, tuple):
         raise TypeError(f"nodes={nodes!r}, of type {type(nodes).__name__}; expected a tuple of names of nodes")
-    known = {node.name for node in facts.lowered.captured.nodes}
+    known = facts.origins
     for node in cast("tuple[object, ...]", nodes):
         if node not in known:
-            raise ValueError(f"nodes has {node!r}; expected names of captured nodes: {sorted(known)}")
+            raise ValueError(f"nodes has {node!r}; expected names of nodes, captured or lowered: {sorted(known)}")
 
 
 def _remedy(remedy: object, facts: Facts) -> None:

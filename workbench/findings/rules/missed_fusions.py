@@ -41,7 +41,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
         saved = round((went + came) / rate) + facts.machine.launch_overhead_cycles
         yield Finding(
             runs.get(consumer, ""),
-            saved,
+            min(saved, facts.cycles),
             f"{fusion.producer} -> {fusion.consumer}: {f'{went:,} bytes go to DRAM and ' if went else ''}"
             f"{came:,} come back, because "
             + (f"the rule '{fusion.rule}'" if fusion.rule else "no rule")
