@@ -239,13 +239,14 @@ def _box(shape: Shape, box: Box, x: float, y: float, name: str, *, filled: bool 
     """A rectangle with its lines of text; a kernel's is dashed and its text stands to the left."""
     left, top = box.x + x, box.y + y
     at, anchor = (left + _PAD, "start") if shape.inside else (left + box.width / 2, "middle")
-    lines = ""
+    raised = bool(shape.inside) or filled
+    lines, small = "", "" if raised else ' class="soft"'  # which is too pale for anything but the plain ground
     for number, line in enumerate(shape.lines):
-        look = 'font-size="10.5" class="soft"' if number else 'font-size="12" font-weight="600"'
+        look = f'font-size="10.5"{small}' if number else 'font-size="12" font-weight="600"'
         y_of_line = top + _LINE * (number + 1)
         lines += f'<text x="{at:.1f}" y="{y_of_line:.1f}" text-anchor="{anchor}" {look}>{escape(line)}</text>'
     title = f"<title>{escape(shape.title)}</title>" if shape.title else ""
-    ground = "var(--raised)" if shape.inside or filled else "var(--ground)"
+    ground = "var(--raised)" if raised else "var(--ground)"
     tint = f";fill:color-mix(in srgb,{shape.colour} 13%,var(--ground))" if filled else ""
     return (
         f'<g data-name="{escape(name)}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
