@@ -112,13 +112,28 @@ class Advice:
     def followed(self, remedy: Remedy) -> Followed:
         """The journey with everything done anew."""
         if remedy.change:
-            return self._retraced(remedy.change)
+            return self.retraced(remedy.change)
         options = dict(remedy.options)
         if remedy.machine:
             options["machine"] = self._machine(remedy.machine)
         if remedy.keeps_tiles:
             options["mapping"] = self._journey.scheduled.mappings
         return self._journey.with_(**cast("dict[str, Any]", options))
+
+    def retraced(self, change: str) -> Followed:
+        """The journey of the changed function, with all options as they are."""
+        request = self._request
+        if request.target is None or isinstance(request.target, GraphCall):
+            raise BadOption(
+                f"{change!r} is a change of the function, which is then traced anew, and this journey has none: it was "
+                "loaded from a file, or comes from torch.compile. Trace the function with wb.trace, and try the "
+                "findings of that journey"
+            )
+        if traced := self._journey.captured.program:
+            traced.refuse_changed()
+        function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
+        anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
+        return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
         """The captured nodes a finding is about, and the user's line of the first of them that has one."""
@@ -130,19 +145,6 @@ class Advice:
 
     def _machine(self, figures: Mapping[str, float]) -> Machine:
         return self._journey.machine.with_(**figures)
-
-    def _retraced(self, change: str) -> Followed:
-        request = self._request
-        if request.target is None or isinstance(request.target, GraphCall):
-            raise BadOption(
-                f"trying {change!r} traces the function anew, and this journey has none: it was loaded from a file, or "
-                "comes from torch.compile. Trace the function with wb.trace, and try the findings of that journey"
-            )
-        if traced := self._journey.captured.program:
-            traced.refuse_changed()
-        function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
-        anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
-        return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
 
 def _figures(remedy: Remedy) -> _Figures:

@@ -130,9 +130,9 @@ class _Compiled:
 
     def _kind(self, given: Sequence[object]) -> object:
         """What a journey is for: numbers as they are, and of tensors what is not their content."""
-        read = tuple(floats(self._module, given).values())
+        read = tuple(map(_word, floats(self._module, given).values()))
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        return (modes, read, *(_like(each) if isinstance(each, torch.Tensor) else each for each in given))
+        return (modes, read, *(_like(each) if isinstance(each, torch.Tensor) else _word(each) for each in given))
 
     def _make(self, given: tuple[object, ...]) -> _Made:
         options = checked_compile_options(self._options or {})
@@ -172,6 +172,11 @@ def _about_the_graph(error: Exception) -> bool:
         return not isinstance(error, BadOption | MappingError)
     frames = traceback.extract_tb(error.__traceback__)
     return is_torchs(frames[-1].filename)
+
+
+def _word(number: object) -> str:
+    """As it is written: 0.0 and -0.0 are equal and so are 1 and True, and NaN is not even equal to itself."""
+    return repr(number)
 
 
 def _like(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 import templates
 from simulator import Machine
@@ -249,6 +249,15 @@ class Journey(Shown):
         if request.simulate_seconds != asked.simulate_seconds:
             return Journey(request, self._stages.resimulated(request))
         return self
+
+    @knows_its_options
+    def changed(self, change: str) -> Journey:
+        """The journey of a copy of the traced function with something changed in it, traced anew; all options stay.
+
+        `change` is what a finding's remedy says: `"channels last"`, or `"folded window:<path of a Conv2d>"`. What was
+        traced stays as it is.
+        """
+        return cast("Journey", self._advice.retraced(change))
 
     def select(self, x: object) -> Selection:
         """One thing seen at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.

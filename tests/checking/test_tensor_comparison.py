@@ -275,3 +275,35 @@ def test_what_happens_within_a_norm_is_drawn_in_every_type():
     answers = of(lambda x: torch.nn.functional.layer_norm(x, (3,)), x)
     assert judged(answers.native[0] + torch.tensor([[0.0, 0.0, 2**-52]]), answers).ok
     assert not judged(answers.native[0] + torch.tensor([[0.0, 0.0, 2**-45]]), answers).ok
+
+
+@pytest.mark.parametrize("rows", [5, 20, 60, 80, 98])
+def test_small_rows_are_not_measured_by_the_errors_of_large_ones(rows: int):
+    x, w = torch.randn(100, 64) * torch.where(torch.arange(100) < rows, 1e4, 1e-4)[:, None], torch.randn(64, 32)
+    answers = of(torch.matmul, x, w)
+    zeroed, swapped = answers.native[0].clone(), answers.native[0].clone()
+    zeroed[rows:] = 0
+    swapped[rows:] = swapped[rows:].flip(0)
+    for wrong in (zeroed, swapped, answers.native[0] * torch.where(torch.arange(100) < rows, 1, 1.01)[:, None]):
+        found = judged(wrong, answers).outputs
+        assert not found.ok.all() and found.mismatches[0] > 0.9 * (100 - rows) * 32 - 32
+    in_other_order = (x.double().flip(1).float() @ w.flip(0)).clone()
+    assert judged(in_other_order, answers)
+
+
+def test_a_result_beside_a_larger_one_has_errors_of_its_own():
+    x, w, z = torch.randn(100, 64) * 1e4, torch.randn(64, 32), torch.randn(500) - 8
+    answers = of(lambda x, w, z: torch.cat([(x @ w).flatten(), torch.exp(z)]), x, w, z)
+    wrong = answers.native[0].clone()
+    wrong[-500:] = 0
+    assert judged(wrong, answers).outputs.mismatches[0] == 500
+
+
+def test_the_smallest_of_many_sums_are_allowed_what_the_others_are():
+    """They lie near zero since terms cancel: their errors are as large as anybody's. No draws are needed for it."""
+    for _ in range(20):
+        x, w = torch.randn(64, 256), torch.randn(256, 64)
+        reference, native = x.double() @ w.double(), x @ w
+        known = Known([native], [reference])
+        got = sum((x[:, k : k + 8] @ w[k : k + 8] for k in range(0, 256, 8)), torch.zeros(64, 64))
+        assert compare([Pair("y", got, to_type(native))], known)[0].used < 2

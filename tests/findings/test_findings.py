@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -241,12 +242,38 @@ def _images() -> tuple[nn.Sequential, torch.Tensor]:
 
 def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
     model, x = _images()
-    j = wb.trace(model, x)
+    j = wb.trace(model, x, machine="tpu-v4")
     call = next(each for each in j.findings.remedy if "folded_window" in each)
-    names: dict[str, object] = {"copy": copy, "wb": wb, "model": model, "x": x}
-    exec(call.replace("...", "x"), names)
+    names: dict[str, Any] = {"j": j, "wb": wb, "model": copy.deepcopy(model)}
+    made = eval(call, names)
     assert isinstance(model[0], nn.Conv2d) and j.check()
-    torch.testing.assert_close(names["changed"](x), model(x))  # type: ignore[operator]
+    assert made.machine == j.machine and made.check() and made.simulated.cycles < j.simulated.cycles
+    exec(call.partition("in your code: ")[2].partition(",")[0], names)
+    torch.testing.assert_close(names["model"](x), model(x))
+
+
+def test_remedies_that_were_followed_run_one_after_the_other():
+    j = wb.trace(*_images(), machine="tpu-v4")
+    followed = j.findings.followed(3)
+    names: dict[str, Any] = {"j": j}
+    for row in followed.iloc[1:].itertuples():
+        exec(str(row.remedy), names)
+        assert names[f"j{row.step}"].simulated.cycles == row.cycles
+    assert followed.kept.sum() > 2 and "j1." in followed.remedy[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (None, TypeError, r"change=None: expected str"),
+        ("faster", wb.WorkbenchError, "there is no change 'faster'; known are 'channels last' and"),
+        ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
+        ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
+    ],
+)
+def test_a_change_has_a_name(change: Any, error: type[Exception], said: str):
+    with pytest.raises(error, match=said):
+        wb.trace(*_images()).changed(change)
 
 
 def test_a_model_that_was_changed_after_its_trace_is_told():

@@ -3,24 +3,26 @@
 Three things are allowed, whichever is the largest:
 
 * **one unit** in the last place of the result's type at the reference's value: the type has nothing between;
-* **four times PyTorch's own error**, at its largest in this result;
+* **four times PyTorch's own error**, at its largest among the elements of about the same size;
 * **six times the spread** of the same function with its roundings drawn by lot (`workbench.checking.drawn_roundings`):
   where errors are accidents, six standard deviations are passed by two elements of a billion. This is computed only
   where the other two do not suffice, and with more draws only while elements are left that lie outside.
 
-Errors are either about the same all over a result (a product of matrices) or about the same part of each value (a
-softmax). Whichever describes PyTorch's errors better is taken for them, so small elements get no more than they need
-where PyTorch is as accurate for them as for large ones. A few elements that PyTorch has on the other side of a jump do
-not excuse the others: as its largest error counts no more than three times what one element in ten exceeds, which is
-where the largest of some hundred thousand accidents lies; they themselves may be off by what PyTorch is, as where a
-result is nearly cancelled and the reference has no more than its own rounding left. Likewise an element whose few draws
-happen to lie close together is granted the spread that is usual in its result.
+A result may have parts of very different size (rows that were scaled, two results side by side), and what is an error
+of rounding in one is larger than all that stands in another. So errors are compared within a size: the largest elements
+and those down to an eighth of them, then the next, ten or more at a time, and no size reaches over a gap. Within one,
+errors are either about the same all over (a product of matrices) or about the same part of each value (a softmax).
+Whichever describes PyTorch's errors better is taken for them. A few elements that PyTorch has on the other side of a
+jump do not excuse the others: as its largest error counts no more than three times what one element in ten exceeds,
+which is where the largest of some hundred thousand accidents lies; they themselves may be off by what PyTorch is, as
+where a result is nearly cancelled and the reference has no more than its own rounding left. Likewise an element whose
+few draws happen to lie close together is granted the spread that is usual for its size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
@@ -33,6 +35,13 @@ TAIL: Final = 3.0
 """The largest of 100,000 normal errors, over what one in ten exceeds: 4.4 and 1.6 standard deviations."""
 DRAWS: Final = (2, 4, 8, 16, 32)
 """How many answers with roundings drawn by lot: more only while elements are left that fewer do not explain."""
+ALIKE: Final = 8.0
+"""Elements are of about the same size when the largest of them is so many times the smallest."""
+TOGETHER: Final = 10
+"""Elements at least that a size has, unless a gap is on both sides: the largest of fewer errors says little."""
+GAP: Final = 64.0
+"""Neighbours in size of which one is so many times the other are not of one kind. Among numbers that cancel by accident
+the smallest lies so far below the next once in sixty-four results."""
 _LOOKED_AT: Final = 1 << 16
 """Elements of a large result, evenly taken, that typical errors are read off."""
 
@@ -48,13 +57,16 @@ def one_unit(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def own_errors(native: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     """Four times PyTorch's largest error, at each element; and where its error is larger still, as much."""
     error = (native - reference).abs()
-    found, relative = _sample(error, reference)
-    tenth, largest = _exceeded_by(found, 0.1), float(found.max()) if len(found) else 0.0
-    level = min(TAIL * tenth, largest) if len(found) >= 10 else largest
-    allowed = OWN_ERRORS * level * (reference.abs() if relative else torch.ones_like(reference))
+    allowed = OWN_ERRORS * _by_size(error, reference, _largest_accident)
     everywhere = OWN_ERRORS * _largest(error)
     here = torch.where(error.isfinite(), error, 0.0)
     return torch.maximum(allowed.clamp(max=everywhere), here)
+
+
+def _largest_accident(errors: torch.Tensor) -> float:
+    """The largest of them, but for a few that are no accidents."""
+    largest = float(errors.max())
+    return min(TAIL * _exceeded_by(errors, 0.1), largest) if len(errors) >= TOGETHER else largest
 
 
 def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
@@ -71,21 +83,43 @@ def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Te
         total += torch.where(known, off * off, 0.0)
         count += known
     own = (total / count.clamp(min=1)).sqrt()
-    found, relative = _sample(own, reference)
-    usual = _exceeded_by(found[found > 0], 0.5) * (reference.abs() if relative else torch.ones_like(reference))
+    usual = _by_size(own, reference, lambda found: _exceeded_by(found[found > 0], 0.5))
     return DEVIATIONS * torch.where(own > 0, torch.maximum(own, usual.clamp(max=_largest(own))), 0.0)
 
 
-def _sample(errors: torch.Tensor, reference: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Some of the errors, or what part of the values they are; and whether these are more alike than those."""
+def _by_size(errors: torch.Tensor, reference: torch.Tensor, typical: Callable[[torch.Tensor], float]) -> torch.Tensor:
+    """At each element the error that is typical for its size."""
     found, size = errors.flatten(), reference.abs().flatten()
     step = max(-(-found.numel() // _LOOKED_AT), 1)
     found, size = found[::step], size[::step]
     known = found.isfinite() & size.isfinite()
-    found, size = found[known], size[known]
-    parts = (found / size)[size > 0]
-    relative = _scatter(parts) < _scatter(found)
-    return (parts, True) if relative else (found, False)
+    size, order = size[known].sort(descending=True)
+    found = found[known][order]
+    everywhere, made = reference.abs(), torch.zeros_like(reference)
+    above = math.inf
+    for first, end in _sizes(size):
+        inside = (everywhere >= float(size[end - 1]) / (GAP if end == len(size) else 1.0)) & (everywhere < above)
+        parts = found[first:end] / size[first:end]
+        if float(size[end - 1]) > 0 and _scatter(parts) < _scatter(found[first:end]):
+            made = torch.where(inside, typical(parts) * everywhere, made)
+        else:
+            made = torch.where(inside, typical(found[first:end]), made)
+        above = float(size[end - 1])
+    return made
+
+
+def _sizes(size: torch.Tensor) -> list[tuple[int, int]]:
+    """From where to where elements are of about the same size. They are sorted, the largest first."""
+    made, first, zeros = list[tuple[int, int]](), 0, int((size > 0).sum())
+    after_gap = [int(place) + 1 for place in (size[:-1] > GAP * size[1:]).nonzero()] if len(size) else []
+    for gap in [*after_gap, zeros, len(size)]:
+        while first < gap:
+            alike = int((size[first:gap] >= size[first] / ALIKE).sum())
+            end = first + max(alike, TOGETHER)
+            end = end if gap - end >= TOGETHER else gap
+            made.append((first, end))
+            first = end
+    return made
 
 
 def _exceeded_by(values: torch.Tensor, share: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -114,13 +115,14 @@ class Findings(pd.DataFrame):
 
         Each step follows the remedy of the first finding that has one, on a copy that has all those before, and looks
         for findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
-        the machine as it is.
+        the machine as it is. Each row's remedy is a call on the journey of the last row before it that was kept: that
+        of row 1 is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
         trials, found = self._own()
         rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
-        done = set[tuple[str, str]]()
+        done, name = set[tuple[str, str]](), "j"
         with waiting("follow the remedies"):
             for step in counted(range(1, steps + 1)):
                 each = next((each for each in found if _open(each, done, same_machine)), None)
@@ -132,13 +134,16 @@ class Findings(pd.DataFrame):
                 after = journey.simulated.cycles if journey is not None else None
                 gain = None if after is None else trials.cycles - after
                 kept = gain is not None and gain > 0
-                rows.append((step, each.rule, each.kernel, remedy.call, each.predicted, after, gain, kept, untried))
+                call = re.sub(r"\bj\.", f"{name}.", remedy.call)
+                rows.append(
+                    (step, each.rule, each.kernel, f"j{step} = {call}", each.predicted, after, gain, kept, untried)
+                )
                 if journey is not None and kept:
-                    trials, found = journey.findings._own()
+                    (trials, found), name = journey.findings._own(), f"j{step}"
         made = pd.DataFrame(rows, columns=pd.Index(STEPS))
-        for place, name in enumerate(STEPS):
-            if name in ("predicted", "cycles", "gain"):
-                made[name] = pd.array([row[place] for row in rows], dtype="Int64")
+        for place, column in enumerate(STEPS):
+            if column in ("predicted", "cycles", "gain"):
+                made[column] = pd.array([row[place] for row in rows], dtype="Int64")
         return made
 
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:

@@ -32,6 +32,11 @@ def changed(
     )
 
 
+def call_of(name: str, written: str) -> str:
+    """The call that tries a change on a copy, and beside it what one would write in the model itself."""
+    return f"j.changed({name!r})  # in your code: {written}"
+
+
 def _channels_last(
     target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
@@ -56,7 +61,10 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
     if not isinstance(target, nn.Module):
         raise BadOption(f"'{FOLDED_WINDOW}:{path}' is for modules; what was traced is a function")
     made = copy.deepcopy(target)
-    conv = made.get_submodule(path)
+    try:
+        conv = made.get_submodule(path)
+    except AttributeError:
+        raise BadOption(f"'{FOLDED_WINDOW}:{path}': there is no module at {path!r} in what was traced") from None
     if not folds(conv):
         raise BadOption(
             f"'{FOLDED_WINDOW}:{path}': what stands there is of the class {type(conv).__name__}; expected a plain "

@@ -17,7 +17,7 @@ from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts, bytes_of, channels_innermost, numbers_of
-from workbench.findings.source_changes import FOLDED_WINDOW
+from workbench.findings.source_changes import FOLDED_WINDOW, call_of
 from workbench.ir import Node
 
 FULL = 0.75
@@ -77,12 +77,17 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
     saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - _copies(facts, node, side, columns)
     if side == 1 or saved <= 0:
         return None, None
-    folded = f"changed.set_submodule({path!r}, wb.folded_window(changed.get_submodule({path!r})))"
-    call = (
-        f"changed = copy.deepcopy(model); {folded if path else 'changed = wb.folded_window(changed)'}; "
-        f"wb.trace(changed, ...)  # {'columns' if columns else 'rows'} of the window as channels"
-    )
+    side_of = "columns" if columns else "rows"
+    call = call_of(f"{FOLDED_WINDOW}:{path}", f"{_written(path)}, the {side_of} of its window as channels")
     return Remedy(call, change=f"{FOLDED_WINDOW}:{path}"), saved
+
+
+def _written(path: str) -> str:
+    """The assignment in the model's own lines."""
+    place = "model"
+    for name in path.split(".") if path else ():
+        place += f"[{name}]" if name.isdecimal() else f".{name}"
+    return f"{place} = wb.folded_window({place})"
 
 
 def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:

@@ -15,13 +15,11 @@ from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts, bytes_of
-from workbench.findings.source_changes import CHANNELS_LAST
+from workbench.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel
 
-_OF_MODULES = (
-    "wb.trace(copy.deepcopy(model).to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last))"
-)
-_OF_FUNCTIONS = "wb.trace(function, x.to(memory_format=torch.channels_last), ...)"
+_OF_MODULES = "model.to(memory_format=torch.channels_last), and the images too"
+_OF_FUNCTIONS = "x.to(memory_format=torch.channels_last) of each image"
 SHORT = 0.5
 """Of a queue's width."""
 _TRANSFERS = ("load transfer", "store transfer")
@@ -56,13 +54,14 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
             lost += _saved_by_rows(facts, kernel) + _saved_by_lanes(facts, kernel)
             shown += [*kernel.showing(*_TRANSFERS), *kernel.showing("vector")]
     if lost > 0:
+        written = _OF_MODULES if _has_modules(facts) else _OF_FUNCTIONS
         yield Finding(
             "",
             lost,
             f"images lie with their channels outermost, so their rows are short: {percent(lost, facts.cycles)} of all "
             "cycles; with the channels innermost a row is all channels of a place",
             tuple(sorted(shown)),
-            remedy=Remedy(_OF_MODULES if _has_modules(facts) else _OF_FUNCTIONS, change=CHANNELS_LAST),
+            remedy=Remedy(call_of(CHANNELS_LAST, written), change=CHANNELS_LAST),
             predicted=lost,
         )
 
