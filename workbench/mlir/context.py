@@ -33,7 +33,8 @@ def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> 
     It is single-threaded: our modules are one function each, where threads cost more than they give, and
     printing between passes needs it.
     """
-    context = ir.Context(load_on_create_dialects=None if every_dialect else _BUILT_HERE)
+    loaded = None if every_dialect else _BUILT_HERE
+    context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]
     context.enable_multithreading(False)
     if torch_dialect:
         torch_dialects.register_dialect(context)
