@@ -65,7 +65,7 @@ def run_tests(folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         timeout=400,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
 
 

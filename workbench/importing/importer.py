@@ -76,7 +76,7 @@ def assemble_kernel(
 
     `makers` gives the origin id of the node that makes each output.
     """
-    with new_context(torch_dialect=True), ir.Location.unknown():
+    with new_context(torch_dialect=True, every_dialect=True), ir.Location.unknown():
         module = ir.Module.create()
         takes = [tensor_type(kind) for kind in inputs.values()]
         gives = [tensor_type(kind) for kind in outputs.values()]

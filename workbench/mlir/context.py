@@ -2,8 +2,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Where MLIR contexts, modules and pass runs come from: every other file of the workbench asks here.
 
-A context is cheap (about 4 ms) and knows every upstream dialect. Ops of one context cannot enter a module of
-another, so work on one kernel stays in one context; different kernels may have their own.
+A context is cheap (about half a millisecond) and knows every upstream dialect. Ops of one context cannot enter a
+module of another, so work on one kernel stays in one context; different kernels may have their own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,24 @@ from torch_mlir.passmanager import PassManager
 
 from workbench.errors import MlirSyntaxError, PassError, Problem
 
+_BUILT_HERE = (
+    "func", "arith", "math", "linalg", "tensor", "memref", "scf", "affine", "cf", "bufferization",
+)  # fmt: skip
+"""Dialects whose ops Python makes. The parser and the passes load what they need; loading all 50 takes ten times as
+long, and makes `canonicalize` collect all their patterns."""
+
 _PLACE = re.compile(r'"(?:[^"\\]|\\.)*":(\d+):(\d+)')
 
 
-def new_context(*, torch_dialect: bool = False) -> ir.Context:
-    """A context with all upstream dialects; with `torch_dialect` also torch-mlir's own dialects and passes.
+def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> ir.Context:
+    """A context that knows all upstream dialects; with `torch_dialect` also torch-mlir's own dialects and passes.
 
+    With `every_dialect` all of them are loaded: builders and passes that users register may make ops of any.
     It is single-threaded: our modules are one function each, where threads cost more than they give, and
     printing between passes needs it.
     """
-    context = ir.Context()
+    loaded = None if every_dialect else _BUILT_HERE
+    context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]
     context.enable_multithreading(False)
     if torch_dialect:
         torch_dialects.register_dialect(context)

@@ -162,7 +162,7 @@ class _Kernels:
     @cached_property
     def _context(self) -> ir.Context:
         """One for all: making one takes longer than most passes."""
-        return new_context()
+        return new_context(every_dialect=bool(self.passes))
 
 
 def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
@@ -215,4 +215,4 @@ def try_schedule(job: Message) -> None:
     passes = {step: tuple(names) for step, names in job.body["passes"].items()}
     made = schedule_kernel(module, machine, job.body["wanted"], None, passes)
     if (script := job.body["script"]) is not None:
-        scripted_kernel(module, machine, made.mapping, script, new_context(), passes)
+        scripted_kernel(module, machine, made.mapping, script, new_context(every_dialect=bool(passes)), passes)

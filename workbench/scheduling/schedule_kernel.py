@@ -49,7 +49,7 @@ def schedule_kernel(
     passes: Dict[str, tuple[str, ...]] | None = None,
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    ready = _Ready(rendered, context or new_context(), passes or {})
+    ready = _Ready(rendered, context or new_context(every_dialect=bool(passes)), passes or {})
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
         tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
