@@ -196,3 +196,9 @@ def test_inference_tensors_and_memory_of_numpy_are_read():
     assert wb.trace(torch.relu, x).check().ok
     reversed_in_memory = torch.arange(12.0).reshape(3, 4).flip(0)[1:, 1:]
     assert wb.trace(torch.relu, reversed_in_memory).check().ok
+
+
+@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
+@pytest.mark.parametrize("part", [lambda z: z.imag * 2, lambda z: z.real * 2])
+def test_parts_of_a_conjugate_that_is_given_are_checked_at_every_stage(part: Any, stage: Any):
+    assert wb.trace(part, torch.randn(4, dtype=torch.complex64).conj()).check(stage=stage)

@@ -265,7 +265,7 @@ def test_remedies_that_were_followed_run_one_after_the_other():
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        (None, TypeError, r"change=None: expected str"),
+        (None, TypeError, "change=None, of type NoneType; expected text"),
         ("faster", wb.WorkbenchError, "there is no change 'faster'; known are 'channels last' and"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
         ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
