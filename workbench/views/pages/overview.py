@@ -87,6 +87,10 @@ class Overview(Shown):
             lines += ["", "where the time went", self._time().text(indent="  ")]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        """`print(j.overview)` is what a notebook draws, as text."""
+        return self.text()
+
     @checks_what_it_is_given
     def html(self) -> str:
         return markup.fragment(self.body_html())
