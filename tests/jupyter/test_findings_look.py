@@ -83,9 +83,9 @@ def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, mo
     monkeypatch.setattr(Findings, "measured", held)
     with opened_page(journey) as page:
         for row in reversed(rows):
-            page.locator(".fi-card").nth(row).get_by_role("button", name="measure what").click()
+            page.locator(".fi-card").nth(row).get_by_role("button", name="try it").click()
         page.locator(".fi-card").nth(rows[0]).locator("b:has-text('measured: saves')").wait_for()
-        other = page.locator(".fi-card").nth(rows[1]).get_by_role("button", name="measure what")
+        other = page.locator(".fi-card").nth(rows[1]).get_by_role("button", name="trying")
         expect(other).to_have_text("trying…")
         expect(other).to_be_disabled()
         goes.set()

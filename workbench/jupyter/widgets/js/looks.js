@@ -24,6 +24,7 @@ const LOOKS = [
 export function lookLink(link, name) {
   return {
     ask: (what, given = {}, buffers = []) => link.ask(`${name}.${what}`, given, buffers),
+    cannot: (what, given) => link.cannot(`${name}.${what}`, given),
     on: (what, callback) => link.on(`${name}.${what}`, callback),
     say: link.say,
   };

@@ -135,13 +135,22 @@ function makeStrip({ root, check, go }) {
     badge.addEventListener("click", async () => {
       badge.disabled = true;
       badge.textContent = "checking…";
+      nameBadge(stage, badge);
       const text = await check(stage);
       badge.disabled = false;
-      if (badge.textContent === "checking…") badge.textContent = "check";
+      if (badge.textContent === "checking…") {
+        badge.textContent = "check";
+        nameBadge(stage, badge);
+      }
       said.textContent = text ?? "";
       said.hidden = !text;
     });
     return badge;
+  }
+
+  /** Begins with what is seen on it. */
+  function nameBadge(stage, badge, said) {
+    badge.setAttribute("aria-label", `${badge.textContent} ${stage}${said ? `: ${said}` : ""}`);
   }
 
   return {
@@ -157,7 +166,7 @@ function makeStrip({ root, check, go }) {
         tab.badge.classList.toggle("bad", told?.ok === false);
         if (told) tab.badge.textContent = told.ok ? "✓ right" : "✗ wrong";
         tab.badge.title = told?.said ?? `compares what this stage computes with PyTorch: j.check()`;
-        tab.badge.setAttribute("aria-label", `check ${name}${told ? `: ${told.said}` : ""}`);
+        nameBadge(name, tab.badge, told?.said);
       }
     },
     at(stage) {

@@ -33,6 +33,7 @@ export function paintHead(context, data, window, { width, height }, palette, clo
   context.textAlign = "center";
   const step = clock.step;
   for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
+    if (end <= 1 && tick > data.header.makespan) break; // of a run of no cycles
     const x = (tick * step - begin) * scale;
     context.fillRect(Math.round(x), 14, 1, 5);
     const text = clock.number(tick * step);
