@@ -65,13 +65,13 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   }
 
   only.addEventListener("change", draw, { signal });
-  (async () => {
+  async function openCards() {
     const found = await link.ask("open");
     if (!found || signal.aborted) return;
     cards = found.answer.cards;
     said.textContent = found.answer.note ?? "No rule has found anything.";
     tools.hidden = !cards.length;
     draw();
-  })();
-  return { selected: () => only.checked && draw(), shown: draw };
+  }
+  return { selected: () => only.checked && draw(), shown: draw, ready: openCards() };
 }
