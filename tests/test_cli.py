@@ -265,7 +265,10 @@ def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
         ([str(foreign)], "is not a journey: it is no zip file"),
         ([str(tmp_path / "none.journey")], "there is no file"),
         ([str(RECORDED), "--to", str(tmp_path / "no" / "page.html")], "there is no folder"),
+        ([str(RECORDED), "--to", str(tmp_path / "out.txt")], "whose name ends in .html or .htm"),
+        ([str(RECORDED), "--to", str(tmp_path / "out")], "whose name ends in .html or .htm"),
     ):
         assert cli.main(["open", "--to", str(page), *given]) == cli.USER_ERROR
         told = capsys.readouterr()
         assert said in told.err and told.out == "" and not page.exists()
+    assert sorted(tmp_path.iterdir()) == [cut, foreign]

@@ -78,6 +78,20 @@ FROM_NOTHING: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] 
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_run_of_no_cycles_has_words_and_an_axis_of_one_moment():
+    j = wb.trace(torch.t, torch.randn(4, 4))
+    assert j.simulated.cycles == 0
+    html, text = j.simulated.html(), j.overview.text()
+    assert "nothing runs on the machine" in html and "nan" not in html.lower()
+    assert "What each unit did" not in html and '<div class="bars"></div>' not in html + j.overview.html()
+    assert text.endswith(
+        "where the time went\n  nothing runs on the machine: no node of this function computes or moves anything"
+    )
+    (ax,) = j.simulated.plot().figure.axes
+    for axis in (ax, *ax.child_axes):
+        assert [label.get_text() for label in axis.get_xticklabels()] == ["0"]
+
+
 def test_what_looks_at_nothing_gives_what_pytorch_does():
     same_as_eager(*all_of(FROM_NOTHING), hosted=None)
 

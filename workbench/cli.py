@@ -30,7 +30,7 @@ from simulator.files.versioned_files import check_folder, replace_file
 from workbench import aten, doctor, environment, new_op, views
 from workbench.doctor import diagnosis
 from workbench.environment.progress import waiting
-from workbench.errors import MissingExtra, ProgramFileError, WorkbenchError
+from workbench.errors import BadOption, MissingExtra, ProgramFileError, WorkbenchError
 from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
 PROBLEMS = CHECK_FAILED
+_PAGE_ENDINGS: Final = (".html", ".htm")
 
 _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
 
@@ -197,6 +198,7 @@ def _open(options: argparse.Namespace) -> int:
     page = Path(options.to) if options.to else None
     if page is not None:
         check_folder(page)  # before the work, not after it
+        _check_page_ending(page)
     journey = wb.load(options.file)
     page = page or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{Path(options.file).stem}.html"
     with waiting("write the page"):
@@ -205,6 +207,15 @@ def _open(options: argparse.Namespace) -> int:
     if not options.no_browser:
         webbrowser.open(page.resolve().as_uri())
     return OK
+
+
+def _check_page_ending(page: Path) -> None:
+    """A page is HTML; a name that ends as another file's does is not meant so."""
+    if page.suffix.lower() not in _PAGE_ENDINGS:
+        raise BadOption(
+            f"--to {page}: this writes a page, whose name ends in {' or '.join(_PAGE_ENDINGS)}. Other files are "
+            "written from Python: j.save('FILE.journey'), j.to_perfetto('FILE.json')"
+        )
 
 
 def _machines(options: argparse.Namespace) -> int:

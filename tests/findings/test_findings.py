@@ -45,6 +45,21 @@ def test_one_row_a_finding_most_cycles_first_with_its_reason_place_and_spans():
     assert first.cycles <= journey.simulated.cycles and first.share == first.cycles / journey.simulated.cycles
 
 
+def test_printed_findings_have_reason_and_remedy_whole_at_the_width_of_pandas():
+    found = softmax().findings
+    with pd.option_context("display.width", 80):
+        printed = str(found)
+    assert max(map(len, printed.splitlines())) <= 80 and "..." not in printed
+    in_one_line = " ".join(printed.split())
+    for row in found.itertuples():
+        assert row.reason in in_one_line and row.remedy in in_one_line
+    with pd.option_context("display.width", None):
+        assert str(found) == printed
+    with pd.option_context("display.max_rows", 1):
+        assert str(found).endswith(f"{len(found) - 1} more")
+    assert "..." in str(pd.DataFrame(found))  # the table itself is pandas'
+
+
 def test_what_is_tried_is_done_anew_and_the_journey_stays_as_it_was():
     journey = softmax()
     before = journey.simulated.record.digest()

@@ -253,7 +253,7 @@ def test_a_press_on_a_bar_selects_it_and_a_selection_frames_its_bar(pipeline: Se
     by_slots.click()
     expect(by_slots).to_have_attribute("aria-pressed", "true")
     pipeline.settle()
-    tops = pipeline.js("look.state.boxes.map(b => Math.floor(b.top / 27))")
+    tops = pipeline.js("look.state.boxes.map(b => Math.floor(b.top / 32))")
     assert set(tops) <= set(range(len(pipeline.js("look.state.view.header.slots"))))
     pipeline.page.get_by_label("rows: iterations of").select_option("i0")
     pipeline.page.wait_for_function("look.state.view.header.loops.length === 1")

@@ -71,6 +71,30 @@ def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_t
 
 
 @needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(journey: wb.Journey, scheme: str):
+    widget = journey.widget()
+    with live(widget) as address, browser() as chromium:
+        page = patient(chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme))
+        page.goto(address)
+        why = page.get_by_role("button", name="why?")
+        expect(why).to_be_in_viewport(ratio=1)
+        figure = page.locator("[data-stage=timeline] b")
+        expect(figure).to_contain_text("cycles")
+        boxes = [each.bounding_box() for each in (why, figure)]
+        assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"] + 2
+        page.locator(".wb-timeline canvas").first.wait_for()
+        for _ in range(2):  # a second press goes there again, and does not close it
+            page.evaluate("scrollTo(0, 0)")
+            why.click()
+            expect(page.locator(".fi-card").first).to_be_in_viewport(ratio=1)
+            expect(page.locator("[data-look=findings]")).to_have_attribute("aria-pressed", "true")
+            expect(page.locator(".look.of-findings")).to_be_focused()
+        page.close()
+    widget.close()
+
+
+@needs_chromium
 def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
     goes, measured = threading.Event(), Findings.measured
     rows = [number for number, remedy in enumerate(journey.findings.remedy) if remedy][:2]
@@ -83,9 +107,9 @@ def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, mo
     monkeypatch.setattr(Findings, "measured", held)
     with opened_page(journey) as page:
         for row in reversed(rows):
-            page.locator(".fi-card").nth(row).get_by_role("button", name="measure what").click()
+            page.locator(".fi-card").nth(row).get_by_role("button", name="try it").click()
         page.locator(".fi-card").nth(rows[0]).locator("b:has-text('measured: saves')").wait_for()
-        other = page.locator(".fi-card").nth(rows[1]).get_by_role("button", name="measure what")
+        other = page.locator(".fi-card").nth(rows[1]).get_by_role("button", name="trying")
         expect(other).to_have_text("trying…")
         expect(other).to_be_disabled()
         goes.set()

@@ -277,6 +277,21 @@ def test_badges_say_what_check_said_and_stages_that_were_not_checked_have_none(s
 
 
 @needs_chromium
+def test_a_remedy_that_nobody_can_try_says_so_beside_its_button(softmax: wb.Journey, open_page: Opens):
+    opened = open_page(softmax)
+    opened.page.locator(".looks button:text-is('Findings')").click()
+    cards = opened.page.locator(".fi-card")
+    expect(cards).to_have_count(len(softmax.findings))
+    tries = opened.page.get_by_role("button", name="try it")
+    expect(tries).to_have_count(sum(map(bool, softmax.findings.remedy)))
+    for each in tries.all():
+        expect(each).to_be_disabled()
+        expect(each).to_have_accessible_description("needs Python: j.widget()")
+        expect(each.locator("xpath=following-sibling::span")).to_be_visible()
+    expect(opened.page.locator(".notice")).to_be_hidden()
+
+
+@needs_chromium
 def test_the_page_opens_with_what_is_selected(open_page: Opens):
     journey = program("softmax_ragged")
     journey.selection.select(2)

@@ -35,6 +35,16 @@ def test_it_computes_no_stage_and_says_how_to_ask():
         assert len(j.overview.time) == 0
 
 
+def test_it_prints_as_the_text_of_the_card():
+    j = ffn()
+    assert j.simulated.cycles
+    shown = j.overview
+    assert str(shown) == repr(shown) == shown.text() and " object at " not in str(shown)
+    assert shown._repr_mimebundle_()["text/plain"] == shown.text()
+    for said in ("Sequential on tpu-v3", f"{j.simulated.cycles:,} cycles", "where the time went"):
+        assert said in str(shown), said
+
+
 def test_not_even_the_capture_of_a_graph_that_dynamo_made():
     j = of_graph(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), (torch.randn(2, 4),), {})
     assert "j.captured" in j.html() and repr(j) == "Journey('a graph of torch.compile' on tpu-v3; done: nothing yet)"

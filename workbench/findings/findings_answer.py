@@ -16,7 +16,7 @@ from workbench.errors import BadOption
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.remedy_trials import Followed, Trials
 from workbench.views.basics import markup
-from workbench.views.basics.cards import Card, cards_html
+from workbench.views.basics.cards import Card, cards_html, cards_text
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
@@ -24,6 +24,8 @@ STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kep
 
 _MOST = 6
 """Cards that are shown open."""
+_WIDTH = 80
+"""Letters a line where pandas has no width of its own."""
 
 
 class Findings(pd.DataFrame):
@@ -65,6 +67,11 @@ class Findings(pd.DataFrame):
     def _repr_html_(self) -> str:
         """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
         return markup.fragment(cards_html(self.cards, _MOST))
+
+    def __repr__(self) -> str:
+        """The findings as text, reasons and remedies whole; as wide, and as many of them, as pandas is set to show."""
+        width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
+        return cards_text(self.cards, width or _WIDTH, most or len(self))
 
     @knows_its_options
     def tried(self) -> pd.DataFrame:

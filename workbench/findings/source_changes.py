@@ -96,7 +96,7 @@ def folds(module: object) -> bool:
 
 
 def folded_window(conv: nn.Conv2d) -> nn.Module:
-    """The same convolution over images whose channels are its window's rows as well, or its columns: so many deeper.
+    """The same convolution over images whose channels are its window's rows as well, or its columns: so many more.
 
     What lies beside each other is folded: rows, or, where the channels are innermost, the columns, each of which brings
     all its channels along. They are copied once for each place of the window that they lie in, in long runs. For that a

@@ -69,7 +69,7 @@ def draw(view: Gantt, ax: Axes, style: Style, *, scale: float = 0) -> None:
     _draw_bands(view, ax, style, pixels)
     for index, top in enumerate(tops):
         _draw_lane(view, index, top, ax, style, pixels)
-    _draw_axes(view, tops, ax, style, pixels)
+    _draw_axes(view, tops, ax, style, pixels, is_over=not max(scale, view.makespan))
     if not view.lanes:
         ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes, fontsize=9, color=style.ink)
     _draw_legend(view, ax, style)
@@ -159,11 +159,13 @@ def draw_shares(ax: Axes, shares: F64, edges: F64, base: float, height: float, c
         below = above
 
 
-def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: int) -> None:
+def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: int, *, is_over: bool) -> None:
+    """Names of lanes, cycles and time; of a run that is over as it begins only where that is."""
     ax.set_yticks([top + _BAR_HEIGHT / 2 for top in tops])
     ax.set_yticklabels([f"{lane.name}  {lane.busy:4.0%}" for lane in view.lanes], fontsize=8.5)
     head = blended_transform_factory(ax.transAxes, ax.transData)
-    ax.text(-0.006, -_TITLE_ROOM * 0.6, BUSY, ha="right", va="center", transform=head, fontsize=8, color=style.ink)
+    if view.lanes:
+        ax.text(-0.006, -_TITLE_ROOM * 0.6, BUSY, ha="right", va="center", transform=head, fontsize=8, color=style.ink)
     ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=3))
     ax.xaxis.set_major_formatter(FuncFormatter(with_commas))
     letters = int(pixels / (_LETTER * cast("Figure", ax.get_figure(root=True)).dpi))
@@ -182,6 +184,9 @@ def _draw_axes(view: Gantt, tops: list[float], ax: Axes, style: Style, pixels: i
     above.set_xlabel(f"µs at {clock:g} MHz", color=style.ink, fontsize=9)
     above.xaxis.set_major_locator(MaxNLocator(nbins="auto", min_n_ticks=3))
     above.xaxis.set_major_formatter(FuncFormatter(with_commas))
+    if is_over:
+        ax.set_xticks([0])
+        above.set_xticks([0])
     for axis in (ax, above):
         axis.tick_params(colors=style.ink, labelsize=8.5, length=3, color=style.ink)
         for spine in axis.spines.values():

@@ -1,5 +1,6 @@
 """Rows and columns of an array that stay empty. A weight-stationary array takes as many cycles for a tile of few rows
-(the depth of the product) or few columns as for a full one, since each row that streams through it takes a cycle.
+(the depth of the product: the terms of each of its sums) or few columns as for a full one, since each row that streams
+through it takes a cycle.
 
 A convolution has a product for each place of its window, whose depth is its input channels: of an image of three
 channels, three of 128 rows. With the rows of the window laid beside each other as channels, or its columns where the
@@ -50,7 +51,7 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
             round(stream * (1 - filled)),
             f"products fill {percent(filled, 1)} of the arrays: depth {int(np.median(depth))} of "
             f"{machine.systolic_rows} rows, {int(np.median(columns))} of {machine.systolic_columns} columns in the "
-            "middle product",
+            "median product",
             kernel.showing("matmul stream"),
             remedy=remedy,
             predicted=predicted,

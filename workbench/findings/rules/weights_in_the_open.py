@@ -37,7 +37,7 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
         stake = kernel.part("matmul preload") + _unused(facts, kernel, program)
         if stake < SHOWS * kernel.cycles:
             continue
-        rows, depth = _middle(program)
+        rows, depth = _median(program)
         remedy = None
         if machine.systolic_preload_depth == _ONE_SET:
             call = "j.with_(machine=j.machine.with_(systolic_preload_depth=2))"
@@ -47,7 +47,7 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
             stake,
             f"arrays take up weights while no row streams in {percent(stake, kernel.cycles)} of the kernel's cycles: a "
             f"set of {min(depth, machine.systolic_rows)} rows of weights is used for {times(rows, 'row')} of the other "
-            "operand in the middle product, and more rows for the same weights would hide it",
+            "operand in the median product, and more rows for the same weights would hide it",
             kernel.showing("matmul preload", "matmul stream"),
             remedy=remedy,
         )
@@ -71,8 +71,8 @@ def _streamed(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     return np.minimum(sets * streamed, cost), cost
 
 
-def _middle(program: TileProgram) -> tuple[int, int]:
-    """Rows that stream, and depth, of the middle product."""
+def _median(program: TileProgram) -> tuple[int, int]:
+    """Rows that stream, and depth, of the median product: each by itself."""
     products = program.opcode == Opcode.MATMUL
     streamed = np.where(program.stationary == 1, program.extent[:, 1], program.extent[:, 2])[products]
     return int(np.median(streamed)), int(np.median(program.extent[products, 3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,13 +50,13 @@ class Card:
             return f"predicted: {_saved(self.predicted, self.whole)}"
         return self.ask
 
-    def text(self) -> str:
-        """A few lines for a terminal."""
+    def text(self, width: int = 0) -> str:
+        """A few lines for a terminal, wrapped to a width where one is given."""
         lines = [f"{self.rule}: {self.title or 'the whole program'}" + (f" ({self.stake})" if self.stake else "")]
         lines += [f"  {self.reason}"]
         lines += [f"  at {self.place}, {self.kernel}".rstrip(", ")] if self.place else []
         lines += [f"  try {self.call}", f"      {self.gain}"] if self.call else []
-        return "\n".join(lines)
+        return "\n".join(_wrapped(line, width) if width else line for line in lines)
 
     def html(self) -> str:
         """A box."""
@@ -71,6 +72,15 @@ class Card:
         )
 
 
+def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
+    """The cards for a terminal, in their order; how many more there are."""
+    every = list(cards)
+    if not every:
+        return "No rule has found anything."
+    shown = [card.text(width) for card in every[:most]]
+    return "\n\n".join([*shown, *([f"{len(every) - most} more"] if len(every) > most else [])])
+
+
 def cards_html(cards: Iterable[Card], most: int) -> str:
     """The cards with most at stake, then all others, closed; those with nothing to gain among the others."""
     every = sorted(cards, key=lambda card: -card.cycles)
@@ -84,6 +94,12 @@ def cards_html(cards: Iterable[Card], most: int) -> str:
 
 def _boxes(cards: Iterable[Card]) -> str:
     return f'<div class="findings">{"".join(card.html() for card in cards)}</div>'
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Further lines stand deeper than the first. A word is never broken: a path or a call is copied from here."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _part(part: int, whole: int) -> str:

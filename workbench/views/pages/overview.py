@@ -13,6 +13,7 @@ from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 from workbench.views.graphs.module_tree import Module, costliest, counted, folded, modules_table
 from workbench.views.graphs.spent import Spent
+from workbench.views.timelines.gantt import NOTHING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,8 +85,13 @@ class Overview(Shown):
         elif self.spent and self.cards is None:
             lines += ["", _ASK_WHY]
         if self.spent:
-            lines += ["", "where the time went", self._time().text(indent="  ")]
+            table = self._time()
+            lines += ["", "where the time went", table.text(indent="  ") if table.rows else f"  {NOTHING}"]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """`print(j.overview)` is what a notebook draws, as text."""
+        return self.text()
 
     @checks_what_it_is_given
     def html(self) -> str:
@@ -137,7 +143,8 @@ class Overview(Shown):
             (f"{title} ({ops})" if ops else title, [(cycles / whole, _colour(title), title)], _of(cycles, whole))
             for title, ops, cycles in rows
         )
-        return markup.heading("Where the time went") + drawn
+        nothing = f'<p class="soft">{markup.escape(NOTHING)}</p>'
+        return markup.heading("Where the time went") + (drawn if rows else nothing)
 
     def _time(self) -> Table:
         columns = ("title", "ops", "cycles")

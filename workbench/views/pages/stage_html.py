@@ -244,16 +244,22 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
         + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplets > 1 else "")
         + markup.cards(figures)
         + gantt_svg(view)
-        + markup.heading("Where the makespan went, along the critical path")
-        + _waterfall(trace)
-        + markup.heading("What each unit did and waited for")
-        + _stalls(trace)
+        + (_where_time_went(trace) if trace.makespan else "")
         + _energy(trace)
         + _filled("transfers", transfers.by_kernel(trace))
         + markup.details("kernels", _kernels(trace, by_kernel), note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("links", timeline.links(trace))
         + _filled("tensors on chiplets", placement_table(trace, {}))
+    )
+
+
+def _where_time_went(trace: Trace) -> str:
+    return (
+        markup.heading("Where the makespan went, along the critical path")
+        + _waterfall(trace)
+        + markup.heading("What each unit did and waited for")
+        + _stalls(trace)
     )
 
 

@@ -68,7 +68,8 @@ function say(notice, text) {
 }
 
 /** The way to Python: `ask(what, given)` resolves to `{ answer, buffers }`, or to null when Python said no (the widget
- *  then shows why); `on(what, heard)` hears what Python tells by itself. */
+ *  then shows why); `on(what, heard)` hears what Python tells by itself; `cannot(what, given)` is why a question will
+ *  have no answer, known before it is asked, or nothing. */
 function connect(model, notice, signal) {
   const open = new Map();
   const heard = new Map();
@@ -133,6 +134,7 @@ function connect(model, notice, signal) {
       heard.get(what).add(callback);
       return () => heard.get(what)?.delete(callback);
     },
+    cannot: (what, given = {}) => model.cannot?.(what, given) ?? "", // Python answers everything, a record what was asked
     say: (text) => say(notice, text),
   };
 }

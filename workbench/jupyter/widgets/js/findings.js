@@ -1,5 +1,5 @@
 // What the rules have found, as cards: press one to select what it is about, and try what it advises.
-import { element } from "./common.js";
+import { element, uniqueId } from "./common.js";
 
 /** Draws the findings in `host`. `spans()` are the selected rows of the events, `choose(text)` selects a kernel. */
 export function createFindings(host, { link, signal, spans, choose, pick }) {
@@ -12,23 +12,36 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   const trying = new Set(); // the rows of those that are being measured
 
   function boxOf(card, row) {
-    const show = element("button", { type: "button", "aria-label": `select ${card.title}` }, "show");
+    const show = element("button", { type: "button", "aria-label": `show ${card.title}` }, "show");
     show.addEventListener("click", () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans")), { signal });
     const body = element("div", {});
     body.innerHTML = card.html; // Python has escaped it
     const buttons = element("div", { class: "fi-acts" }, ...(card.kernel || card.spans.length ? [show] : []));
-    if (card.tries) buttons.append(measureOf(card, row));
+    if (card.tries) buttons.append(...measureOf(card, row));
     return element("div", { class: "fi-card", role: "listitem" }, body, buttons);
   }
 
+  /** The button that tries a remedy, and why it cannot where nobody can be asked. */
   function measureOf(card, row) {
-    const measure = element("button", { type: "button", "aria-label": `measure what the remedy of ${card.title} saves` }, trying.has(row) ? "trying…" : "try it");
+    const measure = element("button", { type: "button" });
+    const says = (text) => {
+      measure.textContent = text;
+      measure.setAttribute("aria-label", `${text}: what the remedy of ${card.title} saves`); // begins with what is seen
+    };
+    says(trying.has(row) ? "trying…" : "try it");
     measure.disabled = trying.has(row);
+    const reason = link.cannot("measure", { row });
+    if (reason) {
+      const why = element("span", { class: "soft", id: uniqueId("fi-why") }, "needs Python: j.widget()");
+      Object.assign(measure, { disabled: true, title: reason });
+      measure.setAttribute("aria-describedby", why.id);
+      return [measure, why];
+    }
     measure.addEventListener(
       "click",
       async () => {
         measure.disabled = true;
-        measure.textContent = "trying…";
+        says("trying…");
         trying.add(row);
         const found = await link.ask("measure", { row });
         trying.delete(row);
@@ -38,7 +51,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
       },
       { signal },
     );
-    return measure;
+    return [measure];
   }
 
   function draw() {
@@ -52,13 +65,13 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   }
 
   only.addEventListener("change", draw, { signal });
-  (async () => {
+  async function openCards() {
     const found = await link.ask("open");
     if (!found || signal.aborted) return;
     cards = found.answer.cards;
     said.textContent = found.answer.note ?? "No rule has found anything.";
     tools.hidden = !cards.length;
     draw();
-  })();
-  return { selected: () => only.checked && draw(), shown: draw };
+  }
+  return { selected: () => only.checked && draw(), shown: draw, ready: openCards() };
 }

@@ -91,7 +91,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     made.className = `kn-cell ${cell.state}${is(map.best) ? " best" : ""}${is(map.now) ? " now" : ""}`;
     made.style.setProperty("--part", cell.colour === null ? "0%" : `${100 * cell.colour}%`);
     made.title = is(map.now) ? `${cell.told}; it is the setting now` : cell.told;
-    made.setAttribute("aria-label", made.title);
+    made.setAttribute("aria-label", [cell.text, made.title].filter(Boolean).join(": ")); // begins with what is seen
     made.setAttribute("aria-disabled", String(cell.state === "refused"));
   }
 

@@ -87,7 +87,7 @@ export function knobHistory(host, { back, signal }) {
           element("span", { class: `r kn-more ${step.more_cycles > 0 ? "worse" : step.more_cycles < 0 ? "better" : ""}` }, more)];
         if (step.refused) return element("li", { class: "kn-step", title: step.refused }, ...cells);
         const button = element("button", { type: "button", class: "kn-step", "data-step": step.number,
-          "aria-label": `back to step ${step.number}: ${step.what}, ${grouped(step.cycles)} cycles` }, ...cells);
+          "aria-label": `${step.number} ${step.what}, ${grouped(step.cycles)} cycles, ${more}: back to this step` }, ...cells);
         if (step.number === now) button.setAttribute("aria-current", "step");
         return element("li", {}, button);
       }),

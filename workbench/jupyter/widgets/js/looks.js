@@ -8,8 +8,8 @@ import { createPasses } from "./passes.js";
 import { createPipeline } from "./pipeline.js";
 
 /** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, choose, moveCursor })` may return
- *  `{ cursor(cycle), selected(), shown() }`: what is called when the timeline's cursor moves, when something else is
- *  selected, and when it is shown again. `spans()` are the selected rows of the events, `marked(list)` those of a list of
+ *  `{ cursor(cycle), selected(), shown(), ready }`: what is called when the timeline's cursor moves, when something else is
+ *  selected, and when it is shown again; and what resolves when it has what it shows. `spans()` are the selected rows of the events, `marked(list)` those of a list of
  *  the lab, `pick(row, list)` selects what is in a row of one, `choose(text)` what `j.select` takes, and `moveCursor(cycle)` moves the timeline's cursor. */
 const LOOKS = [
   { name: "findings", title: "Findings", make: createFindings },
@@ -24,6 +24,7 @@ const LOOKS = [
 export function lookLink(link, name) {
   return {
     ask: (what, given = {}, buffers = []) => link.ask(`${name}.${what}`, given, buffers),
+    cannot: (what, given) => link.cannot(`${name}.${what}`, given),
     on: (what, callback) => link.on(`${name}.${what}`, callback),
     say: link.say,
   };
@@ -47,15 +48,26 @@ export function makeLooks(root, { link, signal, ...lab }) {
       open.get(now).made?.shown?.();
       return;
     }
-    const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title });
+    const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title, tabindex: "-1" });
     place.append(host);
     open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, ...lab }) });
   }
 
+  /** Shows a view and goes there; once more when it has what it shows, unless somebody has gone on meanwhile. */
+  function openAt(name) {
+    if (now !== name) show(LOOKS.find((look) => look.name === name), tabs.querySelector(`[data-look=${name}]`));
+    const { host, made } = open.get(name);
+    const goThere = () => tabs.scrollIntoView({ block: "start" });
+    host.focus({ preventScroll: true });
+    goThere();
+    made?.ready?.then(() => host.matches(":focus") && goThere());
+  }
+
   return {
+    open: openAt,
     fill(names) {
       for (const look of LOOKS.filter(({ name }) => names.includes(name))) {
-        const button = element("button", { type: "button", "aria-pressed": "false" }, look.title);
+        const button = element("button", { type: "button", "aria-pressed": "false", "data-look": look.name }, look.title);
         button.addEventListener("click", () => show(look, button), { signal });
         tabs.append(button);
       }

@@ -50,7 +50,7 @@ export function makeMemoryControls(acts, signal) {
     launches,
     element("span", { class: "mem-steps" }, back, play, on),
     slider,
-    element("label", { class: "mem-at" }, "cycle ", field, whole),
+    element("span", { class: "mem-at" }, element("label", {}, "cycle ", field), whole),
     speed,
     near,
   );

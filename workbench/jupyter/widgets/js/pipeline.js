@@ -4,10 +4,14 @@ import { sizedContext } from "./array_paint.js";
 import { columnsOf } from "./timeline_data.js";
 
 const SHOWN_ROWS = 14;
-const ROW_HIGH = 27;
-const LANE_HIGH = 7;
+const ROW_HIGH = 32; // two lines of words, apart from each other and from those of the next row
+const LANE_HIGH = 8;
+const LABEL_AT = 9.5;
+const SHARE_AT = 23;
 const LABEL_WIDE = 92;
 const AXIS_HIGH = 18;
+const PIPELINE_FONT = "11.5px system-ui, sans-serif";
+const PIPELINE_SMALL = "10.5px system-ui, sans-serif";
 const NOBODY = 0xffffffff;
 const LANES = { load: 0, copy: 0, compute: 1, barrier: 1, store: 2 };
 
@@ -251,7 +255,7 @@ function paintPipeline(canvas, root, state) {
   const palette = { ...Object.fromEntries(["ink", "soft", "line", "mark", "accent"].map((name) => [name, named(name)])) };
   palette.kinds = view.header.kinds.map((name) => named(`k-${name}`));
   palette.causes = view.header.causes.map((name) => named(`c-${name === "bandwidth" ? "memory_peak" : name}`));
-  context.font = "11.5px system-ui, sans-serif";
+  context.font = PIPELINE_FONT;
   context.textBaseline = "middle";
   labels.forEach((label, place) => {
     const core = state.bySlots ? 0 : view.core[first + place];
@@ -261,11 +265,13 @@ function paintPipeline(canvas, root, state) {
     context.fillStyle = palette.ink;
     context.textAlign = "right";
     const moving = state.bySlots ? 0 : view.moving[first + place];
-    context.fillText(label, LABEL_WIDE - 8, place * ROW_HIGH + (moving ? 9 : ROW_HIGH / 2), LABEL_WIDE - 10);
+    context.fillText(label, LABEL_WIDE - 8, place * ROW_HIGH + (moving ? LABEL_AT : ROW_HIGH / 2), LABEL_WIDE - 10);
     if (!moving) return;
     context.fillStyle = palette.soft;
+    context.font = PIPELINE_SMALL;
     const share = Math.round((100 * view.row_hidden[first + place]) / moving);
-    context.fillText(`${share}% hidden`, LABEL_WIDE - 8, place * ROW_HIGH + 20);
+    context.fillText(`${share}% hidden`, LABEL_WIDE - 8, place * ROW_HIGH + SHARE_AT);
+    context.font = PIPELINE_FONT;
   });
   state.boxes = barsOf(state, first, last, x);
   for (const box of state.boxes) paintPipelineWait(context, view, box, x, palette);
@@ -285,13 +291,13 @@ function barsOf(state, first, last, x) {
     const wide = Math.max(right - left, 0.8);
     if (!state.bySlots) {
       const lane = LANES[view.header.stages[view.stage[place]]];
-      const top = (view.rowOf[place] - first) * ROW_HIGH + 4 + lane * LANE_HIGH;
+      const top = (view.rowOf[place] - first) * ROW_HIGH + 5 + lane * LANE_HIGH;
       boxes.push({ place, left, wide, top, high: LANE_HIGH - 1 });
       continue;
     }
     for (let each = view.slot_first[place]; each < view.slot_first[place + 1]; each++) {
       const lane = LANES[view.header.stages[view.stage[place]]];
-      boxes.push({ place, left, wide, top: view.slot[each] * ROW_HIGH + 4 + lane * LANE_HIGH, high: LANE_HIGH - 1 });
+      boxes.push({ place, left, wide, top: view.slot[each] * ROW_HIGH + 5 + lane * LANE_HIGH, high: LANE_HIGH - 1 });
     }
   }
   return boxes;

@@ -145,6 +145,12 @@ export class RecordedModel {
     return [answer, buffers.map((number) => this.record.buffers[number])];
   }
 
+  /** Why a question will have no answer, or nothing: what cannot be had says so before it is pressed. */
+  cannot(ask, given) {
+    const known = Object.hasOwn(ANSWERS, ask) || this.record.looks.has(keyOf(ask, given));
+    return known ? "" : this.record.plain.missing;
+  }
+
   get selection() {
     return this.past[this.place];
   }

@@ -18,7 +18,7 @@ const PANELS = [
 export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
-  const strip = makeStrip({ root, check, go });
+  const strip = makeStrip({ root, check, go, why: () => looks.open("findings") });
   const bar = makeBar({ root, link, signal, step, choose });
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
@@ -103,6 +103,7 @@ export function createStepper({ root, link, signal }) {
     if (!found) return;
     strip.fill(found.answer.stages, found.answer.checkable);
     looks.fill(found.answer.looks);
+    if (found.answer.looks.includes("findings")) strip.askWhy();
     go(found.answer.at, { focus: false });
     const opened = (about) => {
       strip.fill(about.stages);
@@ -115,7 +116,7 @@ export function createStepper({ root, link, signal }) {
 }
 
 /** The way from capture to the timeline: a tab a stage, its figures, and a badge that checks it. */
-function makeStrip({ root, check, go }) {
+function makeStrip({ root, check, go, why }) {
   const tabs = new Map();
   const strip = element("div", { class: "strip", role: "group", "aria-label": "stages" });
   for (const { stage, title } of PANELS) {
@@ -135,13 +136,22 @@ function makeStrip({ root, check, go }) {
     badge.addEventListener("click", async () => {
       badge.disabled = true;
       badge.textContent = "checking…";
+      nameBadge(stage, badge);
       const text = await check(stage);
       badge.disabled = false;
-      if (badge.textContent === "checking…") badge.textContent = "check";
+      if (badge.textContent === "checking…") {
+        badge.textContent = "check";
+        nameBadge(stage, badge);
+      }
       said.textContent = text ?? "";
       said.hidden = !text;
     });
     return badge;
+  }
+
+  /** Begins with what is seen on it. */
+  function nameBadge(stage, badge, said) {
+    badge.setAttribute("aria-label", `${badge.textContent} ${stage}${said ? `: ${said}` : ""}`);
   }
 
   return {
@@ -157,8 +167,15 @@ function makeStrip({ root, check, go }) {
         tab.badge.classList.toggle("bad", told?.ok === false);
         if (told) tab.badge.textContent = told.ok ? "✓ right" : "✗ wrong";
         tab.badge.title = told?.said ?? `compares what this stage computes with PyTorch: j.check()`;
-        tab.badge.setAttribute("aria-label", `check ${name}${told ? `: ${told.said}` : ""}`);
+        nameBadge(name, tab.badge, told?.said);
       }
+    },
+    /** Beside the cycles stands what says why they are so many, which is far below. */
+    askWhy() {
+      const told = "why? The findings: why the run takes as long as it does";
+      const ask = element("button", { class: "why", type: "button", title: told, "aria-label": told }, "why?");
+      ask.addEventListener("click", why);
+      tabs.get("timeline").card.append(ask);
     },
     at(stage) {
       for (const [name, tab] of tabs) {

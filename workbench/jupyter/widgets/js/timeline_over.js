@@ -7,6 +7,8 @@ const FONT = "10.5px system-ui, sans-serif";
 const LETTER_WIDTH = 6.2;
 const TICK_EVERY = 92; // pixels, at least
 const LEAST_BEND = 22; // pixels that an arrow leaves and arrives level
+const NUMBER_HIGH = 14;
+const ARROW_HEAD = 8;
 const ARROWS_NAMED = 12; // with more of them their numbers would lie on one another
 
 /** Axis and kernels. */
@@ -33,6 +35,7 @@ export function paintHead(context, data, window, { width, height }, palette, clo
   context.textAlign = "center";
   const step = clock.step;
   for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
+    if (end <= 1 && tick > data.header.makespan) break; // of a run of no cycles
     const x = (tick * step - begin) * scale;
     context.fillRect(Math.round(x), 14, 1, 5);
     const text = clock.number(tick * step);
@@ -113,10 +116,12 @@ export function paintOver(context, data, rows, window, { width, height }, palett
     frame(context, at(seen.gap.begin), row.top - 1, at(seen.gap.end), row.bar + 2, palette.accent, [4, 3]);
   }
   if (seen.span >= 0) {
-    for (const arrow of seen.arrows) paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width });
+    for (const arrow of seen.arrows) paintArrow(context, arrow, endsOf(data, rows, arrow, at), { palette, width });
     const row = rowOfLane(rows, data.laneOf(seen.span));
     const [left, right] = [at(data.start[seen.span]), at(data.end[seen.span])];
     frame(context, left, row.top - 1, Math.max(right, left + 2), row.bar + 2, palette.accent, []);
+    const own = { left: left - 2, right: Math.max(right, left + 2) + 2, top: row.top - 2, bottom: row.top + row.bar + 2 };
+    nameRooms(context, data, rows, at, seen, own, { palette, clock, width });
   }
   if (seen.cursor !== null) {
     context.fillStyle = palette.accent;
@@ -155,16 +160,19 @@ function paintArea(context, rows, area, at, { width, height }, palette, clock) {
   context.fillText(text, x + 5, top + 8);
 }
 
-/** From where a span is over to where another begins; without room it is thick, else its room stands beside it. */
-function paintArrow(context, data, rows, arrow, at, { palette, clock, seen, width }) {
+/** Where an arrow begins and ends: where a span is over and another begins, at half the height of their bars. */
+function endsOf(data, rows, { from, to }, at) {
   const height = (span) => {
     const row = rowOfLane(rows, data.laneOf(span));
     return row.top + row.bar / 2;
   };
-  const [x0, x1] = [at(Math.min(data.end[arrow.from], data.start[arrow.to])), at(data.start[arrow.to])];
-  const [y0, y1] = [height(arrow.from), height(arrow.to)];
+  return [at(Math.min(data.end[from], data.start[to])), height(from), at(data.start[to]), height(to)];
+}
+
+/** From where a span is over to where another begins; without room it is thick. */
+function paintArrow(context, { room }, [x0, y0, x1, y1], { palette, width }) {
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
-  const tight = arrow.room === 0;
+  const tight = room === 0;
   const bend = Math.max(LEAST_BEND, Math.abs(x1 - x0) / 2);
   context.strokeStyle = tight ? palette.accent : palette.ink;
   context.lineWidth = tight ? 2.2 : 1;
@@ -180,15 +188,47 @@ function paintArrow(context, data, rows, arrow, at, { palette, clock, seen, widt
   context.lineTo(x1 - 6, y1 - 3.5);
   context.lineTo(x1 - 6, y1 + 3.5);
   context.fill();
-  if (tight || seen.arrows.length > ARROWS_NAMED) return;
-  const text = `+${clock.number(arrow.room)}`;
+}
+
+/** The room of arrows that have some, at the other span, where each has its own place: never over words, the selected
+ *  span or one another. What has no place is left to the words below the lanes. */
+function nameRooms(context, data, rows, at, seen, own, { palette, clock, width }) {
+  const named = seen.arrows.filter(({ room }) => room > 0);
+  if (seen.arrows.length > ARROWS_NAMED) return;
+  const taken = [own];
+  for (const { words = [], top, bar } of rows) {
+    taken.push(...words.map(([left, right]) => ({ left, right, top, bottom: top + bar })));
+  }
   context.font = FONT;
-  const wide = context.measureText(text).width + 6;
-  const [x, y] = arrow.from === seen.span ? [x1 + 3, y1] : [x0 + 3, y0]; // at the other span, where each has its own place
-  context.fillStyle = palette.ground;
-  context.fillRect(x, y - 7, wide, 14);
-  context.fillStyle = palette.ink;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  context.fillText(text, x + 3, y);
+  for (const arrow of named) {
+    const text = `+${clock.number(arrow.room)}`;
+    const wide = context.measureText(text).width + 6;
+    const leaves = arrow.from === seen.span;
+    const other = leaves ? arrow.to : arrow.from;
+    const y = endsOf(data, rows, arrow, at)[leaves ? 3 : 1];
+    const [left, right] = [at(data.start[other]) - (leaves ? ARROW_HEAD : 0), at(data.end[other])];
+    const box = placedFree(taken, [right + 3, left - wide - 3], y, wide, width);
+    if (!box) continue;
+    taken.push(box);
+    context.fillStyle = palette.ground;
+    context.fillRect(box.left, box.top, wide, box.bottom - box.top);
+    context.fillStyle = palette.ink;
+    context.fillText(text, box.left + 3, (box.top + box.bottom) / 2);
+  }
+}
+
+/** A box for a number at one of some left edges, in the middle at `y`, or above or below that, where nothing stands;
+ *  else null. */
+function placedFree(taken, edges, y, wide, width) {
+  const places = [];
+  for (const down of [0, -NUMBER_HIGH, NUMBER_HIGH]) places.push(...edges.map((edge) => [edge, y + down]));
+  const boxes = places.map(([left, middle]) => ({
+    left, right: left + wide, top: middle - NUMBER_HIGH / 2, bottom: middle + NUMBER_HIGH / 2,
+  }));
+  const meets = (one, other) =>
+    one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
+  const free = (box) => box.left >= 0 && box.right <= width && box.top >= 0 && !taken.some((each) => meets(box, each));
+  return boxes.find(free) ?? null;
 }

@@ -66,6 +66,7 @@ export function inkOn(colour) {
 /** All rows, for the stretch of time `window`, on a canvas as wide as `strips`. */
 export function paintRows(context, data, rows, window, strips, palette) {
   for (const row of rows) {
+    row.words = []; // stretches of it in which words stand, for what is drawn over it
     if (row.kind === "head") continue;
     context.fillStyle = palette.faint;
     context.globalAlpha = 0.6;
@@ -148,6 +149,7 @@ function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   context.textAlign = "left";
   context.textBaseline = "middle";
   context.fillText(text, x, row.top + row.bar / 2 + 0.5);
+  row.words.push([x - 2, x + wide + 2]);
 }
 
 /** Kinds of work on top of each other, then paler what holds the lane and waits. */
@@ -185,6 +187,8 @@ function paintIdle(context, data, row, window, strips, palette) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.fillText(name, (left + right) / 2, row.top + row.bar / 2 + 0.5);
+    const half = context.measureText(name).width / 2;
+    row.words.push([(left + right) / 2 - half, (left + right) / 2 + half]);
   });
   const runs = runsOf(crowded);
   if (!runs.length) return;

@@ -43,14 +43,14 @@ export function makeTools(data, acts) {
   });
   const found = element("output", { class: "tl-found soft" });
   const critical = button("critical path", "show the critical path alone (C)", acts.critical, { "aria-pressed": "false" });
-  const measure = button("measure", "drag to measure an area, instead of panning", acts.measure, { "aria-pressed": "false" });
+  const measure = button("measure", "measure an area by dragging, instead of panning", acts.measure, { "aria-pressed": "false" });
   const units = element("select", { "aria-label": "unit of time" });
   for (const unit of ["cycles", "ns"]) units.append(element("option", { value: unit }, unit === "ns" ? "nanoseconds" : unit));
   units.addEventListener("change", () => acts.unit(units.value));
   const zoom = [
     button("−", "zoom out (S)", () => acts.zoom(2)),
     button("+", "zoom in (W)", () => acts.zoom(0.5)),
-    button("all", "show the whole run (0)", acts.whole),
+    button("all", "all: show the whole run (0)", acts.whole),
   ];
   const bar = element("div", { class: "tl-tools", role: "toolbar", "aria-label": "timeline" });
   bar.append(search, found, critical, measure, element("span", { class: "tl-fill" }), units, ...zoom);
