@@ -118,8 +118,7 @@ class Computing:
         changed = sorted({change.target for change in graph.mutations})
         given = [each.detach().resolve_conj().resolve_neg() for each in (*user, *held)]  # as the record has them
         values = [
-            value.clone() if slot.value in changed else value
-            for slot, value in zip(graph.inputs, given, strict=True)
+            value.clone() if slot.value in changed else value for slot, value in zip(graph.inputs, given, strict=True)
         ]
         answers = checking.wide_reference.Answers(
             partial(checking.wide_reference.outcome, self._eager, graph, user, held)
