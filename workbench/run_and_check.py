@@ -116,15 +116,16 @@ class Computing:
         """Outputs and mutated inputs as this stage makes them, and what PyTorch makes."""
         graph = self.stages.captured().record
         changed = sorted({change.target for change in graph.mutations})
-        given = [each.detach().resolve_conj().resolve_neg() for each in (*user, *held)]  # as the record has them
         values = [
-            value.clone() if slot.value in changed else value for slot, value in zip(graph.inputs, given, strict=True)
+            value.detach().clone() if slot.value in changed else value
+            for slot, value in zip(graph.inputs, [*user, *held], strict=True)
         ]
         answers = checking.wide_reference.Answers(
             partial(checking.wide_reference.outcome, self._eager, graph, user, held)
         )
         if stage == "captured":
-            got = host.run_graph.execute(graph, values, self._registered())
+            plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
+            got = host.run_graph.execute(graph, plain, self._registered())
         else:
             outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
