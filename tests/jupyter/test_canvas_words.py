@@ -12,7 +12,6 @@ import torch
 
 import workbench as wb
 from tests.browser.lab import needs_chromium, patient, settle
-from tests.jupyter.served import browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -56,12 +55,6 @@ def meet(one: Word, other: Word) -> bool:
 
 def overlaps(words: list[Word]) -> list[tuple[str, str]]:
     return [(one["text"], other["text"]) for one, other in combinations(words, 2) if meet(one, other)]
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(params=[800, 1280])

@@ -17,7 +17,6 @@ import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
-from tests.jupyter.served import browser
 from workbench.errors import BadOption
 from workbench.jupyter.widgets.comparison_widget import ComparisonWidget
 from workbench.views.timelines.columns import Columns, timeline_columns
@@ -120,12 +119,6 @@ def test_rows_and_journeys_that_there_are_not(journeys: tuple[wb.Journey, ...], 
     with pytest.raises(BadOption, match="2 to 4 journeys, and these are 5"):
         wb.compare(*[journeys[0]] * 5).widget()
     assert "aligned timelines" in opened[0].static_html() and "fused" in repr(opened[0])
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture

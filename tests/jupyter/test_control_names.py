@@ -17,7 +17,6 @@ from playwright.sync_api import Page, expect
 import workbench as wb
 from tests.browser.lab import needs_chromium, patient
 from tests.jupyter.live import live
-from tests.jupyter.served import browser
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -51,12 +50,6 @@ def journey() -> wb.Journey:
     made = wb.trace(lambda a, b: torch.softmax(a @ b, 1), torch.randn(64, 64), torch.randn(64, 256))
     assert made.check()
     return made
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 def unlike(page: Page) -> list[str]:

@@ -17,7 +17,6 @@ import workbench as wb
 from simulator.analysis.array_steps import array_walk
 from tests.browser.lab import becomes, needs_chromium, settle
 from tests.jupyter.looked_at import Seen, looked_at
-from tests.jupyter.served import browser
 from tests.jupyter.test_explaining import product, softmax
 from tests.jupyter.timelines import two_cores
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
-from tests.jupyter.served import browser
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
 from workbench.jupyter.widgets.widget_base import Answer
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

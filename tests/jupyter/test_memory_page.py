@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.live import live
-from tests.jupyter.served import browser
 from tests.jupyter.timelines import by_host, two_cores
 from workbench.jupyter.widgets.widget_base import LabWidget
 
@@ -66,12 +65,6 @@ class Shown:
 
     def settle(self) -> None:
         settle(self.page)
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

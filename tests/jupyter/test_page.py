@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 
 import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient
-from tests.jupyter.served import browser
 from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
@@ -116,12 +115,6 @@ class Opened:
     def notes(self, what: str) -> None:
         """The lab comes to say that this is wrong."""
         expect(self.page.locator(".notice")).to_contain_text(what)
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from simulator import Launched, load_machine, simulate
 from simulator.analysis.slack import dependences
 from simulator.tileprogram.program import Opcode
 from tests.browser.lab import becomes, needs_chromium, patient, settle
-from tests.jupyter.served import browser, page_files, served
+from tests.jupyter.served import page_files, served
 from tests.jupyter.timelines import softmax, two_cores
 from workbench.errors import BadOption
 from workbench.ir import Launch, Launches
@@ -97,12 +97,6 @@ def _pixels(page: Page) -> np.ndarray:
     """The lanes' canvas, as numbers."""
     text = page.evaluate("shown.timeline.canvases.lanes.toDataURL()")
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(text.partition(",")[2]))).convert("RGB")).astype(int)
-
-
-@pytest.fixture(scope="module")
-def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(params=RUNS)
