@@ -41,20 +41,18 @@ def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> t
 def assert_looks_right(page: Page, name: str) -> None:
     """In both themes and widths; everything that is wrong is told at once."""
     wrong: list[str] = []
-    for dark in (False, True):
-        for width in (800, 1280):
-            lab.show(page, dark=dark, width=width)
-            SHOTS.mkdir(exist_ok=True)
-            where = f"{name}-{'dark' if dark else 'light'}-{width}"
-            page.screenshot(path=SHOTS / f"{where}.png")
-            twice = [picture[:80] for picture, count in Counter(looks.pictures(page)).items() if count > 1]
-            wrong += [f"{where}: {each}" for each in looks.out_of_boxes(page)]
-            wrong += [f"{where}: twice: {each}" for each in twice]
-            wrong += [f"{where}: blank: {each}" for each in looks.blank(page)]
-            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
-            if dark == (width == 1280):  # each theme and each width once: it takes longer than all else together
-                wrong += [f"{where}: axe: {each}" for each in looks.against_axe(page)]
-            wrong += [f"{where}: too high: {each}" for each in looks.too_high(page)]
+    SHOTS.mkdir(exist_ok=True)
+    for dark, width in looks.THEMES_AND_WIDTHS:
+        lab.show(page, dark=dark, width=width)
+        where = f"{name}-{'dark' if dark else 'light'}-{width}"
+        page.screenshot(path=SHOTS / f"{where}.png")
+        twice = [picture[:80] for picture, count in Counter(looks.pictures(page)).items() if count > 1]
+        wrong += [f"{where}: {each}" for each in looks.out_of_boxes(page)]
+        wrong += [f"{where}: twice: {each}" for each in twice]
+        wrong += [f"{where}: blank: {each}" for each in looks.blank(page)]
+        wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
+        wrong += [f"{where}: axe: {each}" for each in looks.against_axe(page)]
+        wrong += [f"{where}: too high: {each}" for each in looks.too_high(page)]
     assert page.locator(looks.STDERR).all_text_contents() == [], "all is drawn by now"
     assert not wrong, "\n".join(wrong)
 
@@ -91,7 +89,8 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
     assert len(widgets) == 4
     lab.answered(page)
     wrong: list[str] = []
-    for dark, width in ((False, 1280), (True, 800)):
+    SHOTS.mkdir(exist_ok=True)
+    for dark, width in looks.THEMES_AND_WIDTHS:
         lab.show(page, dark=dark, width=width)
         page.screenshot(path=SHOTS / f"02_the_lab-{'dark' if dark else 'light'}-{width}.png")
         found = looks.against_axe(page) + looks.low_contrast(page) + page.evaluate(_OVERLAPS)

@@ -188,13 +188,12 @@ def test_a_rendered_call_leaves_nothing_behind() -> None:
     torch.testing.assert_close(out, function(x, w), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("b_t", "nest"), [(False, ["parallel", "reduction", "parallel"]), (True, ["parallel", "parallel", "reduction"])]
-)
+@pytest.mark.parametrize(("b_t", "nest"), [(False, ["reduction", "parallel"]), (True, ["reduction"])])
 def test_a_matmul_s_innermost_loop_walks_memory_in_order(b_t: bool, nest: list[str]) -> None:
     """In the op's own loop order the tiles need thirty times eager's one-thread time; in this one about twice.
 
     Where memory order puts the sum innermost, its additions may be regrouped, or each would wait for the one before.
+    The loops over what is not summed are outside already, around a block of sums that begins at zero.
     """
     text = tiled_matmul(512, 768, 768, (128, 128, 128), b_t=b_t)
     module = verify_scheduled(text, "matmul", new_context(torch_dialect=True))

@@ -17,15 +17,17 @@ import re
 from torch_mlir import ir
 
 from workbench.mlir.context import operations
+from workbench.running.block_sums import cut_into_blocks
 
 
 def speed_up_reductions(module: ir.Module) -> None:
-    """Reorders the loops of every `linalg.generic` that reduces; in place."""
-    for operation in operations(module.operation):
-        if operation.name == "linalg.generic" and _iterators(operation).count("reduction"):
-            _let_sums_regroup(operation)
-            if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
-                _interchange(operation, loop_order(operation))
+    """Reorders the loops of every `linalg.generic` that reduces, and cuts long sums into blocks; in place."""
+    reductions = [op for op in operations(module.operation) if op.name == "linalg.generic" and _reduces(op)]
+    for operation in reductions:
+        _let_sums_regroup(operation)
+        if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
+            _interchange(operation, loop_order(operation))
+        cut_into_blocks(operation, _iterators(operation))
 
 
 def loop_order(operation: ir.Operation) -> list[int]:
@@ -39,6 +41,10 @@ def loop_order(operation: ir.Operation) -> list[int]:
     innermost = min(reversed(range(len(kinds))), key=lambda dim: (jumps[dim], kinds[dim] == "reduction"))
     rest = [dim for dim in range(len(kinds)) if dim != innermost]
     return [*sorted(rest, key=lambda dim: kinds[dim] == "reduction"), innermost]
+
+
+def _reduces(operation: ir.Operation) -> bool:
+    return "reduction" in _iterators(operation)
 
 
 def _iterators(operation: ir.Operation) -> list[str]:

@@ -1,0 +1,242 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Long sums in blocks, each of which begins at zero.
+
+A sum of n floats that is made one after the other loses digits as it grows: near its end each number is rounded to
+the last place of the whole. Of three million numbers near 1,000 in f32 that leaves 3e-4 of error. Here a loop that
+sums is cut into blocks, and a block's sum is added to the rest when it is complete: roundings to the last place of
+the whole are as many as there are blocks, not numbers.
+
+A block has one sum, or, where the innermost loop walks a dim that is not summed over, one for each of its elements:
+`WIDTH` at a time, in a buffer that stays in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, memref, scf
+
+from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened
+from workbench.mlir.memrefs import subview
+
+BLOCK: Final = 512
+"""Numbers that are added one after the other, along each dim that is summed over."""
+
+LANES: Final = 16
+"""Sums that a vector register makes of the innermost loop: each takes its part of the numbers."""
+
+WIDTH: Final = 1024
+"""Sums that are made side by side."""
+
+SHORT: Final = 32
+"""Where fewer numbers are added to what is there, a sum of their own takes longer and rounds hardly less."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """What is left of a dim inside the loops around an op: elements from `start`, or the one there."""
+
+    start: Index
+    size: Index | None
+
+
+def cut_into_blocks(op: ir.Operation, kinds: Sequence[str]) -> None:
+    """Puts loops over blocks around a `linalg.generic` that adds floats up; any other stays as it is.
+
+    `kinds` says of each loop, outermost first, whether it is "parallel" or a "reduction".
+    """
+    if not is_opened(op) or not _only_adds_floats(op):
+        return
+    extents = [_extent_of(op, dim) for dim in range(len(kinds))]
+    if _is_short([extent for extent, kind in zip(extents, kinds, strict=True) if kind == "reduction"]):
+        return
+    innermost = len(kinds) - 1
+    side_by_side = kinds[innermost] == "parallel"
+    steps = dict.fromkeys((dim for dim in range(innermost) if kinds[dim] == "parallel"), 1)
+    if side_by_side:
+        steps[innermost] = WIDTH
+    steps |= {dim: BLOCK for dim in range(len(kinds)) if kinds[dim] == "reduction"}
+    if not side_by_side:
+        steps[innermost] = BLOCK * LANES
+    point, stretches = ir.InsertionPoint(op), dict[int, _Stretch]()
+    with op.context, op.location:
+        for dim, step in steps.items():
+            point, stretches[dim] = _loop(point, extents[dim], step)
+        with point:
+            _Block(op, stretches, innermost if side_by_side else None).write()
+    op.erase()
+
+
+def _only_adds_floats(op: ir.Operation) -> bool:
+    """Whether each result is what is there already plus something that does not hang on it."""
+    block = op.regions[0].blocks[0]
+    *_, end = block.operations
+    outputs = list(block.arguments)[segments(op)[0] :]
+    if len(outputs) != len(end.operation.operands):
+        return False
+    for old, new in zip(outputs, end.operation.operands, strict=True):
+        uses = [use.owner.operation for use in old.uses]
+        if [each.name for each in uses] != ["arith.addf"] or uses[0].results[0] != new:
+            return False
+    return True
+
+
+def _extent_of(op: ir.Operation, dim: int) -> tuple[Value, int]:
+    """The operand and its axis that the dim walks."""
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if dim in (loops := axis_loops(indexing)):
+            return value, loops.index(dim)
+    raise AssertionError("linalg has each loop's extent in some operand")
+
+
+def _is_short(extents: Sequence[tuple[Value, int]]) -> bool:
+    count = 1
+    for value, axis in extents:
+        size = shape_of(value)[axis]
+        if size == DYNAMIC_EXTENT:
+            return False
+        count *= size
+    return count < SHORT
+
+
+def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tuple[ir.InsertionPoint, _Stretch]:
+    """A loop over a dim in steps; none where a single step does it. Returns where its body is written."""
+    value, axis = extent
+    size = shape_of(value)[axis]
+    if size != DYNAMIC_EXTENT and size <= step:
+        return point, _Stretch(0, size if step > 1 else None)
+    with point:
+        high = _number(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, _number(axis)).result
+        loop = scf.ForOp(_number(0), high, _number(step))
+        with ir.InsertionPoint(loop.body):
+            end = scf.YieldOp([])
+    place = loop.induction_variable
+    inside = ir.InsertionPoint(end)
+    if step == 1:
+        return inside, _Stretch(place, None)
+    if size != DYNAMIC_EXTENT and size % step == 0:
+        return inside, _Stretch(place, step)
+    with inside:
+        rest = arith.SubIOp(high, place).result
+        return inside, _Stretch(place, arith.MinSIOp(_number(step), rest).result)
+
+
+def _number(value: int) -> Value:
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One block of an op that sums; its dims that still have a size are those of the op in the loops."""
+
+    op: ir.Operation
+    stretches: Mapping[int, _Stretch]
+    side_by_side: int | None
+
+    def write(self) -> None:
+        """At the insertion point: the block's sums, made from nothing and then added to what is there."""
+        inputs, _ = segments(self.op)
+        operands, maps = list(self.op.operands), indexing_maps(self.op)
+        parts = [self._part(*each) for each in zip(operands, maps, strict=True)]
+        sums = [self._zeros(value) for value in operands[inputs:]]
+        summed = [*parts[:inputs], *((each, parts[inputs][1]) for each in sums)]
+        loops = [dim for dim in sorted(self.stretches) if self.stretches[dim].size is not None]
+        self._renumber_indices(loops)
+        body = self.op.regions[0].blocks[0]
+        made = _generic(summed, inputs, loops, [self._kind(dim) for dim in loops])
+        body.append_to(made.regions[0])
+        for (old, axes), new in zip(parts[inputs:], sums, strict=True):
+            _add(new, old, axes)
+
+    def _kind(self, dim: int) -> str:
+        return "parallel" if dim == self.side_by_side else "reduction"
+
+    def _part(self, value: Value, indexing: ir.AffineMap) -> tuple[Value, list[int]]:
+        """What the block needs of an operand, and the dim that walks each axis of it."""
+        if not isinstance(value.type, ir.MemRefType):
+            return value, []
+        offsets, sizes, dropped, axes = list[Index](), list[Index](), list[int](), list[int]()
+        for axis, dim in enumerate(axis_loops(indexing)):
+            stretch = _Stretch(_constant(indexing, axis), None) if dim is None else self.stretches[dim]
+            offsets.append(stretch.start)
+            sizes.append(1 if stretch.size is None else stretch.size)
+            if dim is None or stretch.size is None:
+                dropped.append(axis)
+            else:
+                axes.append(dim)
+        whole = offsets == [0] * len(offsets) and sizes == shape_of(value) and not dropped
+        return value if whole else subview(value, offsets, sizes, dropped), axes
+
+    def _zeros(self, like: Value) -> Value:
+        """A buffer of zeros for the block's sums, made once for the whole function: of -0.0, which changes no sum."""
+        kind = ir.MemRefType(like.type)
+        size = None if self.side_by_side is None else self.stretches[self.side_by_side].size
+        shape = [] if size is None else [size if isinstance(size, int) else WIDTH]
+        with ir.InsertionPoint.at_block_begin(_entry(self.op)):
+            buffer = memref.AllocaOp(ir.MemRefType.get(shape, kind.element_type), [], []).result
+        if size is not None and not isinstance(size, int):
+            buffer = subview(buffer, [0], [size])
+        fill: Any = linalg.fill
+        fill(arith.ConstantOp(kind.element_type, ir.FloatAttr.get(kind.element_type, -0.0)).result, outs=[buffer])
+        return buffer
+
+    def _renumber_indices(self, loops: list[int]) -> None:
+        """Values of `linalg.index` in the body, by the loops that are left and where they begin."""
+        for each in list(self.op.regions[0].blocks[0].operations):
+            if each.operation.name != "linalg.index":
+                continue
+            dim = ir.IntegerAttr(each.operation.attributes["dim"]).value
+            start = self.stretches[dim].start
+            place = _number(start) if isinstance(start, int) else start
+            if dim in loops:
+                with ir.InsertionPoint(each.operation):
+                    place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
+            each.operation.results[0].replace_all_uses_with(place)
+            each.operation.erase()
+
+
+def _constant(indexing: ir.AffineMap, axis: int) -> int:
+    return ir.AffineConstantExpr(indexing.results[axis]).value
+
+
+def _entry(op: ir.Operation) -> ir.Block:
+    """The first block of the function that the op is in."""
+    while op.name != "func.func":
+        op = owner_of(block_of(op))
+    return op.regions[0].blocks[0]
+
+
+def _generic(
+    operands: Sequence[tuple[Value, list[int]]], inputs: int, loops: Sequence[int], kinds: Sequence[str]
+) -> ir.Operation:
+    """A `linalg.generic` of these operands, each with the loop that walks each of its axes; its body is to be added."""
+    number = {loop: position for position, loop in enumerate(loops)}
+    maps = [
+        ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(number[loop]) for loop in axes]) for _, axes in operands
+    ]
+    return ir.Operation.create(
+        "linalg.generic",
+        operands=[value for value, _ in operands],
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([inputs, len(operands) - inputs]),
+        },
+        regions=1,
+    )
+
+
+def _add(new: Value, old: Value, axes: list[int]) -> None:
+    """Adds a block's sums to what is there."""
+    made = _generic([(new, axes), (old, axes)], 1, axes, ["parallel"] * len(axes))
+    element = ir.MemRefType(old.type).element_type
+    body = made.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([arith.AddFOp(*body.arguments).result])
