@@ -79,12 +79,12 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     passes.locator(".ex-diff .l.s").first.wait_for()
 
 
-def test_views_are_legible_in_both_themes_and_no_reader_is_left_out(opened: Page):
+def test_views_are_legible_in_both_themes_and_all_widths_and_no_reader_is_left_out(opened: Page):
     SHOTS.mkdir(exist_ok=True)
     wrong = list[str]()
     wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.className)"
     for dark in (False, True):
-        for width in (800, 1280):
+        for width in (800, 1280, 1920):
             lab.show(opened, dark=dark, width=width)
             for title in ("Array", "Pipeline", "Passes"):
                 view(opened, title)

@@ -107,8 +107,9 @@ def test_a_slot_and_a_tile_are_selected_in_python(opened: Page):
     lab.wait_for_python(opened, "print(j.selection.selection.what.partition(', ')[2])", "a box of x")
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 800), (False, 1280), (True, 800), (True, 1280)])
-def test_it_is_legible_in_both_themes_and_widths(opened: Page, dark: bool, width: int):
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_is_legible_in_both_themes_and_all_widths(opened: Page, dark: bool, width: int):
     lab.show(opened, dark=dark, width=width)
     lab.ask_python(opened, "w.cycle = 5000")
     wait_for(opened, 5000)

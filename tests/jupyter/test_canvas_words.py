@@ -89,6 +89,28 @@ def test_the_room_of_an_arrow_lies_on_no_word_and_on_no_selected_span(page: Page
     assert named, "some arrow says its room"
 
 
+_INKED = """([canvas, words]) => {
+    const scale = canvas.width / canvas.getBoundingClientRect().width;
+    const context = canvas.getContext("2d");
+    const inked = ({ left, right, top, bottom }) => {
+        const box = [left + 1, top + 2, right - left - 2, bottom - top - 4].map(each => Math.round(each * scale));
+        return context.getImageData(...box).data.some((value, place) => place % 4 === 3 && value > 0);
+    };
+    return words.filter(inked).map(({ text }) => text);
+}"""
+
+
+def test_an_arrow_goes_behind_words(page: Page):
+    page.locator(".list.of-spans .row[data-row='14']").click()
+    page.locator(".tl-title b:has-text('span 14:')").wait_for()
+    settle(page)
+    written, over = page.locator(".tl-plot canvas").all()[-2:]
+    (words, *_) = [each for each in page.evaluate("wordsOn('.tl-plot canvas')") if len(each) > 5]
+    causes = [word for word in words if word["text"] in ("data", "memory peak", "write after read")]
+    assert len(causes) > 5 and written.is_visible()
+    assert page.evaluate(_INKED, [over.element_handle(), causes]) == []
+
+
 def test_the_names_of_iterations_stand_apart(page: Page):
     page.locator(".looks button:text-is('Pipeline')").click()
     page.locator(".of-pipeline canvas").wait_for()

@@ -116,7 +116,9 @@ export function paintOver(context, data, rows, window, { width, height }, palett
     frame(context, at(seen.gap.begin), row.top - 1, at(seen.gap.end), row.bar + 2, palette.accent, [4, 3]);
   }
   if (seen.span >= 0) {
-    for (const arrow of seen.arrows) paintArrow(context, arrow, endsOf(data, rows, arrow, at), { palette, width });
+    besideWords(context, rows, { width, height }, () => {
+      for (const arrow of seen.arrows) paintArrow(context, arrow, endsOf(data, rows, arrow, at), { palette, width });
+    });
     const row = rowOfLane(rows, data.laneOf(seen.span));
     const [left, right] = [at(data.start[seen.span]), at(data.end[seen.span])];
     frame(context, left, row.top - 1, Math.max(right, left + 2), row.bar + 2, palette.accent, []);
@@ -158,6 +160,17 @@ function paintArea(context, rows, area, at, { width, height }, palette, clock) {
   context.textAlign = "left";
   context.textBaseline = "middle";
   context.fillText(text, x + 5, top + 8);
+}
+
+/** Draws so that what is written on the lanes stays clear: lines go behind words. */
+function besideWords(context, rows, { width, height }, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(0, 0, width, height);
+  for (const { words = [], top, bar } of rows) for (const [left, right] of words) context.rect(left, top, right - left, bar);
+  context.clip("evenodd");
+  draw();
+  context.restore();
 }
 
 /** Where an arrow begins and ends: where a span is over and another begins, at half the height of their bars. */

@@ -34,7 +34,8 @@ export function makeTools(data, acts) {
   const search = element("input", {
     type: "search",
     "aria-label": "search spans by kernel, node, kind or unit",
-    placeholder: "search: softmax  kind:load  unit:dma0",
+    title: "softmax  kind:load  unit:dma0",
+    placeholder: "search: kind:load",
     spellcheck: "false",
   });
   search.addEventListener("input", () => acts.search(search.value));
