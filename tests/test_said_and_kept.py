@@ -81,10 +81,52 @@ def nested(x: torch.Tensor) -> torch.Tensor:
         return z.bfloat16() @ y
 
 
-@pytest.mark.parametrize("function", [scaled, nested])
+def both_types(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+    return y, y.float()
+
+
+def both_and_more(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+    return y, y.float() @ x
+
+
+@pytest.mark.parametrize("function", [scaled, nested, both_types, both_and_more])
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
-def test_casts_of_what_autocast_made(function: Callable[..., torch.Tensor], capture: str):
-    assert wb.trace(function, torch.randn(8, 8), capture=capture).check()
+def test_casts_of_what_autocast_made(function: Callable[..., Any], capture: str):
+    x = torch.randn(8, 8)
+    wanted = [each.dtype for each in torch.utils._pytree.tree_leaves(function(x))]
+    journey = wb.trace(function, x, capture=capture)
+    assert [each.dtype for each in torch.utils._pytree.tree_leaves(journey.run(x))] == wanted
+    assert journey.check()
+    made = torch.compile(function, backend="npu")(x)
+    assert [each.dtype for each in torch.utils._pytree.tree_leaves(made)] == wanted
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_region_of_autocast_that_fails_is_left(compiled: bool):
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.ops.saidandkept.refuses(x @ x)
+
+    with pytest.raises(Exception, match="never of these"):
+        if compiled:
+            torch.compile(function, backend="npu")(torch.randn(4, 4))
+        else:
+            wb.trace(function, torch.randn(4, 4))
+    assert not torch.is_autocast_enabled("cpu")
+
+
+@torch.library.custom_op("saidandkept::refuses", mutates_args=())
+def refuses(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@refuses.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("never of these")
 
 
 state = torch.ones(3)

@@ -63,8 +63,37 @@ def _of_several(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return y, one, other, state
 
 
+@torch.library.custom_op("taken::up_and_down", mutates_args={"x", "y"})
+def up_and_down(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.add_(1)
+    y.mul_(3)
+
+
+@torch.library.custom_op("taken::up_beside", mutates_args={"x"})
+def up_beside(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return y * 2
+
+
+@up_beside.register_fake
+def _(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(y)
+
+
+def _rows_apart(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch.ops.taken.up_and_down(y[:2], y[2:])
+    return y + 1
+
+
+def _columns_apart(x: torch.Tensor) -> torch.Tensor:
+    y = (x * 2).expand(4, 4).contiguous()
+    torch.ops.taken.up_and_down(y[:, ::2], y[:, 1::2])
+    return y + 1
+
+
 @both
-@pytest.mark.parametrize("function", [_of_an_input, _of_a_view, _of_several])
+@pytest.mark.parametrize("function", [_of_an_input, _of_a_view, _of_several, _rows_apart, _columns_apart])
 def test_an_op_of_ones_own_may_change_its_arguments(function: Any, capture: str):
     journey = same_as_eager(function, lambda: (R(4),), capture=capture, hosted=None)
     (op,) = {item.node.op for item in journey.lowered.record.nodes if item.route == "host"}
@@ -72,6 +101,32 @@ def test_an_op_of_ones_own_may_change_its_arguments(function: Any, capture: str)
     compiled = torch.compile(function, backend="npu", options={"machine": "edge-8x8"})
     x = R(4)
     torch.testing.assert_close(compiled(x.clone()), function(x.clone()))
+
+
+def _one_twice(x: torch.Tensor) -> torch.Tensor:
+    torch.ops.taken.up_and_down(x, x)
+    return x + 1
+
+
+def _rows_in_both(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch.ops.taken.up_and_down(y[:3], y[1:])
+    return y + 1
+
+
+def _read_beside(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.taken.up_beside(x[:3], x[1:]) + x[1:]
+
+
+@both
+@pytest.mark.parametrize("function", [_one_twice, _rows_in_both, _read_beside])
+def test_an_op_that_changes_what_it_is_given_twice_is_not_taken_for_values(function: Any, capture: str):
+    with pytest.raises(wb.errors.SharedElements, match=r"with x and y in the same memory, and it changes one of them"):
+        wb.trace(function, R(4), capture=capture)
+    mine, theirs = torch.ones(4), torch.ones(4)
+    made = torch.compile(function, backend="npu", options={"machine": "edge-8x8"})(mine)
+    torch.testing.assert_close(made, function(theirs))
+    torch.testing.assert_close(mine, theirs)
 
 
 def _norm_backward(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:

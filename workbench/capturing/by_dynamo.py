@@ -15,14 +15,13 @@ from torch.utils import _pytree as pytree
 from workbench import errors
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
-from workbench.capturing.functional_graph import functional, in_atens_words, unwrapped
+from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.record_nodes import Recorded
-from workbench.capturing.result_aliases import memory_of
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import place_text
 from workbench.tensors.refused_tensors import refuse_unreadable
-from workbench.tensors.tensor_memory import is_lazy, plain
+from workbench.tensors.tensor_memory import is_lazy, memory_of, plain
 
 
 def by_dynamo(trace: Capturing) -> Recorded:
@@ -70,7 +69,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
     trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
     for tensor in given:
         trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
-    with exports_errors(trace.name), user_errors(trace.name):
+    with exports_errors(trace.name), user_errors(trace.name), autocast_is_left():
         as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
         exported = export(in_atens_words(gm), as_in_memory)
         program = functional(trace.name, exported)

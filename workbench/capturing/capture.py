@@ -26,7 +26,7 @@ from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
-from workbench.capturing.functional_graph import functional, in_atens_words, unwrapped
+from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.graph_pieces import BrokenUp, merge, observed
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import result_names
@@ -107,7 +107,13 @@ def capture_graph(
     """Captures a graph that Dynamo has made already; all it reads is given to it."""
     known = registrations if registrations is not None else DEFAULT.now()
     trace = _named_by_placeholders(Capturing.begin("compiled", gm, inputs, {}, known), gm)
-    with torch.no_grad(), warnings.catch_warnings(), exports_errors(trace.name), user_errors(trace.name):
+    with (
+        torch.no_grad(),
+        warnings.catch_warnings(),
+        exports_errors(trace.name),
+        user_errors(trace.name),
+        autocast_is_left(),
+    ):
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 import torch
@@ -15,6 +17,7 @@ from workbench import errors
 from workbench.capturing.result_aliases import itself
 from workbench.environment.call_sites import place_text
 from workbench.tensors.refused_tensors import refuse_unreadable_in
+from workbench.tensors.tensor_memory import share_elements
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
@@ -24,6 +27,7 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     older one views stand around the call, where a newer one would hide them in its arguments.
     """
     _refuse_reshaped(name, exported)
+    _refuse_changed_twice(name, exported)
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
@@ -169,7 +173,42 @@ def _of_module(
     return _instance_norm(x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
 
 
-_SUBSTITUTES: dict[Any, Callable[..., torch.Tensor]] = {
+def _enter_autocast(*settings: Any) -> torch.autocast:
+    """What Dynamo writes for `with torch.autocast(...)` is only noted by an export; this is in force meanwhile, too.
+
+    Otherwise a cast of a result of the region seems to have nothing to do, and is lost.
+    """
+    entered = torch.autocast(*settings)
+    entered.__enter__()
+    if (inside := _ENTERED.get()) is not None:
+        inside.append(entered)
+    return entered
+
+
+def _exit_autocast(entered: torch.autocast) -> None:
+    if (inside := _ENTERED.get()) is not None:
+        inside.remove(entered)
+    entered.__exit__(None, None, None)
+
+
+_ENTERED: ContextVar[list[torch.autocast] | None] = ContextVar("regions of autocast that an export is in", default=None)
+
+
+@contextmanager
+def autocast_is_left() -> Generator[None]:
+    """Leaves the regions of autocast that an export entered and, raising an error, did not leave."""
+    before = _ENTERED.set(inside := [])
+    try:
+        yield
+    finally:
+        for entered in reversed(inside):
+            entered.__exit__(None, None, None)
+        _ENTERED.reset(before)
+
+
+_SUBSTITUTES: dict[Any, Callable[..., Any]] = {
+    cast(Any, torch).amp.autocast_mode._enter_autocast: _enter_autocast,
+    cast(Any, torch).amp.autocast_mode._exit_autocast: _exit_autocast,
     torch.ops.aten.threshold_backward.default: _threshold_backward,
     torch.ops.aten.native_dropout_backward.default: _dropout_backward,
     torch.instance_norm: _instance_norm,
@@ -185,3 +224,35 @@ def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
         changed = node.args[0]
         if isinstance(changed, torch.fx.Node) and itself(changed).op == "placeholder":
             raise errors.ReshapedInput.by(name, str(node.target), place_text(node.meta.get("stack_trace")))
+
+
+def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
+    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
+    for node in exported.graph.nodes:
+        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        if schema is None or not schema.is_mutable or getattr(node.target, "namespace", "aten") in ("aten", "prims"):
+            continue
+        given = list(_tensors_given(node, schema.arguments))
+        for place, (argument, tensor) in enumerate(given):
+            for other, beside in given[place + 1 :]:
+                if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
+                    where = place_text(node.meta.get("stack_trace"))
+                    raise errors.SharedElements(
+                        f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
+                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a value of "
+                        f"its own: give it one of them as a copy, `.clone()`"
+                    )
+
+
+def _writes(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Each tensor of a call, with the argument that it is given for or in."""
+    for number, argument in enumerate(arguments):
+        given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)
+        for each in given if isinstance(given, list | tuple) else [given]:
+            value = each.meta.get("val") if isinstance(each, fx.Node) else None
+            if isinstance(value, torch.Tensor):
+                yield argument, value

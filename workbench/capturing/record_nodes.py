@@ -19,7 +19,7 @@ from workbench.aten.overload_schema import arguments
 from workbench.aten.registry import Registrations
 from workbench.aten.run_node import HIGHER_ORDER
 from workbench.capturing.conversions import convert
-from workbench.capturing.result_aliases import aliases, memory_of, offset_bytes, owners_among, results
+from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
 from workbench.environment.call_sites import Place, place_of, place_text
 from workbench.ir import (
     ASSERTIONS,
@@ -36,7 +36,7 @@ from workbench.ir import (
     TensorType,
     Tree,
 )
-from workbench.tensors.tensor_memory import span
+from workbench.tensors.tensor_memory import memory_of, span
 from workbench.tensors.torch_literals import options_literal, to_arg, to_type
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch.export import ExportedProgram
@@ -17,6 +17,7 @@ from torch.export.graph_signature import OutputKind
 from workbench.errors import InputMismatch, SharedElements
 from workbench.ir import Alias, AtenGraph, TensorType
 from workbench.tensors.element_types import seen_as, to_dtype
+from workbench.tensors.tensor_memory import memory_of, share_elements
 from workbench.tensors.torch_literals import to_type
 
 
@@ -41,11 +42,6 @@ class Owner:
     node: str
     value: str
     offset: int
-
-
-def memory_of(value: torch.Tensor) -> int:
-    """The same number for tensors of one storage."""
-    return cast(int, cast(Any, value.untyped_storage())._cdata)
 
 
 def offset_bytes(value: torch.Tensor) -> int:
@@ -171,18 +167,14 @@ def _as_recorded(tensor: torch.Tensor, kind: TensorType) -> bool:
 def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
     """Refuses a call in which a tensor that is changed in place lies on another: the graph knows them as two.
 
-    `values` are in the order of `graph.inputs`; memory whose first and last bytes do not cross is not shared.
+    `values` are in the order of `graph.inputs`.
     """
     changed = {mutation.target for mutation in graph.mutations}
     for place, slot in enumerate(graph.inputs):
-        if slot.value not in changed or not values[place].numel():
+        if slot.value not in changed:
             continue
-        first, last = _reach(values[place])
         for other, tensor in zip(graph.inputs, values, strict=True):
-            if other is slot or not tensor.numel() or memory_of(tensor) != memory_of(values[place]):
-                continue
-            begin, end = _reach(tensor)
-            if begin < last and first < end:
+            if other is not slot and share_elements(values[place], tensor):
                 raise SharedElements(
                     f"{graph.name} changes {slot.path} in place, and {other.path} lies in the same memory. The graph "
                     f"was captured with tensors apart and would not see the change in both: give one of them as a "
@@ -206,11 +198,3 @@ def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
         if value.is_inference() and not torch.is_inference_mode_enabled():
             why = "was made in inference mode and cannot be changed outside of it. Give it a clone()"
             raise InputMismatch(f"{graph.name} changes {slot.path} in place, which {why}")
-
-
-def _reach(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of its memory from a tensor's first element to behind its last."""
-    size = tensor.element_size()
-    first = int(tensor.storage_offset())
-    last = first + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return first * size, (last + 1) * size

@@ -11,9 +11,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from workbench.capturing.result_aliases import memory_of
 from workbench.tensors.reachable_tensors import variables
-from workbench.tensors.tensor_memory import copied, plain
+from workbench.tensors.tensor_memory import copied, memory_of, plain
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

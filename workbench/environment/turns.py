@@ -5,7 +5,8 @@ the state of an export. Dynamo has a lock for its own part, which it holds for `
 lock, so that a trace here and a `torch.compile` in another thread keep out of each other's way, and no two locks can be
 taken in two orders. It can be taken again by who has it: a backend may be called inside a trace.
 
-A process that forks does so with the turn taken: the child finds nothing half done, and a lock that is free.
+A process that forks does so with the turn taken, and while no other thread imports: the child finds nothing half done,
+and locks that are free. What is half imported stays so in the child, and whoever asks for it there waits for ever.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
@@ -43,11 +45,28 @@ _HELD: Final[list[Any]] = []
 """The lock that a fork of this process has taken: it is given back on both sides."""
 
 
+_PATIENCE: Final = 60.0
+"""Seconds that a fork waits for imports of other threads: one of them may itself wait for the thread that forks."""
+
+
 def _before_fork() -> None:
-    module = sys.modules.get(_DYNAMO)
-    lock = getattr(module, "compile_lock", _WITHOUT_TORCH)
-    lock.acquire()
+    until = time.monotonic() + _PATIENCE
+    while True:
+        module = sys.modules.get(_DYNAMO)
+        lock = getattr(module, "compile_lock", _WITHOUT_TORCH)
+        lock.acquire()
+        if not _others_import() or time.monotonic() > until:
+            break
+        lock.release()  # what is imported may wait for the turn
+        time.sleep(0.01)
     _HELD.append(lock)
+
+
+def _others_import() -> bool:
+    """Whether another thread is in the middle of an import: it then has the lock of a module."""
+    known: dict[str, Any] = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
+    owners = {getattr(lock(), "owner", None) for lock in list(known.values())}
+    return bool(owners - {None, threading.get_ident()})
 
 
 def _after_fork() -> None:

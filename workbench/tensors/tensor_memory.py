@@ -7,8 +7,10 @@ read, a zero tensor has no memory at all. A kernel reads memory, so these are ma
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -17,6 +19,40 @@ def span(tensor: torch.Tensor) -> int:
     """Elements of memory from a tensor's first to its last."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     return 1 + sum((int(extent) - 1) * int(stride) for extent, stride in steps) if tensor.numel() else 0
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """The same number for tensors of one storage."""
+    return cast(int, cast(Any, tensor.untyped_storage())._cdata)
+
+
+_COUNTED: Final = 1 << 22
+"""Elements up to which it is seen one by one whether two tensors share some."""
+
+
+def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether some byte is part of both. Large ones whose first and last bytes cross are taken to share some."""
+    if not one.numel() or not other.numel() or memory_of(one) != memory_of(other):
+        return False
+    (first, last), (begin, end) = _reach(one), _reach(other)
+    if begin >= last or first >= end:
+        return False
+    if one.element_size() != other.element_size() or one.numel() + other.numel() > _COUNTED:
+        return True
+    return bool(np.intersect1d(_places(one), _places(other)).size)
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of its memory from a tensor's first element to behind its last."""
+    first, size = int(tensor.storage_offset()), tensor.element_size()
+    return first * size, (first + span(tensor)) * size
+
+
+def _places(tensor: torch.Tensor) -> npt.NDArray[np.int64]:
+    """Where in its memory each element lies."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    axes = [np.arange(int(extent)) * int(stride) for extent, stride in steps]
+    return int(tensor.storage_offset()) + sum(np.ix_(*axes), np.zeros((), np.int64)).ravel()
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
