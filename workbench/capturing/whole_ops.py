@@ -1,0 +1,75 @@
+"""Keeping ops whole while PyTorch makes a program functional, without setting that up anew for each program.
+
+PyTorch leaves an op whole by giving it twenty kernels for the time, and does so with each of the hundreds that it could
+take apart. That and finding them took three quarters of the time of making a small program functional. What an op is
+given depends on its kernels alone, so it is kept; an op whose kernels are others by now is left to PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+from unittest import mock
+
+from torch._export import utils
+from torch._subclasses import fake_impls
+from torch.export import exported_program
+
+_utils, _rules, _program = cast("tuple[Any, Any, Any]", (utils, fake_impls, exported_program))
+_by_pytorch: Final = _program._override_composite_implicit_decomp
+_KERNELS: Final[dict[Any, _Given]] = {}
+"""By op; used and filled in turn (`environment/turns.py`)."""
+
+
+class _Given(NamedTuple):
+    before: dict[Any, Any]
+    """Its kernels otherwise."""
+    while_whole: dict[Any, Any]
+    rule: Any
+    """What computes its result's type and shape meanwhile."""
+
+
+@contextmanager
+def quickly_kept_whole() -> Generator[None]:
+    """Within the block `run_decompositions` does the same as otherwise, in less time."""
+    find_once = cache(_utils._materialize_cpp_cia_ops)  # it looks for all, and is called for each namespace
+    with (
+        mock.patch.object(_utils, "_materialize_cpp_cia_ops", find_once),
+        mock.patch.object(_program, "_override_composite_implicit_decomp", _kept_whole),
+    ):
+        yield
+
+
+@contextmanager
+def _kept_whole(ops: Mapping[Any, Callable[..., Any]]) -> Generator[None]:
+    known = {op: given for op, call in ops.items() if (given := _known(op, call)) is not None}
+    others = {op: call for op, call in ops.items() if op not in known}
+    plain = {op: dict(op.py_kernels) for op in others if op not in _rules.op_implementations_dict}
+    with _by_pytorch(others):
+        for op, before in plain.items():
+            if ops[op] is _utils._special_op_to_preserve_cia:
+                _KERNELS[op] = _Given(before, dict(op.py_kernels), _rules.op_implementations_dict[op])
+        try:
+            for op, given in known.items():
+                _set_kernels(op, given.while_whole)
+                _rules.op_implementations_dict[op] = given.rule
+            yield
+        finally:
+            for op, given in known.items():
+                _set_kernels(op, given.before)
+                _rules._deregister_op_impl(op)
+
+
+def _known(op: Any, call: Callable[..., Any]) -> _Given | None:
+    given = _KERNELS.get(op)
+    if given is None or call is not _utils._special_op_to_preserve_cia or op in _rules.op_implementations_dict:
+        return None
+    return given if op.py_kernels == given.before else None
+
+
+def _set_kernels(op: Any, kernels: dict[Any, Any]) -> None:
+    op.py_kernels.clear()
+    op.py_kernels.update(kernels)
+    op._dispatch_cache.clear()
