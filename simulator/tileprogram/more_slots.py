@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.tileprogram.buffer_addresses import ordered
 from simulator.tileprogram.program import DependenceKind, Opcode, Space, TileProgram
@@ -35,14 +36,18 @@ def with_room_for_all(program: TileProgram) -> TileProgram:
 
 def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram | None:
     """The program with so many slots in every buffer whose slots take turns; None if the scratchpad of so many bytes
-    does not hold them side by side, or a buffer's slots are not used in turn."""
+    does not hold them side by side, or a buffer's slots are not used in turn.
+
+    Where no buffer has more than one slot, those take turns whose tiles are brought or taken away several times.
+    """
     slot, buffers, free = program.slot.copy(), list(program.buffers), dict[int, int]()
+    single = all(buffer.slots == 1 for buffer in buffers)
     for number, buffer in enumerate(buffers):
-        if buffer.slots > 1:
-            here = np.flatnonzero((program.space == Space.SCRATCHPAD) & (program.target == number))
-            steps = np.diff(slot[here], prepend=slot[here[:1]]) % buffer.slots
-            if np.any(steps > 1):
-                return None
+        here = np.flatnonzero((program.space == Space.SCRATCHPAD) & (program.target == number))
+        steps = _tiles_moved(program, here) if single else np.diff(slot[here], prepend=slot[here[:1]]) % buffer.slots
+        if np.any(steps > 1):
+            return None
+        if steps.any():
             slot[here] = np.cumsum(steps) % slots
             buffer = dataclasses.replace(buffer, slots=slots)
         offset = free.get(buffer.core, 0)
@@ -51,3 +56,12 @@ def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram |
     if max(free.values(), default=0) > capacity:
         return None
     return ordered(dataclasses.replace(program, slot=slot, buffers=tuple(buffers)))
+
+
+def _tiles_moved(program: TileProgram, here: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For each use of a buffer of one slot 1 where another tile begins, else 0: where it is loaded after it was worked
+    on, or used after it was stored."""
+    owner = np.repeat(program.opcode, np.diff(program.operand_start))[here]
+    loads, stores = np.isin(owner, [Opcode.LOAD, Opcode.GATHER]), np.isin(owner, _WRITES_MEMORY)
+    begins = (loads[1:] & ~loads[:-1]) | (stores[:-1] & ~stores[1:])
+    return np.concatenate([np.zeros(min(len(here), 1), np.int64), begins.astype(np.int64)])

@@ -19,7 +19,7 @@ from workbench.jupyter import ipython_session
 def shown(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What a value is shown as, by kind of text."""
     formatter = DisplayFormatter()
-    shell = SimpleNamespace(display_formatter=formatter)
+    shell = SimpleNamespace(display_formatter=formatter, custom_exceptions=(), set_custom_exc=lambda *_: None)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
     ipython_session.begin()
     return lambda value: formatter.format(value)[0]

@@ -12,6 +12,7 @@ from types import TracebackType
 from workbench.environment.notebook_cells import cell_name
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SIMULATOR = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "simulator") + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
@@ -25,7 +26,7 @@ def is_torchs(file: str) -> bool:
 def is_users(file: str) -> bool:
     """Whether a file of code is neither PyTorch's, nor ours, nor Python's."""
     pythons = file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
-    return not (pythons or file.startswith(_HERE) or is_torchs(file))
+    return not (pythons or file.startswith((_HERE, _SIMULATOR)) or is_torchs(file))
 
 
 Place = tuple[str | None, int | None]
@@ -57,8 +58,8 @@ def called_from() -> Place:
     return None, None
 
 
-def without_torch(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of PyTorch, of which there are a hundred between our call and the user's code.
+def users_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of PyTorch and ours, of which there are a hundred between two of the user's.
 
     Where none of the user's code is in it, the fault is PyTorch's or ours, and every frame may matter.
     """
@@ -67,9 +68,9 @@ def without_torch(trace: TracebackType | None) -> TracebackType | None:
         links.append(trace)
         trace = trace.tb_next
     files = [link.tb_frame.f_code.co_filename for link in links]
-    whole = not any(is_users(file) and file != "<string>" for file in files)  # of which PyTorch makes code, too
+    own = [is_users(file) and file != "<string>" for file in files]  # of which PyTorch makes code, too
     kept = None
-    for link, file in zip(reversed(links), reversed(files), strict=True):
-        if whole or not is_torchs(file):
+    for link, users in zip(reversed(links), reversed(own), strict=True):
+        if users or not any(own):
             kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return kept

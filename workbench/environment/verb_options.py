@@ -48,7 +48,9 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise error.with_traceback(None) from None  # our own steps say no more than the pages it stands for
         except Exception as error:  # of the user's own code
-            raise error.with_traceback(call_sites.without_torch(error.__traceback__))  # noqa: B904 - it is the same one
+            if isinstance(error.__context__, WorkbenchError):  # an attempt of ours before
+                error.__context__ = None
+            raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 
     return asked
 

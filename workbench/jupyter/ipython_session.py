@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.jupyter import cell_line
+from workbench.jupyter import cell_line, short_tracebacks
 
 if TYPE_CHECKING:
     from simulator import Machine
@@ -17,7 +17,7 @@ _OPERATORS = "workbench.ops"
 
 
 def begin() -> None:
-    """Gives machines, tile programs and `wb.ops` their views, and lets slow cells have their line."""
+    """Gives machines, tile programs and `wb.ops` their views, slow cells their line, and errors the user's lines."""
     shell = cast(Any, sys.modules["IPython"]).get_ipython()
     if shell is None:  # a program that only imported it
         return
@@ -27,6 +27,7 @@ def begin() -> None:
     html.for_type(ModuleType, _module)
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()
+    short_tracebacks.begin(shell)
 
 
 def _objects() -> Any:

@@ -26,8 +26,9 @@ def _cycles(journey: wb.Journey, program: TileProgram) -> int:
 
 
 @pytest.mark.parametrize("slots", [2, 3, 5])
-def test_a_program_with_more_slots_is_the_one_that_is_scheduled_with_so_many(slots: int):
-    journey, kernel = _scheduled(2)
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_program_with_more_slots_is_the_one_that_is_scheduled_with_so_many(before: int, slots: int):
+    journey, kernel = _scheduled(before)
     more = with_slots(kernel.program, slots, journey.machine.scratchpad_bytes)
     assert more is not None
     verify(more)
