@@ -345,7 +345,7 @@ class Journey(Shown):
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
-        return f"Journey({name_of(self._stages)!r} on {self.machine.label}; done: {done})"
+        return f"Journey({name_of(self._request, self._stages)!r} on {self.machine.label}; done: {done})"
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
-from workbench.pipeline import Once, Request, Stages
+from workbench.pipeline import GraphCall, Once, Request, Stages
 from workbench.views.graphs.module_tree import captured_tree
 from workbench.views.pages.overview import Overview, Stage
 
@@ -29,7 +29,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
     given = [given for given in graph.inputs if given.kind == "user"] if graph else []
     return Overview(
-        name_of(stages),
+        name_of(request, stages),
         request.machine.label,
         tuple(f"{each.path}: {graph.types[each.value]}" for each in given) if graph else (),
         (
@@ -47,9 +47,13 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
     )
 
 
-def name_of(stages: Stages) -> str:
-    """What was traced. Only a graph that Dynamo has made is not captured when its journey is."""
-    return stages.captured().record.name if stages.captured.made else "a graph of torch.compile"
+def name_of(request: Request, stages: Stages) -> str:
+    """What was traced, also where it is not captured yet: a graph that Dynamo has made, or a changed function."""
+    if stages.captured.made:
+        return stages.captured().record.name
+    if isinstance(request.target, GraphCall):
+        return "a graph of torch.compile"
+    return str(getattr(request.target, "__name__", type(request.target).__name__))
 
 
 def _now(once: Once[T]) -> T | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -359,7 +360,7 @@ def test_a_missed_fusion_is_worth_what_the_kernels_move():
     j = wb.trace(function, torch.randn(512, 256), machine="edge-8x8")
     missed = j.findings[j.findings.rule == "missed fusions"]
     (row,) = missed.itertuples()
-    assert row.kernel == "k2_sum" and "relu -> sum: 524,288 come back" in row.reason, "cumsum reads a row of it"
+    assert row.kernel == "k2_sum" and "relu -> sum: 524,288 bytes come back" in row.reason, "cumsum reads a row of it"
     assert row.cycles <= j.simulated.cycles
 
 
@@ -376,3 +377,39 @@ def test_what_stays_in_the_common_memory_has_not_gone_out():
 def test_channels_innermost_are_no_advice_where_there_are_few():
     found = wb.trace(nn.Conv2d(3, 16, 5, padding=2).eval(), torch.randn(1, 3, 56, 56)).findings
     assert "channels outermost" not in set(found.rule)
+
+
+def test_what_was_tried_and_followed_is_read_whole():
+    """The calls are to be run, so they are never cut; a part of the rows is a plain table."""
+    journey = wb.trace(torch.softmax, torch.randn(64, 64), 1)
+    tried = journey.findings.tried()
+    for text in (repr(tried), tried._repr_html_()):
+        assert "measured: saves" in text and "…" not in text and "..." not in text
+    assert set(pd.DataFrame(tried).columns) == {*journey.findings.columns, "gain", "untried"}
+    assert "gain" in repr(tried[["rule", "gain"]]).splitlines()[0]
+    followed = journey.findings.followed(3)
+    calls = [call for call in followed.remedy if call]
+    assert calls
+    for call in calls:
+        assert call in repr(followed) and html.escape(call) in followed._repr_html_()
+    assert "as it is" in repr(followed) and type(followed[["rule"]]) is pd.DataFrame
+
+
+def test_a_changed_journey_is_called_by_what_was_changed():
+    journey = wb.trace(nn.Conv2d(3, 8, 3), torch.randn(1, 3, 16, 16), machine="tpu-v3")
+    assert repr(journey.changed("channels last")).startswith("Journey('Conv2d' on tpu-v3")
+
+
+def test_one_slot_that_is_waited_for_has_more_slots_for_a_remedy():
+    mapping = {"k0_matmul": {"tile": {"m": 128, "n": 128, "k": 128}, "buffers": 1}}
+    a = torch.randn(512, 512)
+    findings = wb.trace(torch.matmul, a, a, machine="tpu-v3", mapping=mapping).findings.tried()
+    (row,) = findings[findings.rule == "waits for slots"].itertuples()
+    assert "'buffers': 2" in row.remedy and 0.9 < row.predicted / row.gain < 1.1
+
+
+def test_a_product_deeper_than_the_array_passes_through_it_several_times():
+    a, b = torch.randn(64, 256), torch.randn(256, 8)
+    journey = wb.trace(torch.matmul, a, b, machine="tpu-v3", mapping={"*": {"tile": {"m": 64, "n": 8, "k": 256}}})
+    reasons = " ".join(journey.findings.reason)
+    assert "depth 256 of 2 times 128 rows, 8 of 128 columns" in reasons

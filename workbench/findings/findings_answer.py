@@ -15,20 +15,14 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.remedy_trials import Followed, Trials
-from workbench.views.basics import markup
-from workbench.views.basics.cards import Card, cards_html, cards_text
+from workbench.findings.trial_tables import CardTable, StepTable
+from workbench.views.basics.cards import Card
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
 
 
-_MOST = 6
-"""Cards that are shown open."""
-_WIDTH = 80
-"""Letters a line where pandas has no width of its own."""
-
-
-class Findings(pd.DataFrame):
+class Findings(CardTable):
     """One row a finding, most cycles at stake first.
 
     `.tried()` measures what each remedy gains, `.followed()` what several gain together.
@@ -60,21 +54,13 @@ class Findings(pd.DataFrame):
         return made
 
     @property
-    def _constructor(self) -> type[pd.DataFrame]:
-        """A part of the rows is a plain table: what could be tried is known of the whole alone."""
-        return pd.DataFrame
-
-    def _repr_html_(self) -> str:
-        """The findings as cards; the table is `pd.DataFrame(j.findings)`."""
-        return markup.fragment(cards_html(self.cards, _MOST))
-
-    def __repr__(self) -> str:
-        """The findings as text, reasons and remedies whole; as wide, and as many of them, as pandas is set to show."""
-        width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
-        return cards_text(self.cards, width or _WIDTH, most or len(self))
+    def cards(self) -> tuple[Card, ...]:
+        """The rows as a person reads them, with what was measured of their remedies by now."""
+        trials, found = self._own()
+        return tuple(map(trials.card, found))
 
     @knows_its_options
-    def tried(self) -> pd.DataFrame:
+    def tried(self) -> CardTable:
         """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it.
 
         Where that is not possible, `untried` says why: a change of the function cannot be tried of a loaded journey.
@@ -87,7 +73,10 @@ class Findings(pd.DataFrame):
                 if repr(remedy) not in known:
                     known[repr(remedy)] = _gain(trials, remedy)
         results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
-        made = pd.DataFrame(self)
+        made = CardTable(self)
+        made._cards = tuple(
+            replace(card, ask=untried or card.ask) for card, (_, untried) in zip(self.cards, results, strict=True)
+        )
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
         made["untried"] = [untried for _, untried in results]
         return made
@@ -96,12 +85,6 @@ class Findings(pd.DataFrame):
     def records(self) -> tuple[Finding, ...]:
         """The finding behind each row."""
         return self._own()[1]
-
-    @property
-    def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them, with what was measured of their remedies by now."""
-        trials, found = self._own()
-        return tuple(map(trials.card, found))
 
     @knows_its_options
     def measured(self, row: int) -> Card:
@@ -117,7 +100,7 @@ class Findings(pd.DataFrame):
         return trials.card(found[row])
 
     @knows_its_options
-    def followed(self, steps: int = 3, *, same_machine: bool = False) -> pd.DataFrame:
+    def followed(self, steps: int = 3, *, same_machine: bool = False) -> StepTable:
         """What several remedies save together: one row a step, the first of them with nothing changed.
 
         Each step follows the remedy of the first finding that has one, on a copy that has all those before, and looks
@@ -147,7 +130,7 @@ class Findings(pd.DataFrame):
                 )
                 if journey is not None and kept:
                     (trials, found), name = journey.findings._own(), f"j{step}"
-        made = pd.DataFrame(rows, columns=pd.Index(STEPS))
+        made = StepTable(rows, columns=pd.Index(STEPS))
         for place, column in enumerate(STEPS):
             if column in ("predicted", "cycles", "gain"):
                 made[column] = pd.array([row[place] for row in rows], dtype="Int64")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.tileprogram.program import Opcode
 from workbench.findings.finding_record import Finding, Remedy
@@ -49,13 +50,19 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernel.name,
             round(stream * (1 - filled)),
-            f"products fill {percent(filled, 1)} of the arrays: depth {int(np.median(depth))} of "
-            f"{machine.systolic_rows} rows, {int(np.median(columns))} of {machine.systolic_columns} columns in the "
-            "median product",
+            f"products fill {percent(filled, 1)} of the arrays: depth {_part(depth, machine.systolic_rows)} rows, "
+            f"{_part(columns, machine.systolic_columns)} columns in the median product",
             kernel.showing("matmul stream"),
             remedy=remedy,
             predicted=predicted,
         )
+
+
+def _part(extents: npt.NDArray[np.int64], there_are: int) -> str:
+    """How much of the array the median takes; one that is longer passes through it several times."""
+    median = int(np.median(extents))
+    passes = -(-median // there_are)
+    return f"{median} of {there_are}" if passes == 1 else f"{median} of {passes} times {there_are}"
 
 
 def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | None]:

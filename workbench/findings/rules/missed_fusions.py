@@ -43,7 +43,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
             runs.get(consumer, ""),
             min(saved, facts.cycles),
             f"{fusion.producer} -> {fusion.consumer}: {f'{went:,} bytes go to DRAM and ' if went else ''}"
-            f"{came:,} come back, because "
+            f"{came:,} {'' if went else 'bytes '}come back, because "
             + (f"the rule '{fusion.rule}'" if fusion.rule else "no rule")
             + f" did not fuse them: {fusion.reason}",
             nodes=(fusion.producer, fusion.consumer),

@@ -1,0 +1,71 @@
+"""Tables of tried remedies that are read as they stand: the calls whole, as they can be run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from workbench.views.basics import markup
+from workbench.views.basics.cards import Card, cards_html, cards_text
+from workbench.views.basics.table import Table
+
+MOST_OPEN = 6
+"""Cards that are shown open."""
+_WIDTH = 80
+"""Letters a line where pandas has no width of its own."""
+
+
+class CardTable(pd.DataFrame):
+    """Rows that are shown as cards; the table is `pd.DataFrame(...)` of it. A part of it is a plain table."""
+
+    _metadata = ["_cards"]  # noqa: RUF012 - as pandas wants it
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """The rows as a person reads them."""
+        return object.__getattribute__(self, "_cards")
+
+    def _repr_html_(self) -> str:
+        return markup.fragment(cards_html(self.cards, MOST_OPEN))
+
+    def __repr__(self) -> str:
+        """Reasons and remedies whole; as wide, and as many rows, as pandas is set to show."""
+        width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
+        return cards_text(self.cards, width or _WIDTH, most or len(self))
+
+
+class StepTable(pd.DataFrame):
+    """What was followed, step by step. A part of it is a plain table."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def _repr_html_(self) -> str:
+        table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self.itertuples())))
+        return markup.fragment(markup.table(table, wide=("remedy",)))
+
+    def __repr__(self) -> str:
+        lines = list[str]()
+        for row in self.itertuples():
+            step, remedy, cycles, saves = _cells(row)
+            what = f"{step} {row.rule}".rstrip() if step else "as it is"
+            told = f"{cycles:,} cycles" if isinstance(cycles, int) else ""
+            more = "" if saves is None else f"saves {saves:,}" if isinstance(saves, int) else f"saves {saves}"
+            more = row.untried or more
+            lines.append(f"{what}: {', '.join(filter(None, [told, more]))}")
+            lines += [f"    {remedy}"] if step else []
+        return "\n".join(lines)
+
+
+def _cells(row: Any) -> tuple[int, str, int | None, int | str | None]:
+    cycles = None if row.cycles is pd.NA else int(row.cycles)
+    saves: int | str | None = None if row.gain is pd.NA else int(row.gain)
+    if row.step and not row.kept:
+        saves = row.untried or "nothing: not kept"
+    return int(row.step), row.remedy or "as it is", cycles, saves
