@@ -26,6 +26,10 @@ class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
 
 
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""
+
+
 class BadSetting(SimulatorError, ValueError):
     """An environment variable holds what it cannot mean."""
 

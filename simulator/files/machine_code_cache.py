@@ -2,7 +2,8 @@
 
 Numba reads what is there as if nobody but itself had touched it, and raises at the first call that finds an index or
 machine code cut short, emptied or changed. So each file carries a checksum over its name and its bytes, at its end,
-where Numba does not look; one that does not fit counts as absent, and what is then compiled takes its place.
+where Numba does not look; one that does not fit counts as absent, and what is then compiled takes its place. What
+cannot be written, as on a full disk, is one warning, and from then on nothing is kept.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import hashlib
 import io
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from numba.core import caching as _caching  # pyright: ignore[reportMissingTypeStubs]
+
+from simulator.errors import CacheWarning
 
 caching = cast(Any, _caching)
 _files, _function = caching.IndexDataCacheFile, caching.FunctionCache
@@ -60,6 +64,8 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
     """What is asked before a function is compiled, and given what was compiled."""
 
     _impl_class = _OnlyWhereAsked
+    writable = True
+    """For all functions: a disk that is full for one of them is full."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         _function.__init__(self, function)
@@ -71,6 +77,14 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
         except Exception:  # whole, but nothing that this Numba or LLVM can read
             return None
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not _FunctionCache.writable:
+            return
+        try:
+            _function.save_overload(self, sig, data)
+        except OSError as error:
+            _tell(self._cache_path, error)
+
 
 def keep_on_disk(dispatcher: Any, folder: Path) -> None:
     """Has what Numba compiles for `dispatcher` kept in the folder, and read from it."""
@@ -80,9 +94,20 @@ def keep_on_disk(dispatcher: Any, folder: Path) -> None:
     try:
         dispatcher._cache = _FunctionCache(dispatcher.py_func)
     except RuntimeError:  # Numba can make no folder there
-        pass
+        _tell(str(folder), OSError("no folder can be made in it"))
     finally:
         config.CACHE_DIR = before
+
+
+def _tell(folder: str, error: OSError) -> None:
+    if _FunctionCache.writable:
+        _FunctionCache.writable = False
+        warnings.warn(
+            f"the compiled simulator is not kept on disk: {folder} cannot be written ({error.strerror or error}). "
+            "It is compiled in each process anew; ATEN_WORKBENCH_CACHE names another folder.",
+            CacheWarning,
+            stacklevel=2,
+        )
 
 
 def _is_whole(path: Path) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from simulator import compiled as compiling
+from simulator.errors import CacheWarning
 from simulator.files import machine_code_cache
 
 
@@ -97,3 +101,30 @@ def test_every_index_emptied_is_compiled_anew_in_another_process(tmp_path: Path)
         assert done.returncode == 0, done.stderr
         told.append(done.stdout.strip())
     assert told == ["7 0", "7 0", "7 1"]
+
+
+def test_a_full_disk_is_one_warning_and_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(machine_code_cache._FunctionCache, "writable", True)
+    with monkeypatch.context() as disk:
+        disk.setattr(machine_code_cache.caching.IndexDataCacheFile, "_save_data", full)
+        with pytest.warns(CacheWarning, match=r"No space left on device.*ATEN_WORKBENCH_CACHE names another folder"):
+            asked(tmp_path, monkeypatch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not asked(tmp_path, monkeypatch)
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code_cache._FunctionCache, "writable", True)
+    asked(tmp_path, monkeypatch)
+    (within,) = tmp_path.iterdir()
+    shutil.rmtree(within)
+    within.write_text("in the way")
+    with pytest.warns(CacheWarning, match="is not kept on disk"):
+        assert not asked(tmp_path, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not asked(tmp_path, monkeypatch)
