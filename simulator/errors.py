@@ -52,7 +52,7 @@ class LaunchError(SimulatorError):
 
 
 class NoFolder(SimulatorError):
-    """A file is to be written into a folder that is not there, or in the place of one."""
+    """A file is to be written into a folder that is not there, in the place of what is no file, or where no room is."""
 
 
 class NoFile(SimulatorError, FileNotFoundError):

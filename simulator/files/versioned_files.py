@@ -10,6 +10,7 @@ import io
 import json
 import os
 import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -35,15 +36,21 @@ def write(path: str | os.PathLike[str], format: str, version: int, header: Json,
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file all or nothing: a reader sees the old one or the new one."""
+    """Writes a file all or nothing: a reader sees the old one or the new one.
+
+    Where a link leads is replaced, not the link. A file that is there keeps its rights; a new one has the usual ones.
+    """
     target = check_folder(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")  # with the rights of any new file
+    rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        opened = open(temporary, "xb")  # noqa: SIM115 - the next block closes it
+        opened = open(temporary, "xb", opener=_open_for_us if rights is not None else None)  # noqa: SIM115 - see below
     except OSError as error:
-        raise NoFolder(f"{target} cannot be written: {error.strerror}") from None
+        raise NoFolder(f"{path} cannot be written: {error.strerror}") from None
     try:
         with opened as file:
+            if rights is not None:
+                os.chmod(temporary, rights)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -54,13 +61,31 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """The path, if there is a folder to write it into."""
-    target = Path(path)
+    """Where a file of this path lies, at the end of all links, if it can be written there."""
+    target = Path(os.path.realpath(path))
     if not os.path.isdir(target.parent):
-        raise NoFolder(f"{target} cannot be written: there is no folder {target.parent}. Make it first")
-    if os.path.isdir(target):
-        raise NoFolder(f"{target} cannot be written: it is a folder. Name a file in it")
+        led = "" if not os.path.islink(path) else f"it is a link to {target}, and "
+        raise NoFolder(
+            f"{path} cannot be written: {led}there is no folder {target.parent if led else Path(path).parent}. "
+            "Make it first"
+        )
+    if os.path.isdir(path):
+        raise NoFolder(f"{path} cannot be written: it is a folder. Name a file in it")
+    if os.path.islink(target):
+        raise NoFolder(f"{path} cannot be written: its links lead in a circle. Name a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise NoFolder(f"{path} cannot be written: it is {_kind(path)}, which no file replaces. Name a file")
     return target
+
+
+def _open_for_us(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # nobody else reads it before it has the rights that it will have
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    mode = os.stat(path).st_mode
+    kinds = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
+    return next((name for fits, name in kinds.items() if fits(mode)), "no regular file")
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
