@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +274,26 @@ def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
         told = capsys.readouterr()
         assert said in told.err and told.out == "" and not page.exists()
     assert sorted(tmp_path.iterdir()) == [cut, foreign]
+
+
+def test_a_full_disk_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    import torch
+
+    file, saved = write(tmp_path, ADD + "inputs = (x, x)\n"), tmp_path / "add.journey"
+    wb.trace(torch.relu, torch.ones(4)).save(saved)
+    before = set(tmp_path.iterdir())
+    monkeypatch.setattr(os, "fsync", full)
+    for arguments in (
+        ["trace", file, "--json", str(tmp_path / "told.json")],
+        ["open", str(saved), "--to", str(tmp_path / "page.html"), "--no-browser"],
+        ["new-op", "demo::thing", "--out", str(tmp_path)],
+    ):
+        assert cli.main(arguments) == cli.USER_ERROR
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert told.startswith("workbench: ") and told.endswith(" cannot be written: No space left on device")
+    assert {each for each in tmp_path.iterdir() if each.is_file()} == {each for each in before if each.is_file()}

@@ -41,14 +41,17 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     Where a link leads is replaced, not the link. A file that is there keeps its rights; a new one has the usual ones.
     """
     target = check_folder(path)
+    try:
+        _replace(target, data)
+    except OSError as error:
+        raise NoFolder(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _replace(target: Path, data: bytes) -> None:
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        opened = open(temporary, "xb", opener=_open_for_us if rights is not None else None)  # noqa: SIM115 - see below
-    except OSError as error:
-        raise NoFolder(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        with opened as file:
+        with open(temporary, "xb", opener=_open_for_us if rights is not None else None) as file:
             if rights is not None:
                 os.chmod(temporary, rights)
             file.write(data)
@@ -56,7 +59,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -114,6 +115,20 @@ def test_a_new_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
     assert (tmp_path / "k.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
+@pytest.mark.parametrize("step", ["chmod", "fsync", "replace"])
+def test_a_full_disk_is_told_and_leaves_the_old_file(
+    program_file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(NoFolder, match=r"k\.npz cannot be written: No space left on device"):
+        elementwise().save(program_file)
+    assert TileProgram.load(program_file).kernel == "k"
+    assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
+
+
 def test_another_version_is_refused(program_file: Path) -> None:
     change_header(program_file, lambda header: header.update(version=99))
     with pytest.raises(FileFormatError, match=r"expected aten-workbench/tile-program version \d+, found .* version 99"):
@@ -210,7 +225,7 @@ def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_c
             Trace.load(path)
     path.unlink()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(NoFolder, match=r"t\.npz cannot be written: disk full"):
         trace.save(path)
     assert list(tmp_path.iterdir()) == []
 
