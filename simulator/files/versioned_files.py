@@ -6,11 +6,13 @@ Writing is atomic: a reader sees the old file or the new one. Reading refuses wh
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
 import secrets
 import stat
+import time
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -28,6 +30,8 @@ Array = npt.NDArray[Any]
 Json = dict[str, Any]
 
 _HEADER = "header"
+_ABANDONED_SECONDS = 3600
+"""A temporary file this old belongs to nobody who is still writing."""
 
 
 def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
@@ -49,7 +53,11 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    beginning = (
+        f".workbench-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"  # as short as any name may be
+    )
+    _sweep(target.parent, beginning)
+    temporary = target.with_name(beginning + secrets.token_hex(8))
     try:
         with open(temporary, "xb", opener=_open_for_us if rights is not None else None) as file:
             if rights is not None:
@@ -64,8 +72,18 @@ def _replace(target: Path, data: bytes) -> None:
         raise
 
 
+def _sweep(folder: Path, beginning: str) -> None:
+    """Removes what writers of the same file left that were killed; who still writes has a younger one."""
+    with contextlib.suppress(OSError):  # another process was faster, or the folder cannot be looked through
+        for left in folder.glob(f"{beginning}*"):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                left.unlink()
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """Where a file of this path lies, at the end of all links, if it can be written there."""
+    if not os.fspath(path):
+        raise NoFolder("nothing can be written: the path is empty. Name a file")
     target = Path(os.path.realpath(path))
     if not os.path.isdir(target.parent):
         led = "" if not os.path.islink(path) else f"it is a link to {target}, and "

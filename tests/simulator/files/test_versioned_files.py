@@ -9,6 +9,9 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +130,40 @@ def test_a_full_disk_is_told_and_leaves_the_old_file(
         elementwise().save(program_file)
     assert TileProgram.load(program_file).kernel == "k"
     assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one_but_not_what_is_being_written(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from simulator.files.versioned_files import replace_file;"
+        "os.fsync = lambda _: os._exit(9); replace_file(sys.argv[1], b'half')"
+    )
+    mine, other = tmp_path / "k.npz", tmp_path / "k2.npz"
+    left = list[Path]()
+    for path in (mine, mine, other):
+        before = set(tmp_path.iterdir())
+        root = Path(__file__).parents[3]
+        assert subprocess.run([sys.executable, "-c", code, str(path)], cwd=root).returncode == 9
+        left += set(tmp_path.iterdir()) - before
+    old, young, of_another = left
+    for path in (old, of_another):
+        os.utime(path, (time.time() - 7200,) * 2)
+    elementwise().save(mine)
+    assert set(tmp_path.iterdir()) == {mine, young, of_another}
+
+
+def test_every_name_that_the_system_takes_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / ("k" * 251 + ".npz")
+    for program in (elementwise(), matmul_chain(32, 32, 64, 16)):
+        program.save(path)
+        assert TileProgram.load(path) == program
+    with pytest.raises(NoFolder, match="cannot be written: File name too long"):
+        elementwise().save(tmp_path / ("k" * 252 + ".npz"))
+
+
+def test_an_empty_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoFolder, match="nothing can be written: the path is empty"):
+        elementwise().save("")
 
 
 def test_another_version_is_refused(program_file: Path) -> None:
