@@ -2,8 +2,8 @@
 
 Numba's own cache looks only at the file of the compiled function. A callee in another file could change
 unseen, so the folder's name is a hash of all sources; a new one makes room among those of other sources
-(files/cache_folder.py). `ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as
-plain Python.
+(files/cache_folder.py), and what is damaged in it counts as absent (files/machine_code_cache.py).
+`ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
 What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
 to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
@@ -25,6 +25,7 @@ import numba  # pyright: ignore[reportMissingTypeStubs]
 from numba.core import event, types  # pyright: ignore[reportMissingTypeStubs]
 
 from simulator.files.cache_folder import drop_unused, user_cache
+from simulator.files.machine_code_cache import keep_on_disk
 
 _PREFIX = "numba-"
 
@@ -47,14 +48,13 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(function: Callable[P, R], *, inlined: bool) -> Callable[P, R]:
+    dispatcher = cast(Any, numba).njit(_nrt=False, forceinline=inlined)(function)
+    if dispatcher is function:
+        return function  # plain Python, with NUMBA_DISABLE_JIT
     folder = _writable_folder()
-    config, njit = cast(Any, numba).config, cast(Any, numba).njit
-    before = config.CACHE_DIR
-    config.CACHE_DIR = before if folder is None else str(folder)  # read once, when the function's cache is made
-    try:
-        return _for_types_alone(njit(cache=folder is not None, _nrt=False, forceinline=inlined)(function))
-    finally:
-        config.CACHE_DIR = before
+    if folder is not None:
+        keep_on_disk(dispatcher, folder)
+    return _for_types_alone(dispatcher)
 
 
 def _for_types_alone(dispatcher: Any) -> Any:
@@ -63,8 +63,6 @@ def _for_types_alone(dispatcher: Any) -> Any:
     While Numba infers the types of a caller it compiles what is called for the constants it has seen so far, most of
     which is thrown away as soon as a variable turns out to be one: a fifth of the time of a first simulation.
     """
-    if not hasattr(dispatcher, "get_call_template"):
-        return dispatcher  # plain Python, with NUMBA_DISABLE_JIT
     given, plain = dispatcher.get_call_template, cast(Any, types).unliteral
 
     def get_call_template(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -26,6 +26,10 @@ class SimulatorError(WorkbenchError):
     """Base of every error the simulator raises on purpose."""
 
 
+class CacheWarning(UserWarning):
+    """What is made cannot be kept on disk; everything works, but is made anew each time."""
+
+
 class BadSetting(SimulatorError, ValueError):
     """An environment variable holds what it cannot mean."""
 
@@ -48,7 +52,7 @@ class LaunchError(SimulatorError):
 
 
 class NoFolder(SimulatorError):
-    """A file is to be written into a folder that is not there, or in the place of one."""
+    """A file is to be written into a folder that is not there, in the place of what is no file, or where no room is."""
 
 
 class NoFile(SimulatorError, FileNotFoundError):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +276,68 @@ def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
         told = capsys.readouterr()
         assert said in told.err and told.out == "" and not page.exists()
     assert sorted(tmp_path.iterdir()) == [cut, foreign]
+
+
+def test_a_full_disk_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    import torch
+
+    file, saved = write(tmp_path, ADD + "inputs = (x, x)\n"), tmp_path / "add.journey"
+    wb.trace(torch.relu, torch.ones(4)).save(saved)
+    before = set(tmp_path.iterdir())
+    monkeypatch.setattr(os, "fsync", full)
+    for arguments in (
+        ["trace", file, "--json", str(tmp_path / "told.json")],
+        ["open", str(saved), "--to", str(tmp_path / "page.html"), "--no-browser"],
+        ["new-op", "demo::thing", "--out", str(tmp_path)],
+    ):
+        assert cli.main(arguments) == cli.USER_ERROR
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert told.startswith("workbench: ") and told.endswith(" cannot be written: No space left on device")
+    assert {each for each in tmp_path.iterdir() if each.is_file()} == {each for each in before if each.is_file()}
+
+
+def in_a_process(arguments: list[str], **how: Any) -> tuple[int, str]:
+    """Exit code and what is on stderr; the rest of `how` goes to `subprocess.run`."""
+    command, root = [sys.executable, "-m", "workbench.cli", *arguments], Path(__file__).parents[1]
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, cwd=root, env=usual, stderr=subprocess.PIPE, text=True, **how)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["machines"], ["--help"], ["machines", "tpu-v3"]])
+def test_when_nobody_reads_any_more_it_ends_quietly(arguments: list[str]):
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        assert in_a_process(arguments, stdout=writes) == (cli.NO_READER, "")
+    finally:
+        os.close(writes)
+
+
+@pytest.mark.parametrize("arguments", [["machines"], ["--help"]])
+def test_a_full_disk_under_what_is_printed_is_told_in_a_line(tmp_path: Path, arguments: list[str]):
+    resource = pytest.importorskip("resource", reason="limits how long a file may become")
+    with (tmp_path / "out").open("wb") as out:
+        code, told = in_a_process(
+            arguments, stdout=out, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        )
+    assert (code, told) == (cli.USER_ERROR, "workbench: the result cannot be written: File too large\n")
+
+
+def test_an_error_of_the_system_that_is_not_about_room_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
+    def fail(_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(cli, "_machines", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        cli.main(["machines"])
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path):
+    program = write(tmp_path, "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)\n")
+    assert in_a_process(["trace", program]) == (cli.INTERRUPTED, "")

@@ -1,11 +1,15 @@
 """The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench open FILE`, `workbench lab`.
 
-Exit codes: 0 when all is well, 1 when a check or the installation fails, 2 when the user has something to put right.
+Exit codes: 0 when all is well, 1 when a check or the installation fails, 2 when the user has something to put right,
+130 after Ctrl-C and 141 when nobody reads what is printed any more, as a shell says of other programs. Python's manual
+ends with 1 in the last case, which means here that a check failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib.util
 import json
 import math
@@ -38,7 +42,9 @@ if TYPE_CHECKING:
     from workbench.journey import Journey
 
 OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
+INTERRUPTED, NO_READER = 128 + 2, 128 + 13  # SIGINT, SIGPIPE
 PROBLEMS = CHECK_FAILED
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE_ENDINGS: Final = (".html", ".htm")
 
 _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
@@ -46,6 +52,33 @@ _INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
+    try:
+        try:
+            return _run_command(argv)
+        finally:
+            sys.stdout.flush()  # here, where an error of it can still be told
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _print_no_more()
+        return NO_READER
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _print_no_more()
+        sys.stderr.write(f"workbench: {error.filename or 'the result'} cannot be written: {error.strerror}\n")
+        return USER_ERROR
+
+
+def _print_no_more() -> None:
+    """Has Python, which writes what is left when it ends, write it nowhere: that would fail once more, aloud."""
+    with contextlib.suppress(OSError):  # there may be no file behind it
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     given = sys.argv[1:] if argv is None else argv
     parser, names = _parser()
     command_name = next((each for each in given if not each.startswith("-")), None)

@@ -6,10 +6,13 @@ Writing is atomic: a reader sees the old file or the new one. Reading refuses wh
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
 import secrets
+import stat
+import time
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -27,6 +30,8 @@ Array = npt.NDArray[Any]
 Json = dict[str, Any]
 
 _HEADER = "header"
+_ABANDONED_SECONDS = 3600
+"""A temporary file this old belongs to nobody who is still writing."""
 
 
 def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
@@ -35,32 +40,74 @@ def write(path: str | os.PathLike[str], format: str, version: int, header: Json,
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file all or nothing: a reader sees the old one or the new one."""
+    """Writes a file all or nothing: a reader sees the old one or the new one.
+
+    Where a link leads is replaced, not the link. A file that is there keeps its rights; a new one has the usual ones.
+    """
     target = check_folder(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")  # with the rights of any new file
     try:
-        opened = open(temporary, "xb")  # noqa: SIM115 - the next block closes it
+        _replace(target, data)
     except OSError as error:
-        raise NoFolder(f"{target} cannot be written: {error.strerror}") from None
+        raise NoFolder(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    beginning = (
+        f".workbench-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"  # as short as any name may be
+    )
+    _sweep(target.parent, beginning)
+    temporary = target.with_name(beginning + secrets.token_hex(8))
     try:
-        with opened as file:
+        with open(temporary, "xb", opener=_open_for_us if rights is not None else None) as file:
+            if rights is not None:
+                os.chmod(temporary, rights)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise
 
 
+def _sweep(folder: Path, beginning: str) -> None:
+    """Removes what writers of the same file left that were killed; who still writes has a younger one."""
+    with contextlib.suppress(OSError):  # another process was faster, or the folder cannot be looked through
+        for left in folder.glob(f"{beginning}*"):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                left.unlink()
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """The path, if there is a folder to write it into."""
-    target = Path(path)
+    """Where a file of this path lies, at the end of all links, if it can be written there."""
+    if not os.fspath(path):
+        raise NoFolder("nothing can be written: the path is empty. Name a file")
+    target = Path(os.path.realpath(path))
     if not os.path.isdir(target.parent):
-        raise NoFolder(f"{target} cannot be written: there is no folder {target.parent}. Make it first")
-    if os.path.isdir(target):
-        raise NoFolder(f"{target} cannot be written: it is a folder. Name a file in it")
+        led = "" if not os.path.islink(path) else f"it is a link to {target}, and "
+        raise NoFolder(
+            f"{path} cannot be written: {led}there is no folder {target.parent if led else Path(path).parent}. "
+            "Make it first"
+        )
+    if os.path.isdir(path):
+        raise NoFolder(f"{path} cannot be written: it is a folder. Name a file in it")
+    if os.path.islink(target):
+        raise NoFolder(f"{path} cannot be written: its links lead in a circle. Name a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise NoFolder(f"{path} cannot be written: it is {_kind(path)}, which no file replaces. Name a file")
     return target
+
+
+def _open_for_us(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # nobody else reads it before it has the rights that it will have
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    mode = os.stat(path).st_mode
+    kinds = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
+    return next((name for fits, name in kinds.items() if fits(mode)), "no regular file")
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.errors import BadArgument as BadArgument
+from simulator.errors import CacheWarning as CacheWarning
 from simulator.errors import WorkbenchError as WorkbenchError
 from workbench.errors.builder_errors import BuilderArgument as BuilderArgument
 from workbench.errors.builder_errors import BuilderError as BuilderError
@@ -55,7 +56,6 @@ from workbench.errors.option_errors import NotYet as NotYet
 from workbench.errors.option_errors import ProgramFileError as ProgramFileError
 from workbench.errors.option_errors import UnknownOption as UnknownOption
 from workbench.errors.option_errors import not_yet as not_yet
-from workbench.errors.run_errors import CacheWarning as CacheWarning
 from workbench.errors.run_errors import EmptyTable as EmptyTable
 from workbench.errors.run_errors import IndexOutOfRange as IndexOutOfRange
 from workbench.errors.run_errors import KernelCrashed as KernelCrashed

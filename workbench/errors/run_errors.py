@@ -141,7 +141,3 @@ class NoCommonMemory(UserWarning):
 
 class EmptyTable(UserWarning):
     """A table has no rows because of what the machine has, or of what was not asked for."""
-
-
-class CacheWarning(UserWarning):
-    """What is made cannot be kept on disk; everything works, but is made anew each time."""

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import torch
 
+from simulator.files.versioned_files import replace_file
 from workbench import errors
 from workbench.aten.registry import DEFAULT
 from workbench.new_op.operator_facts import OpFacts, facts_of, facts_of_new
@@ -56,9 +57,12 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
             f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already, and nothing is overwritten: "
             f"choose another folder with --out, or move what is there away"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BadOption(f"the folder {folder} cannot be made: {error.strerror}") from None
     for file, text in texts.items():
-        (folder / file).write_text(text, encoding="utf-8")
+        replace_file(folder / file, text.encode("utf-8"))
     return NewOp(facts, way, tuple(folder / file for file in texts), handlers)
 
 

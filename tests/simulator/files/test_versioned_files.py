@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +66,104 @@ def test_a_failed_write_leaves_the_old_file(program_file: Path, monkeypatch: pyt
 def test_a_folder_is_not_replaced_by_a_file(program_file: Path) -> None:
     with pytest.raises(NoFolder, match="it is a folder"):
         elementwise().save(program_file.parent)
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    kept, link, chain = tmp_path / "there" / "k.npz", tmp_path / "k.npz", tmp_path / "chain.npz"
+    link.symlink_to(Path("there") / "k.npz")
+    chain.symlink_to("k.npz")
+    for path, program in ((link, elementwise()), (chain, matmul_chain(32, 32, 64, 16))):
+        program.save(path)
+        assert link.is_symlink() and chain.is_symlink()
+        assert TileProgram.load(kept) == program
+    assert [path.name for path in kept.parent.iterdir()] == ["k.npz"]
+
+
+def test_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "away").symlink_to(tmp_path / "not there" / "k.npz")
+    with pytest.raises(
+        NoFolder, match=r"away cannot be written: it is a link to .*, and there is no folder .*not there"
+    ):
+        elementwise().save(tmp_path / "away")
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(NoFolder, match="its links lead in a circle"):
+        elementwise().save(tmp_path / "round")
+
+
+def test_what_is_no_regular_file_is_refused_and_stays(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(tmp_path):  # a long path is no name of a socket
+        listening.bind("socket")
+        for path, kind in ((pipe, "a pipe"), (link, "a pipe"), (tmp_path / "socket", "a socket")):
+            with pytest.raises(NoFolder, match=f"{path.name} cannot be written: it is {kind}"):
+                elementwise().save(path)
+    assert pipe.is_fifo() and link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "socket"]
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o640, 0o666])
+def test_a_file_that_is_there_keeps_its_rights(program_file: Path, rights: int) -> None:
+    program_file.chmod(rights)
+    elementwise().save(program_file)
+    assert stat.S_IMODE(program_file.stat().st_mode) == rights
+    assert TileProgram.load(program_file) == elementwise()
+
+
+def test_a_new_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"")
+    elementwise().save(tmp_path / "k.npz")
+    assert (tmp_path / "k.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("step", ["chmod", "fsync", "replace"])
+def test_a_full_disk_is_told_and_leaves_the_old_file(
+    program_file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(NoFolder, match=r"k\.npz cannot be written: No space left on device"):
+        elementwise().save(program_file)
+    assert TileProgram.load(program_file).kernel == "k"
+    assert [path.name for path in program_file.parent.iterdir()] == ["k.npz"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one_but_not_what_is_being_written(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from simulator.files.versioned_files import replace_file;"
+        "os.fsync = lambda _: os._exit(9); replace_file(sys.argv[1], b'half')"
+    )
+    mine, other = tmp_path / "k.npz", tmp_path / "k2.npz"
+    left = list[Path]()
+    for path in (mine, mine, other):
+        before = set(tmp_path.iterdir())
+        root = Path(__file__).parents[3]
+        assert subprocess.run([sys.executable, "-c", code, str(path)], cwd=root).returncode == 9
+        left += set(tmp_path.iterdir()) - before
+    old, young, of_another = left
+    for path in (old, of_another):
+        os.utime(path, (time.time() - 7200,) * 2)
+    elementwise().save(mine)
+    assert set(tmp_path.iterdir()) == {mine, young, of_another}
+
+
+def test_every_name_that_the_system_takes_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / ("k" * 251 + ".npz")
+    for program in (elementwise(), matmul_chain(32, 32, 64, 16)):
+        program.save(path)
+        assert TileProgram.load(path) == program
+    with pytest.raises(NoFolder, match="cannot be written: File name too long"):
+        elementwise().save(tmp_path / ("k" * 252 + ".npz"))
+
+
+def test_an_empty_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoFolder, match="nothing can be written: the path is empty"):
+        elementwise().save("")
 
 
 def test_another_version_is_refused(program_file: Path) -> None:
@@ -156,7 +262,7 @@ def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_c
             Trace.load(path)
     path.unlink()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(NoFolder, match=r"t\.npz cannot be written: disk full"):
         trace.save(path)
     assert list(tmp_path.iterdir()) == []
 
