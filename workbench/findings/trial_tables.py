@@ -46,13 +46,16 @@ class StepTable(pd.DataFrame):
     def _constructor(self) -> type[pd.DataFrame]:
         return pd.DataFrame
 
+    def _rows(self) -> list[Any]:
+        return list(self.itertuples())
+
     def _repr_html_(self) -> str:
-        table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self.itertuples())))
+        table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self._rows())))
         return markup.fragment(markup.table(table, wide=("remedy",)))
 
     def __repr__(self) -> str:
         lines = list[str]()
-        for row in self.itertuples():
+        for row in self._rows():
             step, remedy, cycles, saves = _cells(row)
             what = f"{step} {row.rule}".rstrip() if step else "as it is"
             told = f"{cycles:,} cycles" if isinstance(cycles, int) else ""
