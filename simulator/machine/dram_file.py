@@ -155,9 +155,14 @@ def memory_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
+def is_file(name: str) -> bool:
+    """Whether it is the path of a user's own memory, not the name of a shipped one."""
+    return name.endswith(".toml")
+
+
 def load_memory(name: str) -> Memory:
     """A shipped memory by name, or one of a file by its path, which ends in `.toml`."""
-    if name.endswith(".toml"):
+    if is_file(name):
         return _from_file(Path(name))
     if name not in memory_names():
         raise MachineError(
