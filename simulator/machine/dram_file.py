@@ -207,10 +207,22 @@ def parse_memory(name: str, text: str) -> Memory:
     _check(name, table)
     sources = tuple(sorted((key, str(text)) for key, text in told.items()))
     memory = Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    _check_refreshes(memory)
+    return memory
+
+
+def check_memory(memory: Memory) -> None:
+    """Raises for one, of a saved file, that no memory file could have described."""
+    _check(memory.name, {key: getattr(memory, key) for key in figure_names()})
+    _check_refreshes(memory)
+
+
+def _check_refreshes(memory: Memory) -> None:
     between, needed = memory.between_refreshes
     if between < needed:
-        raise MachineError(f"memory {name!r}: {between} cycles between two refreshes, of which {needed} are gone")
-    return memory
+        raise MachineError(
+            f"memory {memory.name!r}: {between} cycles between two refreshes, of which {needed} are gone"
+        )
 
 
 def is_mapping(address: str) -> bool:
