@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from torch import nn
 
 import workbench as wb
 from simulator import SimulationStopped
+from simulator.errors import MachineError
+from simulator.machine import dram_file
 from simulator.machine.figures import Figure
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
@@ -235,6 +238,45 @@ def test_banked_memory_tells_what_its_channels_did(product: wb.Journey):
     assert channel["bytes"] == banked.trace.counters["dram_request_bytes"] == banked.bandwidth["bytes"].sum()
     assert channel["row_hits"] + channel["row_misses"] + channel["row_conflicts"] == channel["bytes"] // 64
     assert banked.bandwidth["bytes_per_cycle"].max() <= 64
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous()
+
+
+@pytest.fixture
+def memory_file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text((Path(dram_file.__file__).parent / "shipped_memories" / "DDR4_3200AA.toml").read_text())
+    return path
+
+
+def slowed(path: Path) -> None:
+    """The memory of the file, with rows that open more slowly, in its place."""
+    path.write_text(
+        re.sub(r"(?m)^(activate_to_read|precharge|row_active|row_cycle) = .*", r"\1 = 200", path.read_text())
+    )
+
+
+def test_a_machine_is_what_its_memory_file_said_when_it_was_made(memory_file: Path):
+    def machine() -> wb.Machine:
+        return wb.machine("edge-8x8", memory="banked", dram_timing=str(memory_file))
+
+    old = wb.trace(transposed, torch.randn(256, 300), machine=machine())
+    cycles = old.simulated.cycles
+    assert old.with_(machine=machine()) is old
+    slowed(memory_file)
+    new = old.with_(machine=machine())
+    assert new.machine != old.machine and new.simulated.cycles > 1.1 * cycles
+    again = old.with_(simulate_seconds=1000.0).simulated
+    assert again.cycles == cycles and again.trace.digest() == old.simulated.trace.digest()
+    again.trace.invariants()
+    changed = wb.compare(old, new).changes
+    assert set(changed.loc[changed["of"] == "the memory", "what"]) >= {"activate_to_read", "row_cycle"}
+    memory_file.unlink()
+    assert old.machine.with_(dma_queues=1).dram == old.machine.dram
+    with pytest.raises(MachineError, match="the memory file cannot be read"):
+        old.machine.with_(dram_timing=str(memory_file))
 
 
 @pytest.mark.parametrize(

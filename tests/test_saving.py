@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import workbench as wb
+from simulator.errors import MachineError
+from simulator.machine import dram_file
 from tests.programs import MLP
 from workbench import errors
 from workbench.ir import archive
@@ -150,6 +156,103 @@ def test_a_file_that_is_not_what_was_saved_is_refused_with_the_reason(
     with pytest.raises(error, match=message) as caught:
         wb.load(path)
     assert isinstance(caught.value, errors.JourneyFileError) and str(path) in str(caught.value)
+
+
+def with_header(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, bytes]], None]:
+    """Changes the header of the trace, and makes the checksums right again."""
+
+    def in_members(members: dict[str, bytes]) -> None:
+        with np.load(io.BytesIO(members["trace.npz"])) as file:
+            arrays: dict[str, Any] = {name: file[name] for name in file.files}
+        header = json.loads(arrays["header"].tobytes())
+        change(header)
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        out = io.BytesIO()
+        np.savez(out, **arrays)
+        members["trace.npz"] = out.getvalue()
+        manifest = json.loads(members["journey.json"])
+        manifest.pop("checksum")
+        manifest["members"]["trace.npz"] = hashlib.sha256(members["trace.npz"]).hexdigest()
+        text = json.dumps(manifest, separators=(",", ":")).encode()
+        manifest["checksum"] = hashlib.sha256(text).hexdigest()
+        members["journey.json"] = json.dumps(manifest, separators=(",", ":")).encode()
+
+    return in_members
+
+
+def of_version_7(header: dict[str, Any]) -> None:
+    header["version"] = 7
+    del header["machine"]["memory"]
+
+
+@pytest.fixture
+def with_memory_file(tmp_path: Path) -> tuple[wb.Journey, Path, Path]:
+    """A journey on a machine with a memory of its own, where it is saved, and the memory's file."""
+    memory, path = tmp_path / "mine.toml", tmp_path / "banks.journey"
+    memory.write_text((Path(dram_file.__file__).parent / "shipped_memories" / "DDR4_3200AA.toml").read_text())
+    machine = wb.machine("edge-8x8", memory="banked", dram_timing=str(memory))
+    journey = wb.trace(lambda x: x.t().contiguous(), torch.randn(64, 60), machine=machine)
+    journey.save(path)
+    return journey, path, memory
+
+
+@pytest.mark.parametrize("then", ["gone", "other"])
+def test_a_journey_has_the_memory_of_its_machine_with_it(with_memory_file: tuple[wb.Journey, Path, Path], then: str):
+    journey, path, memory = with_memory_file
+    if then == "gone":
+        memory.unlink()
+    else:
+        memory.write_text(memory.read_text().replace("precharge = ", "precharge = 10"))
+    loaded = wb.load(path)
+    assert loaded.machine == journey.machine
+    again = wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine.with_())
+    assert again.record.digest() == loaded.simulated.record.digest() == journey.simulated.record.digest()
+    loaded.simulated.record.invariants()
+
+
+def test_a_journey_of_version_7_opens_without_its_memory_file_and_says_when_it_is_needed(
+    with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path
+):
+    journey, path, memory = with_memory_file
+    old = rewritten(path, tmp_path / "old.journey", with_header(of_version_7))
+    loaded = wb.load(old)
+    again = wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)
+    assert again.cycles == loaded.simulated.cycles == journey.simulated.cycles
+    memory.unlink()
+    loaded = wb.load(old)
+    assert loaded.simulated.cycles == journey.simulated.cycles and loaded.simulated.text()
+    with pytest.raises(MachineError, match=r"the memory file cannot be read: there is no file '.*mine.toml'"):
+        wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda memory: memory.update(banks=3), "banks = 3: expected a power of two"),
+        (lambda memory: memory.update(refresh=10**9), "cycles between two refreshes, of which"),
+        (lambda memory: memory.update(rows="many"), "rows is 'many'"),
+        (lambda memory: memory.clear(), "Memory has the fields"),
+    ],
+    ids=["figure", "together", "type", "none"],
+)
+def test_a_memory_that_no_file_could_give_is_refused(
+    with_memory_file: tuple[wb.Journey, Path, Path],
+    tmp_path: Path,
+    change: Callable[[dict[str, Any]], None],
+    message: str,
+):
+    changed = with_header(lambda header: change(header["machine"]["memory"]))
+    with pytest.raises(errors.JourneyFileEdited, match=f"trace.npz: .*{message}") as caught:
+        wb.load(rewritten(with_memory_file[1], tmp_path / "crafted.journey", changed))
+    assert "BytesIO" not in str(caught.value)
+
+
+def test_a_memory_of_a_machine_that_names_a_shipped_one_is_refused(
+    with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path
+):
+    changed = with_header(lambda header: header["machine"]["figures"].update(dram_timing="DDR4_3200AA"))
+    with pytest.raises(errors.JourneyFileEdited, match="there is a memory, and dram_timing is 'DDR4_3200AA'"):
+        wb.load(rewritten(with_memory_file[1], tmp_path / "crafted.journey", changed))
 
 
 @pytest.mark.parametrize("part", [0, 50, 0.5, 0.99])

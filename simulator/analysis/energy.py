@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.machine.dram_file import load_memory
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.tileprogram.program import I64, Access, DependenceKind, Opcode, Space, TileProgram
 from simulator.units import cost_table, scalar, vector
@@ -158,7 +157,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
-    program, row = launched.program, load_memory(machine.dram_timing).row_bytes
+    program, row = launched.program, machine.dram.row_bytes
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
     here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])

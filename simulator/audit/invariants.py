@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -97,7 +97,7 @@ def violations(trace: TraceRecord) -> list[str]:
         found += [f"{name}: {line}" for line in _meeting_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
         found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
-        found += [f"{name}: {line}" for line in _carried_violations(trace, rows, program)]
+        found += [f"{name}: {line}" for line in _chain_violations(trace, rows, program)]
     return found
 
 
@@ -279,21 +279,30 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
             yield f"takes {end - begin} cycles, less than the {float(least):.1f} its {name} need"
 
 
-def _carried_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
-    """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile."""
-    carrying = [op for op, info in enumerate(program.ops) if info.carried]
-    for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, carrying)).tolist():
+def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
+    """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile.
+
+    So do the operations of one iteration, which is all there is of what stands outside a loop.
+    """
+    computing = [op for op, info in enumerate(program.ops) if info.carried or any(info.class_counts)]
+    for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, computing)).tolist():
         own, ratio = of_core(trace.machine, int(program.core[index]))
-        taken = int(trace.end[rows][index] - trace.start[rows][index])
-        for chain in program.ops[int(program.op[index])].carried:
-            latency = sum(
-                count * (own.special_latency_cycles if kind == OpClass.SPECIAL else own.alu_latency_cycles)
-                for kind, count in enumerate(chain.class_counts)
-                if kind != OpClass.MOVE
-            )
-            least = int(program.extent[index, 0]) // chain.iterations * latency / ratio
+        taken, info = int(trace.end[rows][index] - trace.start[rows][index]), program.ops[int(program.op[index])]
+        if taken < (least := _latency(info.class_counts, own) / ratio):
+            yield f"instruction {index} takes {taken} cycles, one of its iterations needs {float(least):.1f}"
+        for chain in info.carried:
+            least = int(program.extent[index, 0]) // chain.iterations * _latency(chain.class_counts, own) / ratio
             if taken < least:
                 yield f"instruction {index} takes {taken} cycles, a chain of its iterations needs {float(least):.1f}"
+
+
+def _latency(counts: Sequence[int], own: Machine) -> int:
+    """Of operations, by `OpClass`, one after the other."""
+    return sum(
+        count * (own.special_latency_cycles if kind == OpClass.SPECIAL else own.alu_latency_cycles)
+        for kind, count in enumerate(counts)
+        if kind != OpClass.MOVE
+    )
 
 
 def _queued_bytes(machine: Machine) -> int:

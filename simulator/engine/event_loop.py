@@ -87,6 +87,8 @@ def run(
     units = cores * (int(figures[QUEUES] + figures[ARRAYS]) + 2)
     unit = np.full((units, UNIT_STATE), -1, np.int64)
     unit[:, (HEAD, COUNT, SHADOW, BACKLOG)] = 0
+    figures = figures.copy()
+    figures[DEPTH] = min(int(figures[DEPTH]), max(rows, 1))  # more than all never wait
     queue = np.zeros((units, int(figures[DEPTH])), np.int64)
     order = np.argsort(program.core, kind="stable").astype(np.int32)  # core by core
     stage = np.full((cores, ISSUE_STATE), -1, np.int64)

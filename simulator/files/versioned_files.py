@@ -118,8 +118,8 @@ def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -
     return file.getvalue()
 
 
-def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> tuple[Json, dict[str, Array]]:
-    """Header and arrays of a file that `write` made with the same format and version."""
+def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -> tuple[Json, dict[str, Array]]:
+    """Header and arrays of a file that `write` made with the same format and one of these versions."""
     try:
         with contextlib.ExitStack() as opened:
             file = opened.enter_context(open(path, "rb")) if isinstance(path, (str, os.PathLike)) else path
@@ -134,8 +134,9 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> 
         found = header.pop("format"), header.pop("version")
     except (KeyError, ValueError, AttributeError, TypeError, RecursionError):
         raise FileFormatError(f"{path}: not a {format} file: it has no header") from None
-    if found != (format, version):
-        raise FileFormatError(f"{path}: expected {format} version {version}, found {found[0]!r} version {found[1]!r}")
+    if found not in [(format, version) for version in versions]:
+        wanted = " or ".join(map(str, versions))
+        raise FileFormatError(f"{path}: expected {format} version {wanted}, found {found[0]!r} version {found[1]!r}")
     return header, arrays
 
 

@@ -155,9 +155,14 @@ def memory_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
+def is_file(name: str) -> bool:
+    """Whether it is the path of a user's own memory, not the name of a shipped one."""
+    return name.endswith(".toml")
+
+
 def load_memory(name: str) -> Memory:
     """A shipped memory by name, or one of a file by its path, which ends in `.toml`."""
-    if name.endswith(".toml"):
+    if is_file(name):
         return _from_file(Path(name))
     if name not in memory_names():
         raise MachineError(
@@ -202,10 +207,22 @@ def parse_memory(name: str, text: str) -> Memory:
     _check(name, table)
     sources = tuple(sorted((key, str(text)) for key, text in told.items()))
     memory = Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    _check_refreshes(memory)
+    return memory
+
+
+def check_memory(memory: Memory) -> None:
+    """Raises for one, of a saved file, that no memory file could have described."""
+    _check(memory.name, {key: getattr(memory, key) for key in figure_names()})
+    _check_refreshes(memory)
+
+
+def _check_refreshes(memory: Memory) -> None:
     between, needed = memory.between_refreshes
     if between < needed:
-        raise MachineError(f"memory {name!r}: {between} cycles between two refreshes, of which {needed} are gone")
-    return memory
+        raise MachineError(
+            f"memory {memory.name!r}: {between} cycles between two refreshes, of which {needed} are gone"
+        )
 
 
 def is_mapping(address: str) -> bool:

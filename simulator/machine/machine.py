@@ -18,7 +18,7 @@ from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.chiplets import check_chiplets
-from simulator.machine.dram_file import Memory, check_controls, load_memory
+from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
 from simulator.machine.figures import MATMUL_PASSES, Figure, check_figure, check_units
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.topology import places
@@ -33,9 +33,14 @@ OVERRIDE = "override"
 class Machine(MachineRecord):
     """One NPU: its figures, checked, and what follows from them."""
 
+    own_memory: Memory | None = None
+    """What the file of `dram_timing` said when the machine was made. A machine is what it says, not where it says it:
+    the file may be edited, and a saved machine opened where there is none. None for a memory that is shipped, or of a
+    trace of version 7, which did not keep it."""
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if field.name not in ("assumed", "sources"):
+            if field.name in figure_names():
                 check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
         if not self.clock_khz:
             raise MachineError(
@@ -57,7 +62,7 @@ class Machine(MachineRecord):
                 f"machine {self.name!r}: systolic_preload_depth = {self.systolic_preload_depth}: expected 1 or 2; no "
                 "more than one set can move while another is in use"
             )
-        if self.memory == "banked":
+        if self.memory == "banked" and (self.own_memory or not is_file(self.dram_timing)):
             self.banked_memory()
         if self.interconnect == "mesh":
             places(self, "mesh_queues")
@@ -130,9 +135,14 @@ class Machine(MachineRecord):
         return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
 
     @property
+    def dram(self) -> Memory:
+        """The memory of `dram_timing` as its file or the shipped one gives it."""
+        return self.own_memory or load_memory(self.dram_timing)
+
+    @property
     def dram_clock_ratio(self) -> Fraction:
         """Cycles of the memory's clock in one of the machine's, with banked memory."""
-        return self.dram_bytes_per_cycle / (self.dram_channels * load_memory(self.dram_timing).bytes_per_cycle)
+        return self.dram_bytes_per_cycle / (self.dram_channels * self.dram.bytes_per_cycle)
 
     def dram_slowdown(self, run: int, apart: int) -> float:
         """How many times as long as its bytes a transfer of runs takes that begin so far apart: rows must be opened.
@@ -143,7 +153,7 @@ class Machine(MachineRecord):
             raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
         if self.memory == "simple":
             return 1.0
-        memory = load_memory(self.dram_timing)
+        memory = self.dram
         requests = max(1.0, memory.columns * run / apart)
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
@@ -152,7 +162,7 @@ class Machine(MachineRecord):
 
         Requests of simple memory may be of any size.
         """
-        where, memory = f"machine {self.name!r}", load_memory(self.dram_timing)
+        where, memory = f"machine {self.name!r}", self.dram
         if memory.standard != self.dram_standard:
             raise MachineError(
                 f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
@@ -173,7 +183,7 @@ class Machine(MachineRecord):
 
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
-        memory, where = load_memory(self.dram_timing), f"machine {self.name!r} with banked memory"
+        memory, where = self.dram, f"machine {self.name!r} with banked memory"
         if memory.request_bytes != self.dram_request_bytes:
             raise MachineError(
                 f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
@@ -216,7 +226,8 @@ class Machine(MachineRecord):
     def with_(self, **overrides: Override) -> Machine:
         """The same machine with some figures replaced; their source is then `override`.
 
-        `cores` may be a list with a table a core, of the figures that it has of its own.
+        `cores` may be a list with a table a core, of the figures that it has of its own. A memory file is read when
+        `dram_timing` is given; else the memory stays as the machine has it.
         """
         replaced, known = _with_core_figures(self.name, overrides), figure_names()
         for key in replaced:
@@ -226,7 +237,8 @@ class Machine(MachineRecord):
         kept = tuple(pair for pair in self.sources if pair[0] not in replaced)
         figures = {**self.figures(), **replaced}
         assumed = tuple(name for name in self.assumed if name not in replaced)
-        return machine_from(figures, assumed, kept + changed, anew=True)
+        memory = None if "dram_timing" in replaced else self.own_memory
+        return machine_from(figures, assumed, kept + changed, memory=memory, anew=True)
 
     def figures(self) -> dict[str, Figure]:
         """Every figure by name, in the order of the record."""
@@ -249,7 +261,10 @@ class Machine(MachineRecord):
 
 def figure_names() -> tuple[str, ...]:
     """Names of all figures of a machine, which are also the keys of its file."""
-    return tuple(field.name for field in dataclasses.fields(Machine) if field.name not in ("assumed", "sources"))
+    return _FIGURES
+
+
+_FIGURES = tuple(field.name for field in dataclasses.fields(MachineRecord) if field.name not in ("assumed", "sources"))
 
 
 def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
@@ -275,16 +290,21 @@ def machine_from(
     assumed: tuple[str, ...],
     sources: tuple[tuple[str, str], ...],
     *,
+    memory: Memory | None = None,
     anew: bool = False,
 ) -> Machine:
-    """The machine that `Machine.figures`, `.assumed` and `.sources` were taken from.
+    """The machine that `Machine.figures`, `.assumed`, `.sources` and `.own_memory` were taken from.
 
-    If it is made `anew` its memory is checked; that of one from a saved file may be elsewhere.
+    If it is made `anew` a memory file that was not read yet is, and its memory is checked.
     """
     missing = [name for name in figure_names() if name not in figures]
     if missing:
         raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
-    machine = Machine(**figures, assumed=assumed, sources=sources)  # pyright: ignore[reportArgumentType]
+    timing = figures["dram_timing"]
+    if anew and memory is None and isinstance(timing, str) and is_file(timing):
+        memory = load_memory(timing)
+    told: dict[str, Any] = dict(figures)
+    machine = Machine(**told, own_memory=memory, assumed=assumed, sources=sources)
     if anew:
         machine.check_dram()
     return machine

@@ -351,9 +351,13 @@ def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
 
 
 def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations."""
+    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations.
+
+    Without any it computes: what its iterations hand on, or once what stands outside a loop.
+    """
     label, info = _label(program, index), program.ops[row.op]
-    if len(row.extent) != 1 or not (row.operands or info.carried):
+    computes = bool(info.carried) or (row.extent == (1,) and any(info.class_counts))
+    if len(row.extent) != 1 or not (row.operands or computes):
         yield f"{label} is no loop of accesses: extent {row.extent}, {len(row.operands)} operands"
         return
     for operand in row.operands:

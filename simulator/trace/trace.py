@@ -148,6 +148,8 @@ class Trace(TraceRecord):
     def digest(self) -> str:
         """A hash of every span: equal for equal traces, in any process."""
         sha = hashlib.sha256(repr((self.machine.figures(), self.kernels, self.unit_names)).encode())
+        if self.machine.own_memory:
+            sha.update(repr(self.machine.own_memory).encode())
         for name in trace_file.ARRAYS:
             array = getattr(self, name)
             sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ import numpy as np
 
 from simulator.errors import FileFormatError, MachineError
 from simulator.files import typed_records, versioned_files
+from simulator.machine.dram_file import Memory, check_memory, is_file
 from simulator.machine.machine import Machine, machine_from
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 
-FORMAT, VERSION = "aten-workbench/trace", 7
+FORMAT, VERSION = "aten-workbench/trace", 8
+WITHOUT_MEMORY = 7
+"""The version before, which is read as well: of a memory file it has no more than the path."""
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -73,21 +77,35 @@ def pack_trace(
 
 def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) -> versioned_files.Json:
     return {
-        "machine": {"figures": machine.figures(), "assumed": machine.assumed, "sources": machine.sources},
+        "machine": {
+            "figures": machine.figures(),
+            "assumed": machine.assumed,
+            "sources": machine.sources,
+            "memory": dataclasses.asdict(machine.own_memory) if machine.own_memory else None,
+        },
         "kernels": kernels,
         "units": units,
     }
 
 
+def _machine(told: dict[str, Any]) -> Machine:
+    """The machine of a header, which of version 7 has no memory."""
+    assumed = typed_records.value(tuple[str, ...], told["assumed"], "assumed")
+    sources = typed_records.value(tuple[tuple[str, str], ...], told["sources"], "sources")
+    memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
+    if memory:
+        check_memory(memory)
+    machine = machine_from(told["figures"], assumed, sources, memory=memory)
+    if memory and not is_file(machine.dram_timing):
+        raise ValueError(f"there is a memory, and dram_timing is {machine.dram_timing!r:.60}, which is no file")
+    return machine
+
+
 def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
-    header, arrays = versioned_files.read(path, FORMAT, VERSION)
+    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, VERSION)
     try:
-        told = cast("dict[str, Any]", header["machine"])
-        sources = typed_records.value(tuple[tuple[str, str], ...], told["sources"], "sources")
-        machine = machine_from(
-            told["figures"], typed_records.value(tuple[str, ...], told["assumed"], "assumed"), sources
-        )
+        machine = _machine(cast("dict[str, Any]", header["machine"]))
         kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")
         units = typed_records.value(tuple[str, ...], header["units"], "units")
     except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:

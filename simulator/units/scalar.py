@@ -25,6 +25,8 @@ A value that an iteration hands to the next (`OpInfo.carried`) is a chain throug
 of its operations, a ALU and s special ones, d the iterations after which the value is back, `first` what of it is in
 the first iteration: all of it, but no more than that computes. Loads, stores and what else is computed run beside it.
 
+Arithmetic that stands outside an innermost loop is an instruction of one iteration without an access.
+
 The requests of a loop are granted the bus as one transfer, like those of a copy. One core's scalar unit is one
 in-order unit: a loop starts when the one before it has ended, its last access answered.
 """

@@ -93,11 +93,13 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
     found = 0, (batch,)
     least = longest(0, batch)
     for group, extent, unit in ((0, batch, 1), (2, n, columns), (1, m, rows if sums_stay else 1)):
-        for count in range(2, machine.systolic_arrays + 1):
-            parts = _parts(extent, count, unit)
-            cycles = longest(group, max(parts))
+        units, count = -(-extent // unit), 2
+        while count <= min(machine.systolic_arrays, units):
+            most = -(-units // count)
+            cycles = longest(group, min(extent, most * unit))
             if cycles < least:
-                found, least = (group, parts), cycles
+                found, least = (group, _parts(extent, count, unit)), cycles
+            count = -(-units // (most - 1)) if most > 1 else units + 1  # the next whose largest part is smaller
     return found
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
+import numpy as np
 import pytest
 
 from simulator import Launched, load_machine, simulate, verify
+from simulator.errors import InvariantViolation
 from simulator.tileprogram.program import Carried, Opcode, TileProgram
+from simulator.units import scalar
 from workbench.extraction.extract import extract
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
@@ -185,3 +190,44 @@ def test_an_affine_loop_hands_on_as_well() -> None:
   }
   memref.store %r, %y[%c0] : memref<512xf32>"""
     assert cycles(read(body)) == FAR + N * SPECIAL
+
+
+AROUND = """  %last = scf.for %i = %c0 to %c8 step %c1 iter_args(%a = %one) -> (f32) {{
+    %e = memref.load %x[%i] : memref<512xf32>
+{before}
+    memref.store %e, %y[%i] : memref<512xf32>
+    scf.for %j = %c1 to %c8 step %c1 {{
+      %f = memref.load %x[%j] : memref<512xf32>
+      memref.store %f, %y[%j] : memref<512xf32>
+    }}
+{after}
+    scf.yield %v : f32
+  }}
+  memref.store %last, %y[%c0] : memref<512xf32>"""
+PAIRS = 50
+
+
+def around(before: str, after: str) -> TileProgram:
+    return read(AROUND.format(before=before, after=after))
+
+
+def test_arithmetic_around_an_inner_loop_is_computed_one_by_one_in_every_round():
+    of = ["%e", *(f"%l{n}" for n in range(PAIRS))]
+    pairs = [f"    %e{n} = math.exp {of[n]} : f32\n    %l{n} = math.log %e{n} : f32" for n in range(PAIRS)]
+    last = f"    %v = arith.addf %a, %l{PAIRS - 1} : f32"
+    bare = around("    %none = arith.constant 1.0 : f32", "    %v = arith.constant 2.0 : f32")
+    for made in (around("\n".join(pairs), last), around("", "\n".join([*pairs, last]))):
+        assert scalar.operations(made).sum(0).tolist() == [8, 8 * 2 * PAIRS]
+        taken = [simulate([Launched("k", program, (0, 4096))], MACHINE) for program in (bare, made)]
+        for trace in taken:
+            trace.invariants()
+        more = 8 * (2 * PAIRS * SPECIAL + ALU)
+        assert more <= taken[1].makespan - taken[0].makespan <= 1.05 * more
+
+
+def test_the_invariant_sees_arithmetic_outside_a_loop_that_takes_no_time():
+    made = around("    %s = math.exp %e : f32", "    %v = arith.addf %a, %s : f32")
+    with mock.patch.object(scalar, "_cycles", lambda program, *_: (np.zeros(len(program), np.int64),) * 2):
+        trace = simulate([Launched("k", made, (0, 4096))], MACHINE)
+    with pytest.raises(InvariantViolation, match=f"one of its iterations needs {SPECIAL}.0"):
+        trace.invariants()

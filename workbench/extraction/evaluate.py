@@ -34,6 +34,7 @@ from workbench.mlir.bindings import (
     subview_groups,
 )
 from workbench.mlir.dialect import DRAM
+from workbench.mlir.instruction_forms import op_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,26 @@ class Evaluator:
         boxes = boxes + [NOWHERE] * (len(self.box_of) - len(boxes))
         return State([0] * len(self.index_of), boxes, core=self.core_of(0))
 
+    def computation(self, ops: list[ir.Operation]) -> Step | None:
+        """Arithmetic on data with no access, loop or tile between; None in a loop, which counts what its body does."""
+        raise NotImplementedError
+
     def block(self, block: ir.Block) -> list[Step]:
-        steps = [self.op(op.operation) for op in block.operations]
-        return [step for step in steps if step is not None]
+        return self.steps([op.operation for op in block.operations])
+
+    def steps(self, ops: list[ir.Operation]) -> list[Step]:
+        found: list[Step | None] = []
+        computed: list[ir.Operation] = []
+        for op in ops:
+            if computed and (len(op.regions) or op.name in ("memref.load", "memref.store")):
+                found.append(self.computation(computed))
+                computed = []
+            found.append(self.op(op))
+            if found[-1] is None and op_class(op) is not None:
+                computed.append(op)
+        if computed:
+            found.append(self.computation(computed))
+        return [step for step in found if step is not None]
 
     def op(self, op: ir.Operation) -> Step | None:
         name = op.name
@@ -199,7 +217,7 @@ class Evaluator:
         body = op.regions[0].blocks[0]
         variables = [self.new_index(argument) for argument in body.arguments]
         self.loops += [f"c{len(self.loops) + place}" for place in range(len(values))]
-        steps = [each for item in list(body.operations)[:-1] if (each := self.op(item.operation)) is not None]
+        steps = self.steps([item.operation for item in list(body.operations)[:-1]])
         del self.loops[-len(values) :]
         points = list(itertools.product(*(enumerate(each) for each in values)))
         cores = frozenset(self.core_of(number) for number in range(len(points)))
@@ -269,7 +287,7 @@ class Evaluator:
         return run
 
     def scalar(self, op: ir.Operation) -> Step | None:
-        """Index arithmetic; arithmetic on data, which the tile program does not follow, is None."""
+        """Index arithmetic; arithmetic on data, whose values the tile program does not follow, is None."""
         function = scalar_function(op)
         if function is None:
             return None

@@ -3,7 +3,7 @@
 """Reading the tile program off the scheduled form.
 
 Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
-and every innermost loop of unstaged accesses is one.
+and every innermost loop of unstaged accesses is one, and so is the arithmetic on single elements between loops.
 What an instruction costs and waits for follows from its operands and its body alone; no name of an ATen op is
 looked at.
 """
@@ -204,6 +204,19 @@ class _Extractor(Evaluator):
         return run
 
     _inside_loop = False
+
+    def computation(self, ops: list[ir.Operation]) -> Step | None:
+        """An instruction of one round: the scalar unit begins when what it did before has ended: values are there."""
+        if self._inside_loop:
+            return None
+        number = self._op_info(ops[0], class_counts([op.opview for op in ops]))
+        origins = tuple(sorted({origin for op in ops for origin in self._origins(op)}))
+
+        def run(state: State) -> None:
+            row = Instruction(Opcode.DIRECT, number, tuple(state.counters), (), (1,), origins=origins)
+            self._add(row, state.core)
+
+        return run
 
     def access_loop(self, op: ir.Operation) -> Step:
         low, high, stride = self.bounds(op)

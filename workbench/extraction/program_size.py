@@ -158,6 +158,9 @@ class _Counter(Evaluator):
 
     access = access_loop = linalg
 
+    def computation(self, ops: list[ir.Operation]) -> Step:
+        return self.linalg(ops[0])
+
     def _nowhere(self, op: ir.Operation) -> None:
         """Views say where, which is not asked here."""
 

@@ -49,6 +49,17 @@ _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
 _ZIP_BEGINS, _ZIP_ENDS, _ZIP_END_BYTES = b"PK\x03\x04", b"PK\x05\x06", 22
 
 
+class _Part(io.BytesIO):
+    """A member that is read as a file; messages call it by its name."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__(data)
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the journey was asked for, as far as it is data."""
@@ -137,7 +148,7 @@ def unpack(data: bytes, path: str) -> Archive:
     try:
         _check_room(len(data), members)
         programs = {
-            name: TileProgram.load(io.BytesIO(content))
+            name: TileProgram.load(_Part(name, content))
             for name, content in members.items()
             if name.startswith("programs/")
         }
@@ -146,7 +157,7 @@ def unpack(data: bytes, path: str) -> Archive:
             lowered=codec.decode(KernelGraph, codec.parsed(members[_LOWERED]), "lowered"),
             rendered=codec.decode(tuple[KernelModule, ...], codec.parsed(members[_RENDERED]), "rendered"),
             scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
-            trace=Trace.load(io.BytesIO(members[_TRACE])),
+            trace=Trace.load(_Part(_TRACE, members[_TRACE])),
             sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
             seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),
         )

@@ -45,7 +45,8 @@ def module_key(module: KernelModule) -> str:
 def machine_key(machine: Machine) -> str:
     """The same for machines of the same figures, whatever they and their files are called.
 
-    The memory goes by what its file says now: a file of the same name may be edited, and another may say the same.
+    The memory goes by what its file said when the machine was made: a file of the same name may be edited, and another
+    may say the same.
     """
     figures = {name: figure for name, figure in machine.figures().items() if name not in ("name", "dram_timing")}
     banks = asdict(machine.banked_memory()) if machine.memory == "banked" else {}

@@ -61,14 +61,14 @@ def splits(payload: Payload, cores: int) -> list[dict[str, int]]:
 
 
 def _points(payload: Payload, way: dict[str, int]) -> int:
-    return math.prod(share(payload, way).dims.values())
+    return math.prod(-(-extent // way.get(dim, 1)) for dim, extent in payload.dims.items())
 
 
 def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
-    """Splits of one dim or two, outer dims first."""
+    """Splits of one dim or two, outer dims first. More pieces than a dim has points leave nobody less to do."""
     dims = splittable(payload)
     for first, second in itertools.combinations(dims, 2) if len(dims) > 1 else [dims * 2] if dims else []:
-        for count in range(cores, 0, -1):
+        for count in range(min(cores, payload.dims[first]), 0, -1):
             way = {first: count} if first == second else {first: count, second: cores // count}
             pieces = {dim: _pieces(payload.dims[dim], wanted) for dim, wanted in way.items()}
             if any(number > 1 for number in pieces.values()):

@@ -120,7 +120,8 @@ def _on_cores(
     """The mapping if dims are split over so many cores, and its cycles."""
     mine = share(payload, cores)
     demand = Demand(machine, mine, buffers)
-    dealt = Counter(machine.shares[number % len(machine.shares)] for number in range(used(payload, cores)))
+    shares = machine.shares
+    dealt = Counter(shares[number % len(shares)] for number in range(used(payload, cores)))
     mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
     price, mapping = mapped(mine, machine, demand, len(dealt))
     speed = core_kinds.speeds(machine)
@@ -130,7 +131,7 @@ def _on_cores(
         cycles += machine.interconnect_latency_cycles + between_cycles(machine)  # they meet
     if machine.cores == 1:
         return cycles, mapping
-    where = said(payload, cores, len(machine.shares), asked=asked)
+    where = said(payload, cores, len(shares), asked=asked)
     if machine.core_figures:  # what is said of cores is said of shares
         where = where.replace("cores", "shares").replace("core", "share")
         where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"

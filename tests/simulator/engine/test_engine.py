@@ -181,3 +181,9 @@ def test_launches_must_make_sense() -> None:
             simulate([Launched("k", elementwise(), (0, address))], EDGE)
     with pytest.raises(LaunchError, match="waits for launch 0, which is not before it"):
         simulate([Launched("k", elementwise(), (0, 0), after=(0,))], EDGE)
+
+
+def test_a_queue_takes_no_more_room_than_the_program_could_fill() -> None:
+    launches = [Launched("k", matmul_chain(32, 32, 64, 16), (0, 4096, 8192))]
+    deep, deeper = (simulate(launches, load_machine("edge-8x8", queue_depth=depth)) for depth in (1000, 2**40))
+    assert deeper.makespan == deep.makespan and np.array_equal(deeper.met, deep.met)

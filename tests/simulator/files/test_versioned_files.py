@@ -253,7 +253,7 @@ def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_c
     path = tmp_path / "t.npz"
     trace.save(path)
     change_header(path, lambda header: header.update(version=1))
-    with pytest.raises(FileFormatError, match=r"expected aten-workbench/trace version \d+, found .* version 1"):
+    with pytest.raises(FileFormatError, match=r"expected aten-workbench/trace version 7 or 8, found .* version 1"):
         Trace.load(path)
     trace.save(path)
     for keep in (0, 100, path.stat().st_size // 2, path.stat().st_size - 1):

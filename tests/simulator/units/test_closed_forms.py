@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -474,3 +475,10 @@ def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
     whole = 4096 * 4 / wide.dram_request_bytes
     taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 16, 64)}
     assert taken == {ports: whole / min(ports, 16) + TPU.dram_latency_cycles for ports in (1, 4, 16, 64)}
+
+
+def test_thousands_of_arrays_are_shared_out_without_trying_every_number_of_them() -> None:
+    before = time.perf_counter()
+    group, parts = shares(1, 9000, 90_000, load_machine("edge-8x8", systolic_arrays=4096))
+    assert time.perf_counter() - before < 1, "8 seconds when each number was tried"
+    assert group == 2 and sum(parts) == 90_000 and len(parts) <= 4096 and max(parts) == 24

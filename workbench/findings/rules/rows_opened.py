@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.machine.dram_file import load_memory
 from simulator.records.spans import CHANNEL_COUNTERS, Wait
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
@@ -27,7 +26,7 @@ def rows_opened_for_short_runs(facts: Facts) -> Iterator[Finding]:
     if machine.memory != "banked":
         return
     opened = int(facts.trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
-    row = load_memory(machine.dram_timing).columns * machine.dram_request_bytes
+    row = machine.dram.columns * machine.dram_request_bytes
     each = int(use.requested.sum()) // max(opened, 1)
     for kernel in facts.computed:
         spans = tuple(span for span in kernel.showing(*_WAITS) if use.run[span] < row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from simulator.machine.dram_file import figure_names as memory_figure_names
 from workbench.ir import Mapping
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.kernel_groups import Group, Matching, Run
@@ -24,6 +25,9 @@ def _machines(runs: Sequence[Run]) -> Iterator[Row]:
     figures = [run.trace.machine.figures() for run in runs]
     for name in dict.fromkeys(name for each in figures for name in each):
         yield name, "the machine", tuple(_cell(each.get(name)) for each in figures)
+    memories = [run.trace.machine.own_memory for run in runs if run.trace.machine.own_memory]
+    for name in memory_figure_names() if len(memories) == len(runs) else ():  # of files; the shipped go by name
+        yield name, "the memory", tuple(_cell(getattr(each, name)) for each in memories)
 
 
 def _options(runs: Sequence[Run]) -> Iterator[Row]:
