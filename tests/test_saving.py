@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.errors import MachineError
+from simulator.errors import MachineError, NoFolder
 from simulator.machine import dram_file
 from tests.programs import MLP
 from workbench import errors
@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_the_old_file(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(archive.os, "replace", broken)
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(NoFolder, match="the disk is full"):
         journey.save(target)
     assert target.read_bytes() == saved.read_bytes() and len(list(tmp_path.iterdir())) == 1
 
