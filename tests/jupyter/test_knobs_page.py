@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient, settle
+from tests.browser.lab import becomes, chromium, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
@@ -178,6 +178,30 @@ def test_the_script_that_is_shown_is_the_one_in_force(j: wb.Journey, editor: Edi
     editor.drawn(3)
     expect(text).to_have_value(half)
     expect(editor.knob("tile.m")).to_be_disabled()
+
+
+def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.Journey, chromium_browser: Browser):
+    kind = chromium_browser.browser_type
+    shown = kind.launch(executable_path=chromium(), args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"])
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = patient(shown.new_page(viewport={"width": 900, "height": 1000}))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        page.get_by_text("Transform script").click()
+        text, numbers = page.get_by_label("transform script"), page.locator(".kn-numbers")
+        expect(text).to_have_value(re.compile("transform.yield"))
+        scrolled = "each => (each.scrollTop = 9999, each.scrollTop)"
+        assert text.evaluate("each => each.scrollWidth > each.clientWidth")
+        assert text.evaluate(scrolled) == 0
+        text.fill("\n".join("a line that is wide: " * 20 for _ in range(60)))
+        down = text.evaluate(scrolled)
+        settle(page)
+        assert down > 0 and numbers.evaluate("each => each.scrollTop") == down
+        page.close()
+    shown.close()
+    widget.close()
 
 
 def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey, editor: Editor):
