@@ -226,6 +226,21 @@ def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     expect(field).to_have_value("2")
 
 
+def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor):
+    session = editor.widget.experiment
+    session.turn("tile.m", 9999, kernel="k0").wait(120)
+    session.turn("order", ("nobody",), kernel="k0").wait(120)
+    session.turn("buffers", 1, kernel="k0").wait(120)
+    editor.drawn(3)
+    told = editor.page.locator(".kn-history .kn-step").all_inner_texts()
+    assert [text.split()[0] for text in told] == ["3", "2", "1", "0"]
+    refused = editor.page.locator(".kn-history li.kn-step")
+    expect(refused).to_have_count(2)
+    assert refused.evaluate_all("all => all.map(each => each.title)") == [
+        step.refused for step in (session.history[2], session.history[1])
+    ]
+
+
 def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):
     field = editor.knob("tile.n")
     field.fill("")
