@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import re
 import threading
 from collections.abc import Iterator
 
@@ -41,6 +43,14 @@ def test_cards_are_the_rows_of_findings(journey: wb.Journey):
         assert card["kernel"] == row.kernel and tuple(card["spans"]) == row.spans
         assert row.rule in card["html"] and card["tries"] == bool(row.remedy)
     assert len({card["html"] for card in cards}) == len(cards)
+
+
+def test_code_of_a_card_breaks_after_commas_dots_and_brackets_and_not_in_names_and_numbers():
+    call = "j.with_(machine=j.machine.with_(launch_overhead_cycles=0.5), mapping={'k0': {'order': ('m','n')}})"
+    (code,) = re.findall("<code>(.*)</code>", Card("r", "", "", "", "", 0, 1, call=call).html())
+    parts = [html.unescape(part) for part in code.split("<wbr>")]
+    assert "".join(parts) == call
+    assert parts[:6] == ["j.", "with_(", "machine=j.", "machine.", "with_(", "launch_overhead_cycles=0.5), mapping={"]
 
 
 def test_a_remedy_is_measured_as_tried_does(journey: wb.Journey):
