@@ -222,7 +222,9 @@ def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     field = editor.knob("buffers")
     field.fill("1")
     field.press("Enter")
-    expect(editor.page.locator(".notice")).to_contain_text("The kernel that made this widget is gone")
+    notice = editor.page.locator(".notice")
+    expect(notice).to_contain_text("The kernel that made this widget is gone")
+    expect(notice).to_contain_text("what is shown below stays as it was")
     expect(field).to_have_value("2")
 
 
