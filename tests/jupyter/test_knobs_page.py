@@ -243,6 +243,28 @@ def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor)
     ]
 
 
+def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(chromium_browser: Browser):
+    torch.manual_seed(0)
+    j = wb.trace(F.conv2d, torch.randn(1, 8, 10, 10), torch.randn(8, 8, 3, 3))
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        field = page.locator('[data-knob="order"] input[type=text]')
+        assert len(field.input_value()) > 15
+        assert field.evaluate("each => each.scrollWidth <= each.clientWidth")
+        page.get_by_text("Map of mappings").click()
+        page.get_by_text("Fill the map").click()
+        page.locator(".kn-summary", has_text="best: ").wait_for()
+        left = "each => each.getBoundingClientRect().left + parseFloat(getComputedStyle(each).paddingLeft)"
+        lines = [page.locator(each).evaluate(left) for each in (".kn-told", ".kn-summary", ".kn-map")]
+        assert max(lines) - min(lines) < 1
+        page.close()
+    widget.close()
+
+
 def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):
     field = editor.knob("tile.n")
     field.fill("")

@@ -35,6 +35,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   const name = element("span", { class: "kn-name mono" }, knob.kernel ? knob.name : knob.item);
   const row = element("div", { class: "kn-knob", role: "group", "aria-label": knob.name, "data-knob": knob.name },
     name, ...parts.shown, element("span", { class: "kn-about" }, range, ask), said);
+  row.style.setProperty("--letters", knob.holds === "order" ? knob.start.length : 0);
   host.append(row);
   return {
     show(text) {
