@@ -243,6 +243,23 @@ def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor)
     ]
 
 
+def test_the_range_of_buffers_and_its_marks_follow_the_tiles(editor: Editor):
+    marks, slider = editor.knob("buffers", ".kn-marks span"), editor.knob("buffers", "input[type=range]")
+    becomes(marks.all_inner_texts, ["1", "2"])
+    editor.widget.experiment.turn("tile.m", 32, kernel="k0")
+    editor.drawn(1)
+    expect(editor.knob("buffers", ".kn-range")).to_have_text("1 to 8")
+    becomes(marks.all_inner_texts, ["1", "2", "4", "8"])
+    expect(slider).to_have_value("1")
+    slider.press("ArrowRight")
+    editor.drawn(2)
+    assert ("buffers", 4) in {(knob.name, value) for knob, value in editor.widget.step.setting.values.items()}
+    editor.widget.experiment.turn("buffers", 2, kernel="k0").back(0)
+    editor.drawn(3)
+    expect(editor.knob("buffers", ".kn-range")).to_have_text("1 to 2")
+    becomes(marks.all_inner_texts, ["1", "2"])
+
+
 def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(chromium_browser: Browser):
     torch.manual_seed(0)
     j = wb.trace(F.conv2d, torch.randn(1, 8, 10, 10), torch.randn(8, 8, 3, 3))
