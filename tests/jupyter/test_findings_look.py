@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import re
 import threading
 from collections.abc import Iterator
 
@@ -41,6 +43,14 @@ def test_cards_are_the_rows_of_findings(journey: wb.Journey):
         assert card["kernel"] == row.kernel and tuple(card["spans"]) == row.spans
         assert row.rule in card["html"] and card["tries"] == bool(row.remedy)
     assert len({card["html"] for card in cards}) == len(cards)
+
+
+def test_code_of_a_card_breaks_after_commas_dots_and_brackets_and_not_in_names_and_numbers():
+    call = "j.with_(machine=j.machine.with_(launch_overhead_cycles=0.5), mapping={'k0': {'order': ('m','n')}})"
+    (code,) = re.findall("<code>(.*)</code>", Card("r", "", "", "", "", 0, 1, call=call).html())
+    parts = [html.unescape(part) for part in code.split("<wbr>")]
+    assert "".join(parts) == call
+    assert parts[:6] == ["j.", "with_(", "machine=j.", "machine.", "with_(", "launch_overhead_cycles=0.5), mapping={"]
 
 
 def test_a_remedy_is_measured_as_tried_does(journey: wb.Journey):
@@ -157,3 +167,30 @@ def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, pag
     expect(cards).to_have_count(len(found))
     page.locator(".fi-card button:text-is('try it')").first.click()
     page.locator(".fi-card b:has-text('measured: saves')").first.wait_for()
+
+
+@needs_chromium
+def test_what_needs_python_is_off_when_the_kernel_is_gone(page_of: Page):
+    checks, tries = page_of.locator(".strip .badge"), page_of.locator(".fi-card .fi-acts button:text-is('try it')")
+    expect(checks.first).to_be_enabled()
+    expect(tries.first).to_be_enabled()
+    page_of.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")
+    checks.first.click()
+    page_of.locator(".notice:has-text('what is shown below stays as it was')").wait_for()
+    for each in (*checks.all(), *tries.all()):
+        expect(each).to_be_disabled()
+    expect(page_of.locator(".why")).to_be_enabled()  # its findings are there
+
+
+@needs_chromium
+def test_findings_that_were_not_opened_are_off_when_the_kernel_is_gone(journey: wb.Journey):
+    widget = journey.widget()
+    assert isinstance(widget, Stepper)
+    with live(widget) as address, browser() as chromium:
+        page = patient(chromium.new_page())
+        page.goto(address)
+        expect(page.locator(".why")).to_be_enabled()
+        page.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")
+        page.locator(".strip .badge").first.click()
+        expect(page.locator(".why")).to_be_disabled()
+    widget.close()

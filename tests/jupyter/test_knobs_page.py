@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient, settle
+from tests.browser.lab import becomes, chromium, needs_chromium, patient, settle
 from tests.jupyter.live import live
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
@@ -180,6 +180,30 @@ def test_the_script_that_is_shown_is_the_one_in_force(j: wb.Journey, editor: Edi
     expect(editor.knob("tile.m")).to_be_disabled()
 
 
+def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.Journey, chromium_browser: Browser):
+    kind = chromium_browser.browser_type
+    shown = kind.launch(executable_path=chromium(), args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"])
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = patient(shown.new_page(viewport={"width": 900, "height": 1000}))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        page.get_by_text("Transform script").click()
+        text, numbers = page.get_by_label("transform script"), page.locator(".kn-numbers")
+        expect(text).to_have_value(re.compile("transform.yield"))
+        scrolled = "each => (each.scrollTop = 9999, each.scrollTop)"
+        assert text.evaluate("each => each.scrollWidth > each.clientWidth")
+        assert text.evaluate(scrolled) == 0
+        text.fill("\n".join("a line that is wide: " * 20 for _ in range(60)))
+        down = text.evaluate(scrolled)
+        settle(page)
+        assert down > 0 and numbers.evaluate("each => each.scrollTop") == down
+        page.close()
+    shown.close()
+    widget.close()
+
+
 def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey, editor: Editor):
     page, session = editor.page, editor.widget.experiment
     page.get_by_text("Transform script").click()
@@ -198,8 +222,64 @@ def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     field = editor.knob("buffers")
     field.fill("1")
     field.press("Enter")
-    expect(editor.page.locator(".notice")).to_contain_text("The kernel that made this widget is gone")
+    notice = editor.page.locator(".notice")
+    expect(notice).to_contain_text("The kernel that made this widget is gone")
+    expect(notice).to_contain_text("what is shown below stays as it was")
     expect(field).to_have_value("2")
+
+
+def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor):
+    session = editor.widget.experiment
+    session.turn("tile.m", 9999, kernel="k0").wait(120)
+    session.turn("order", ("nobody",), kernel="k0").wait(120)
+    session.turn("buffers", 1, kernel="k0").wait(120)
+    editor.drawn(3)
+    told = editor.page.locator(".kn-history .kn-step").all_inner_texts()
+    assert [text.split()[0] for text in told] == ["3", "2", "1", "0"]
+    refused = editor.page.locator(".kn-history li.kn-step")
+    expect(refused).to_have_count(2)
+    assert refused.evaluate_all("all => all.map(each => each.title)") == [
+        step.refused for step in (session.history[2], session.history[1])
+    ]
+
+
+def test_the_range_of_buffers_and_its_marks_follow_the_tiles(editor: Editor):
+    marks, slider = editor.knob("buffers", ".kn-marks span"), editor.knob("buffers", "input[type=range]")
+    becomes(marks.all_inner_texts, ["1", "2"])
+    editor.widget.experiment.turn("tile.m", 32, kernel="k0")
+    editor.drawn(1)
+    expect(editor.knob("buffers", ".kn-range")).to_have_text("1 to 8")
+    becomes(marks.all_inner_texts, ["1", "2", "4", "8"])
+    expect(slider).to_have_value("1")
+    slider.press("ArrowRight")
+    editor.drawn(2)
+    assert ("buffers", 4) in {(knob.name, value) for knob, value in editor.widget.step.setting.values.items()}
+    editor.widget.experiment.turn("buffers", 2, kernel="k0").back(0)
+    editor.drawn(3)
+    expect(editor.knob("buffers", ".kn-range")).to_have_text("1 to 2")
+    becomes(marks.all_inner_texts, ["1", "2"])
+
+
+def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(chromium_browser: Browser):
+    torch.manual_seed(0)
+    j = wb.trace(F.conv2d, torch.randn(1, 8, 10, 10), torch.randn(8, 8, 3, 3))
+    widget = j.knobs("k0").widget()
+    assert isinstance(widget, KnobsWidget)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector('.kn-pictures[data-step="0"]')
+        field = page.locator('[data-knob="order"] input[type=text]')
+        assert len(field.input_value()) > 15
+        assert field.evaluate("each => each.scrollWidth <= each.clientWidth")
+        page.get_by_text("Map of mappings").click()
+        page.get_by_text("Fill the map").click()
+        page.locator(".kn-summary", has_text="best: ").wait_for()
+        left = "each => each.getBoundingClientRect().left + parseFloat(getComputedStyle(each).paddingLeft)"
+        lines = [page.locator(each).evaluate(left) for each in (".kn-told", ".kn-summary", ".kn-map")]
+        assert max(lines) - min(lines) < 1
+        page.close()
+    widget.close()
 
 
 def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):

@@ -14,7 +14,7 @@ from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.knobs.knob import kernel_names, text_of, value_from
+from workbench.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
 from workbench.views.selections.naming import with_full_kernel
@@ -96,6 +96,15 @@ class KnobsLook(Look):
 
     def _own_knobs(self, kernel: str) -> list[dict[str, object]]:
         return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
+
+    def answer_present(self, kernel: str) -> Answer:
+        """What the kernel's knobs can be with all that is turned now; nothing where others are fused now."""
+        journey = self.experiment.journey
+        scheduled = journey.scheduled.record
+        if kernel not in kernel_names(scheduled):
+            return {"knobs": []}
+        knobs = kernel_knobs(kernel, scheduled_kernel(scheduled, kernel), journey.machine)
+        return {"knobs": [knob_told(knob) for knob in knobs]}
 
     def _kernel_meant(self, kernels: list[str]) -> str:
         """That which is selected, else the one asked for, else the one that runs longest."""

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench.views.basics.markup import details, escape
+from workbench.views.basics.markup import breakable, details, escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Card:
         stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
         known = self.predicted is not None or self.measured is not None
         gain = f"<b>{escape(self.gain)}</b>" if known else f'<span class="soft">{escape(self.gain)}</span>'
-        tried = f"<p>try <code>{escape(self.call)}</code></p><p>{gain}</p>" if self.call else ""
+        tried = f"<p>try <code>{breakable(self.call)}</code></p><p>{gain}</p>" if self.call else ""
         return (
             f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'
             f"<p><b>{escape(self.title or 'the whole program')}</b>{told}</p><p>{escape(self.reason)}</p>{tried}</div>"

@@ -8,6 +8,7 @@ light or dark does.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping
 
 from workbench.views.basics.colours import DARK, HUES, LIGHT, Style
@@ -48,6 +49,8 @@ _DARK = {
     "number": "#c4a7ff",
     "comment": "#8b949e",
 }
+_BREAKS = re.compile(r"(?<=[,([{)\]}])(?=[^\s,.()\[\]{}])|(?<=\.)(?=[^\W\d])")
+"""Places in code after which a line may end."""
 _RULES = """
 .wb{color:var(--ink);font:13px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;margin:2px 0 10px}
 .wb *{box-sizing:border-box}
@@ -175,6 +178,11 @@ _TALL = 40
 
 def escape(text: str) -> str:
     return html.escape(text, quote=True)
+
+
+def breakable(code: str) -> str:
+    """Code in a line of words: it breaks after commas, dots and brackets, rather than inside names and numbers."""
+    return _BREAKS.sub("<wbr>", escape(code))
 
 
 def heading(text: str) -> str:

@@ -59,7 +59,7 @@ function keepToItself(root, signal) {
 
 const PATIENCE_MILLISECONDS = 8000; // then the widget says that it waits; nothing is given up
 const GONE =
-  "The kernel that made this widget is gone. Run the cell again to go on; the figures above stay as they were.";
+  "The kernel that made this widget is gone. Run the cell again to go on; what is shown below stays as it was.";
 const WAITS = "Waiting for the kernel, which is busy or gone. If it was restarted, run the cell again.";
 
 function say(notice, text) {
@@ -69,12 +69,14 @@ function say(notice, text) {
 
 /** The way to Python: `ask(what, given)` resolves to `{ answer, buffers }`, or to null when Python said no (the widget
  *  then shows why); `on(what, heard)` hears what Python tells by itself; `cannot(what, given)` is why a question will
- *  have no answer, known before it is asked, or nothing. */
+ *  have no answer, known before it is asked, or nothing; `gone()` is whether there
+ *  is nobody to ask any more, and `atGone(act)` acts when that happens. */
 function connect(model, notice, signal) {
   const open = new Map();
   const heard = new Map();
   let last = 0;
   let gone = false;
+  const whenGone = [];
   const receive = (message, buffers) => {
     if (message.tell !== undefined) {
       heard.get(message.tell)?.forEach((each) => each(message.given, buffers));
@@ -88,9 +90,11 @@ function connect(model, notice, signal) {
     waiting.resolve(message.error ? null : { answer: message.answer, buffers });
   };
   const die = () => {
+    if (gone) return;
     gone = true;
     say(notice, GONE);
     settle();
+    whenGone.forEach((act) => act());
   };
   const settle = () => {
     for (const waiting of open.values()) {
@@ -114,6 +118,7 @@ function connect(model, notice, signal) {
     status?.disconnect(watch);
     settle();
     heard.clear();
+    whenGone.length = 0;
   });
   return {
     ask(what, given = {}, buffers = []) {
@@ -134,7 +139,9 @@ function connect(model, notice, signal) {
       heard.get(what).add(callback);
       return () => heard.get(what)?.delete(callback);
     },
-    cannot: (what, given = {}) => model.cannot?.(what, given) ?? "", // Python answers everything, a record what was asked
+    cannot: (what, given = {}) => (gone ? GONE : model.cannot?.(what, given) ?? ""), // Python answers everything, a record what was asked
+    gone: () => gone,
+    atGone: (act) => (gone ? act() : whenGone.push(act)),
     say: (text) => say(notice, text),
   };
 }

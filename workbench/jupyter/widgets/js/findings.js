@@ -32,7 +32,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     measure.disabled = trying.has(row);
     const reason = link.cannot("measure", { row });
     if (reason) {
-      const why = element("span", { class: "soft", id: uniqueId("fi-why") }, "needs Python: j.widget()");
+      const why = element("span", { class: "soft", id: uniqueId("fi-why") }, link.gone() ? "the kernel is gone" : "needs Python: j.widget()");
       Object.assign(measure, { disabled: true, title: reason });
       measure.setAttribute("aria-describedby", why.id);
       return [measure, why];
@@ -65,6 +65,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   }
 
   only.addEventListener("change", draw, { signal });
+  link.atGone(draw);
   async function openCards() {
     const found = await link.ask("open");
     if (!found || signal.aborted) return;

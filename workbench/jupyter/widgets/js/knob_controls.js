@@ -35,8 +35,16 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   const name = element("span", { class: "kn-name mono" }, knob.kernel ? knob.name : knob.item);
   const row = element("div", { class: "kn-knob", role: "group", "aria-label": knob.name, "data-knob": knob.name },
     name, ...parts.shown, element("span", { class: "kn-about" }, range, ask), said);
+  row.style.setProperty("--letters", knob.holds === "order" ? knob.start.length : 0);
   host.append(row);
   return {
+    /** Other values are worth trying now, since what else was turned has changed what can be had. */
+    offer(given) {
+      if (range.textContent === given.range || !parts.offer) return;
+      range.textContent = given.range;
+      parts.offer(given.values);
+      parts.show(now);
+    },
     show(text) {
       now = text;
       parts.show(text);
@@ -93,17 +101,27 @@ function knobChoice(knob, id) {
 
 /** A number or an order: a slider over what is worth trying, and a field. */
 function knobSlider(knob, id) {
-  const last = knob.values.length - 1;
-  const slider = element("input", { type: "range", min: "0", max: String(Math.max(last, 0)), step: "1",
-    "aria-label": `${knob.name}, values worth trying`, "aria-describedby": id, disabled: last < 1 });
+  let values = [];
+  const slider = element("input", { type: "range", min: "0", step: "1",
+    "aria-label": `${knob.name}, values worth trying`, "aria-describedby": id });
   const field = element("input", { type: "text", spellcheck: "false", "aria-label": `${knob.name}, any value`, "aria-describedby": id });
-  const marks = element("div", { class: "kn-marks", "aria-hidden": "true" }, ...knob.values.map((each) => {
-    const mark = element("span", {}, last <= 6 ? each : "");
-    mark.classList.toggle("start", each === knob.start);
-    return mark;
-  }));
+  const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });
+  const inputs = [slider, field];
+  const offer = (given) => {
+    values = given;
+    const last = values.length - 1;
+    slider.max = String(Math.max(last, 0));
+    slider.disabled = last < 1;
+    inputs.splice(0, inputs.length, ...(last < 1 ? [field] : [slider, field]));
+    marks.replaceChildren(...values.map((each) => {
+      const mark = element("span", {}, last <= 6 ? each : "");
+      mark.classList.toggle("start", each === knob.start);
+      return mark;
+    }));
+  };
+  offer(knob.values);
   const show = (text) => {
-    const place = knob.values.indexOf(text);
+    const place = values.indexOf(text);
     if (place >= 0) slider.value = String(place);
     slider.classList.toggle("between", place < 0);
     slider.setAttribute("aria-valuetext", text);
@@ -112,11 +130,12 @@ function knobSlider(knob, id) {
   show(knob.start);
   return {
     shown: [element("span", { class: "kn-slide" }, slider, marks), field],
-    inputs: last < 1 ? [field] : [slider, field],
+    inputs,
     field,
     show,
+    offer,
     listen(choose, signal) {
-      slider.addEventListener("input", () => choose(knob.values[Number(slider.value)]), { signal });
+      slider.addEventListener("input", () => choose(values[Number(slider.value)]), { signal });
       field.addEventListener("change", () => choose(field.value.trim()), { signal });
       const typed = (event) => event.key === "Enter" && choose(field.value.trim());
       field.addEventListener("keydown", typed, { signal });

@@ -64,7 +64,7 @@ export function knobFindings(host) {
   };
 }
 
-/** Every step, newest first: a press goes back to it. Of those that were refused only the last is shown. */
+/** Every step, newest first: a press goes back to one that was not refused. */
 export function knobHistory(host, { back, signal }) {
   const list = element("ol", { class: "kn-history", "aria-label": "settings that were tried, the newest first" });
   host.append(element("div", { class: "kn-title" }, "History"), list);
@@ -77,9 +77,8 @@ export function knobHistory(host, { back, signal }) {
     { signal },
   );
   return (steps, now) => {
-    const shown = steps.filter((step, place) => !step.refused || place === steps.length - 1).reverse();
     list.replaceChildren(
-      ...shown.map((step) => {
+      ...[...steps].reverse().map((step) => {
         const what = element("span", { class: "kn-what" }, step.what);
         const more = step.refused ? "refused" : step.number ? knobDifference(step.more_cycles) : "";
         const cells = [element("span", { class: "soft" }, String(step.number)), what,

@@ -97,6 +97,16 @@ class KnobEditor {
     for (const knob of knobs) this.add(this.own, knob, signal);
     this.map.offer();
     this.script.refresh({ another: true });
+    this.offer();
+  }
+
+  /** Ranges and marks of the kernel's knobs are those of the setting in force. */
+  async offer() {
+    const { kernel } = this;
+    const mine = (this.offering = (this.offering ?? 0) + 1);
+    const found = kernel && (await this.link.ask("present", { kernel }));
+    if (!found || this.signal.aborted || mine !== this.offering) return;
+    for (const each of found.answer.knobs) this.controls.get(knobKey({ kernel, name: each.name }))?.control.offer(each);
   }
 
   add(host, knob, signal) {
@@ -204,6 +214,7 @@ class KnobEditor {
     this.tellHistory(this.steps, this.now);
     this.settle();
     if (last.refused) return;
+    this.offer();
     this.figures.show(last);
     this.figures.noFindings("");
     const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);

@@ -26,6 +26,8 @@ export function lookLink(link, name) {
     ask: (what, given = {}, buffers = []) => link.ask(`${name}.${what}`, given, buffers),
     cannot: (what, given) => link.cannot(`${name}.${what}`, given),
     on: (what, callback) => link.on(`${name}.${what}`, callback),
+    gone: link.gone,
+    atGone: link.atGone,
     say: link.say,
   };
 }
@@ -65,6 +67,7 @@ export function makeLooks(root, { link, signal, ...lab }) {
 
   return {
     open: openAt,
+    has: (name) => open.has(name),
     fill(names) {
       for (const look of LOOKS.filter(({ name }) => names.includes(name))) {
         const button = element("button", { type: "button", "aria-pressed": "false", "data-look": look.name }, look.title);

@@ -268,7 +268,7 @@ class Memory {
       entry(`background:${this.palette.roles[used[0] ?? 0].colour};opacity:${this.palette.pale}`, "not read yet"),
       entry("border:3px solid var(--ink)", "moved now"),
       entry("border:1.5px dashed var(--ink)", "read or written by work now"),
-      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, (1/3x): one of its three moves so far"),
+      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; 1/3 alone where there is no room for both"),
     );
   }
 

@@ -13,12 +13,14 @@ const PANELS = [
   { stage: "program", title: "Program", lists: ["instructions"] },
   { stage: "timeline", title: "Timeline", lists: ["spans"] },
 ];
+const GONE_HERE = "the kernel is gone: run the cell again";
 
 /** Builds the lab in `root`. `link` is the way to who answers: Python, or a record in the page. */
 export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
   const strip = makeStrip({ root, check, go, why: () => looks.open("findings") });
+  link.atGone(() => strip.rest(GONE_HERE, { why: !looks.has("findings") }));
   const bar = makeBar({ root, link, signal, step, choose });
   const grid = element("div", { class: "panels" });
   const thread = makeThread({ link, signal });
@@ -118,6 +120,7 @@ export function createStepper({ root, link, signal }) {
 /** The way from capture to the timeline: a tab a stage, its figures, and a badge that checks it. */
 function makeStrip({ root, check, go, why }) {
   const tabs = new Map();
+  let resting = false; // nobody is there who could check
   const strip = element("div", { class: "strip", role: "group", "aria-label": "stages" });
   for (const { stage, title } of PANELS) {
     const name = element("button", { class: "stage", type: "button", "aria-pressed": "false" });
@@ -138,7 +141,7 @@ function makeStrip({ root, check, go, why }) {
       badge.textContent = "checking…";
       nameBadge(stage, badge);
       const text = await check(stage);
-      badge.disabled = false;
+      badge.disabled = resting;
       if (badge.textContent === "checking…") {
         badge.textContent = "check";
         nameBadge(stage, badge);
@@ -176,6 +179,15 @@ function makeStrip({ root, check, go, why }) {
       const ask = element("button", { class: "why", type: "button", title: told, "aria-label": told }, "why?");
       ask.addEventListener("click", why);
       tabs.get("timeline").card.append(ask);
+    },
+    /** Switches off what cannot be asked any more; findings that were opened are still there. */
+    rest(reason, { why: alsoWhy }) {
+      resting = true;
+      const buttons = strip.querySelectorAll(alsoWhy ? ".badge, .why" : ".badge");
+      for (const button of buttons) {
+        button.disabled = true;
+        if (button.textContent === "check" || button.matches(".why")) button.title = reason;
+      }
     },
     at(stage) {
       for (const [name, tab] of tabs) {
