@@ -23,10 +23,14 @@ def is_torchs(file: str) -> bool:
     return torch is not None and file.startswith(os.path.dirname(str(torch.__file__)) + os.sep)
 
 
+def is_pythons(file: str) -> bool:
+    """Whether a file of code is of Python's own library."""
+    return file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
+
+
 def is_users(file: str) -> bool:
     """Whether a file of code is neither PyTorch's, nor ours, nor Python's."""
-    pythons = file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
-    return not (pythons or file.startswith((_HERE, _SIMULATOR)) or is_torchs(file))
+    return not (is_pythons(file) or file.startswith((_HERE, _SIMULATOR)) or is_torchs(file))
 
 
 Place = tuple[str | None, int | None]
@@ -61,16 +65,21 @@ def called_from() -> Place:
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames of PyTorch and ours, of which there are a hundred between two of the user's.
 
-    Where none of the user's code is in it, the fault is PyTorch's or ours, and every frame may matter.
+    What these call of Python's goes with them; what the user's code calls of it stays. Where none of the user's code is
+    in it, the fault is PyTorch's or ours, and every frame may matter.
     """
     links: list[TracebackType] = []
+    kept: list[TracebackType] = []
+    called_by_user = False
     while trace is not None:
         links.append(trace)
+        file = trace.tb_frame.f_code.co_filename
+        users = is_users(file) and file != "<string>"  # of which PyTorch makes code, too
+        called_by_user = users or (called_by_user and is_pythons(file))
+        if called_by_user:
+            kept.append(trace)
         trace = trace.tb_next
-    files = [link.tb_frame.f_code.co_filename for link in links]
-    own = [is_users(file) and file != "<string>" for file in files]  # of which PyTorch makes code, too
-    kept = None
-    for link, users in zip(reversed(links), reversed(own), strict=True):
-        if users or not any(own):
-            kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
-    return kept
+    made = None
+    for link in reversed(kept or links):
+        made = TracebackType(made, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return made
