@@ -339,5 +339,7 @@ def test_an_error_of_the_system_that_is_not_about_room_keeps_its_traceback(monke
 
 
 def test_ctrl_c_ends_it_quietly(tmp_path: Path):
-    program = write(tmp_path, "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)\n")
+    # A suite that runs in the background passes on that nobody listens to it.
+    listens = "import os, signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program = write(tmp_path, listens + "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)\n")
     assert in_a_process(["trace", program]) == (cli.INTERRUPTED, "")

@@ -21,7 +21,7 @@ from workbench.views.graphs.layered_layout import layered
 from workbench.views.timelines.svg_gantt import gantt_svg
 
 STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
-_VOID = {"meta", "br", "img", "hr", "link"}
+_VOID = {"meta", "br", "img", "hr", "link", "wbr"}
 
 
 class Tree(HTMLParser):
