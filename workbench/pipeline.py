@@ -34,6 +34,7 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
+from workbench.ir.kernel_names import with_full_kernel
 
 if TYPE_CHECKING:
     import torch
@@ -340,7 +341,9 @@ _OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
 def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
     """Raises for a mapping of kernels that are not there, as soon as their names are known."""
     if request.mapping:
-        scheduling.user_mapping.check_kernels(request.mapping, [kernel.name for kernel in lowered.kernels])
+        names = [kernel.name for kernel in lowered.kernels]
+        asked = {with_full_kernel(key, names): wanted for key, wanted in request.mapping.items()}
+        scheduling.user_mapping.check_kernels(asked, names)
 
 
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:

@@ -130,7 +130,7 @@ def test_what_is_no_matmul_is_said():
         run.array(int(load))
     with pytest.raises(BadOption, match=r"rows of j\.simulated\.events are 0 to"):
         run.array(10**6)
-    with pytest.raises(BadOption, match="the array is at it from cycle"):
+    with pytest.raises(BadOption, match="it works from cycle"):
         run.array().at(10**6)
     with pytest.raises(BadOption, match="it has no matmul"):
         wb.trace(torch.relu, torch.randn(8, 8)).simulated.array()

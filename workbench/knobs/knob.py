@@ -19,10 +19,10 @@ from simulator.machine.figures import choices_of, range_of
 from simulator.machine.machine import figure_names
 from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
+from workbench.ir.kernel_names import with_full_kernel
 from workbench.lowering.fusion import RULES
 from workbench.lowering.fusion_options import choice_of
 from workbench.scheduling.user_mapping import most_slots
-from workbench.views.selections.naming import with_full_kernel
 
 if TYPE_CHECKING:
     from workbench.pipeline import Request

@@ -35,7 +35,7 @@ from workbench.scheduling.passes.borders import has_borders
 from workbench.scheduling.passes.split_gathers import holds_gathers
 from workbench.scheduling.passes.window_points import has_windows
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
-from workbench.scheduling.user_scripts import check_script, in_script, without_lines
+from workbench.scheduling.user_scripts import check_numbers, check_script, in_script, without_lines
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -88,8 +88,10 @@ def scripted_kernel(
     ready = _Ready(rendered, context, passes)
     split = splits_reduction(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
+    trace = ready.take(split)
+    check_numbers(rendered.kernel, script, trace.module)
     try:
-        scheduled = _read_off(rendered, _tile(ready.take(split), said_by_script, script), machine)
+        scheduled = _read_off(rendered, _tile(trace, said_by_script, script), machine)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
     except ScheduledFormError as error:

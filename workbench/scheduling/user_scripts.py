@@ -5,12 +5,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from torch_mlir import ir
+
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
-from workbench.mlir.context import parse
+from workbench.mlir.bindings import integer
+from workbench.mlir.context import operations, parse
+from workbench.mlir.named_dims import ID
 from workbench.scheduling.pass_pipeline import script_module
 
 _MAIN = "__transform_main"
@@ -30,6 +35,16 @@ def check_script(kernel: str, script: str) -> None:
         found = ", ".join(op.name for op in ops) or "nothing"
         expected = f"it holds {found}; expected `{_SEQUENCE} @{_MAIN}(%root: !transform.any_op ...) {{ ... }}`"
         raise ScheduleScriptError(kernel, script, "is no transform script", (Problem(expected, 1),))
+
+
+def check_numbers(kernel: str, script: str, module: ir.Module) -> None:
+    """Raises where a script matches an op by a number that none has: it would match nothing, in silence."""
+    known = sorted(integer(op, ID) for op in operations(module.operation) if ID in op.attributes)
+    for number, line in enumerate(script.splitlines(), 1):
+        for found in re.findall(rf"{re.escape(ID)}\s*=\s*(\d+)", line.partition("//")[0]):
+            if int(found) not in known:
+                told = Problem(f"no op has {ID} = {found}; there are {', '.join(map(str, known))}", number)
+                raise ScheduleScriptError(kernel, script, "matches an op that is not there", (told,))
 
 
 def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:

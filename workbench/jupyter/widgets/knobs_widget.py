@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.environment.progress import counted, in_background
 from workbench.errors import BadOption, Stopped
+from workbench.ir.kernel_names import with_full_kernel
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
@@ -17,7 +18,6 @@ from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
-from workbench.views.selections.naming import with_full_kernel
 from workbench.views.timelines.svg_gantt import gantt_svg
 
 if TYPE_CHECKING:

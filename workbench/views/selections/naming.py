@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from workbench.errors import AmbiguousSelection, UnknownSelection
+from workbench.ir.kernel_names import with_full_kernel
 from workbench.views.selections.origins import OriginIndex
 
 FORMS: Final = (
@@ -67,15 +68,6 @@ def _source_text(index: OriginIndex, name: str) -> tuple[str, ...]:
 _Find = Callable[[OriginIndex, str], tuple[str, ...]]
 
 
-def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
-    """`k0_softmax` for `k0`, `k0_softmax:12` for `k0:12`; any other name as it is."""
-    found = re.fullmatch(r"(k\d+)([:#]\d+)?", name)
-    if found is None:
-        return name
-    number, rest = found[1], found[2] or ""
-    return next((f"{kernel}{rest}" for kernel in kernels if kernel.startswith(f"{number}_")), name)
-
-
 EXACT: dict[str, _Find] = {
     "node": _exact_node,
     "kernel": lambda index, name: index.kernel_nodes.get(name, ()),
@@ -106,7 +98,14 @@ def names_of(index: OriginIndex) -> list[str]:
 
 def close_to(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if not close and re.fullmatch(r"k\d+\w*", name):
+        kernels = [each for each in known if re.match(r"k\d+_", each)]
+        return f"the kernels are {', '.join(kernels[:MOST_NAMED])}{' and more' if len(kernels) > MOST_NAMED else ''}"
     return f"did you mean {' or '.join(map(repr, close))}?" if close else FORMS
+
+
+MOST_NAMED = 8
+"""Kernels that a message lists."""
 
 
 def without_folder(place: str) -> str:

@@ -15,6 +15,7 @@ from simulator.argument_types import checks_what_it_is_given
 from simulator.tileprogram.program import Opcode
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
+from workbench.ir.kernel_names import with_full_kernel
 from workbench.views.basics import markup
 from workbench.views.basics.shown import Shown
 from workbench.views.selections.naming import (
@@ -25,7 +26,6 @@ from workbench.views.selections.naming import (
     files_of,
     names_of,
     program_of,
-    with_full_kernel,
     without_folder,
 )
 from workbench.views.selections.origins import (

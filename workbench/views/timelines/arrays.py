@@ -82,7 +82,7 @@ def tiles_table(walk: ArrayWalk) -> Table:
 def cycle_table(walk: ArrayWalk, cycle: int) -> Table:
     """One row: what the array does in a cycle of its clock."""
     if not walk.first <= cycle <= walk.last:
-        raise BadOption(f"at({cycle}): the array is at it from cycle {walk.first} to {walk.last}; 0 is the first row's")
+        raise BadOption(f"at({cycle}): it works from cycle {walk.first} to {walk.last}, where 0 is the first row's")
     tiles, number = walk.tiles, tile_at(walk, cycle)
     moving = int(np.clip(cycle - tiles.moves_in + 1, 0, tiles.moved_in)[incoming_at(walk, cycle)])
     streamed = int(np.clip(cycle - tiles.enters + 1, 0, tiles.streams)[number])

@@ -212,7 +212,8 @@ def _launch(launches: Launches, kernel: str | int) -> int:
         return kernel
     shared = [launch.kernel for launch in launches.launches]
     if kernel not in names and kernel not in shared:
-        raise BadOption(f"pipeline({kernel!r}): there is no such kernel{did_you_mean(kernel, names)}")
+        told = f"there is no such kernel{did_you_mean(kernel, names)}"
+        raise BadOption(f"pipeline({kernel!r}): {told}. The kernels are {', '.join(dict.fromkeys(names))}")
     return names.index(kernel) if kernel in names else shared.index(kernel)
 
 

@@ -1,0 +1,50 @@
+"""Kernels by their numbers, and scripts that match ops by numbers that none has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench import errors
+
+X = torch.randn(64, 64)
+
+
+def softmax(**asked: object) -> wb.Journey:
+    return wb.trace(torch.softmax, X, 1, machine="edge-8x8", **asked)
+
+
+def test_a_kernel_goes_by_its_number_in_mappings_and_scripts():
+    asked = {"tile": {"d0": 16, "d1": 64}}
+    short, whole = softmax(mapping={"k0": asked}), softmax(mapping={"k0_softmax": asked})
+    assert (
+        short.scheduled.mappings == whole.scheduled.mappings
+        and short.scheduled.mappings["k0_softmax"]["tile"]["d0"] == 16
+    )
+    script = whole.scheduled.kernels[0].schedule
+    assert softmax().with_(schedule={"k0": script}).simulated.cycles == whole.simulated.cycles
+    with pytest.raises(errors.MappingError, match="no kernel has that name"):
+        softmax(mapping={"k9": asked})
+
+
+def test_what_is_said_last_of_a_kernel_counts():
+    chosen = softmax().scheduled.mappings
+    journey = softmax(mapping=chosen | {"k0": {"tile": {"d0": 16, "d1": 64}}})
+    assert journey.scheduled.mappings["k0_softmax"]["tile"]["d0"] == 16
+
+
+def test_a_script_that_matches_no_op_is_refused():
+    script = softmax().scheduled.kernels[0].schedule
+    wrong = script.replace("npu.id = 5", "npu.id = 77", 1)
+    assert wrong != script
+    with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op has npu.id = 77; there are 0, 1, 2, 3, 4, 5"):
+        _ = softmax().with_(schedule={"k0_softmax": wrong}).simulated
+
+
+def test_python_runs_the_command():
+    ran = subprocess.run([sys.executable, "-m", "workbench", "machines"], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0 and "edge-8x8" in ran.stdout
