@@ -34,7 +34,7 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.ir import HOST, AtenGraph, KernelGraph, KernelModule, ScheduledProgram
-from workbench.ir.kernel_names import with_full_kernel
+from workbench.ir.kernel_names import by_full_names
 
 if TYPE_CHECKING:
     import torch
@@ -342,8 +342,7 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
     """Raises for a mapping of kernels that are not there, as soon as their names are known."""
     if request.mapping:
         names = [kernel.name for kernel in lowered.kernels]
-        asked = {with_full_kernel(key, names): wanted for key, wanted in request.mapping.items()}
-        scheduling.user_mapping.check_kernels(asked, names)
+        scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
 
 
 def scheduled_of(lowered: KernelGraph, rendered: tuple[KernelModule, ...], request: Request) -> Scheduled:

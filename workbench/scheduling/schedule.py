@@ -26,7 +26,7 @@ from workbench.ir import (
     codec,
 )
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
-from workbench.ir.kernel_names import with_full_kernel
+from workbench.ir.kernel_names import by_full_names
 from workbench.kernels.handwritten import written_kernel
 from workbench.kernels.template import instantiate
 from workbench.mlir.context import new_context
@@ -63,8 +63,7 @@ def schedule(
     """
     extra = checked_passes(passes)
     names = [module.kernel for module in rendered]
-    wanted = {with_full_kernel(name, names): asked for name, asked in (mapping or {}).items()}
-    given = {with_full_kernel(name, names): script for name, script in (scripts or {}).items()}
+    wanted, given = by_full_names(mapping or {}, names), by_full_names(scripts or {}, names)
     check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     keys = {
