@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from workbench import capturing
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
@@ -53,7 +54,7 @@ def name_of(request: Request, stages: Stages) -> str:
         return stages.captured().record.name
     if isinstance(request.target, GraphCall):
         return "a graph of torch.compile"
-    return str(getattr(request.target, "__name__", type(request.target).__name__))
+    return capturing.capture.name_of(request.target) if request.target else "a file"
 
 
 def _now(once: Once[T]) -> T | None:

@@ -54,7 +54,7 @@ def capture(
     if mode not in ("dynamo", "export"):
         raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
     refuse_uncallable(fn_or_module)
-    name = _name_of(fn_or_module)
+    name = name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()
     trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
@@ -72,7 +72,7 @@ def capture(
     return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
 
 
-def _name_of(target: Target) -> str:
+def name_of(target: Target) -> str:
     if isinstance(target, nn.Module):
         return type(target).__name__
     return str(getattr(target, "__name__", type(target).__name__))

@@ -21,7 +21,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, memref, scf
 
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
-from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import subview
 
 BLOCK: Final = 512
@@ -45,13 +45,11 @@ class _Stretch:
     size: Index | None
 
 
-def cut_into_blocks(op: ir.Operation, kinds: Sequence[str]) -> None:
-    """Puts loops over blocks around a `linalg.generic` that adds floats up; any other stays as it is.
-
-    `kinds` says of each loop, outermost first, whether it is "parallel" or a "reduction".
-    """
+def cut_into_blocks(op: ir.Operation) -> None:
+    """Puts loops over blocks around a `linalg.generic` that adds floats up; any other stays as it is."""
     if not is_opened(op) or not _only_adds_floats(op):
         return
+    kinds = iterators(op)
     extents = [_extent_of(op, dim) for dim in range(len(kinds))]
     if _is_short([extent for extent, kind in zip(extents, kinds, strict=True) if kind == "reduction"]):
         return

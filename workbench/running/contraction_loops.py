@@ -17,23 +17,26 @@ import re
 from torch_mlir import ir
 
 from workbench.mlir.context import operations
+from workbench.mlir.linalg_loops import indexing_maps, iterators
 from workbench.running.block_sums import cut_into_blocks
 
 
 def speed_up_reductions(module: ir.Module) -> None:
     """Reorders the loops of every `linalg.generic` that reduces, and cuts long sums into blocks; in place."""
-    reductions = [op for op in operations(module.operation) if op.name == "linalg.generic" and _reduces(op)]
+    reductions = [
+        op for op in operations(module.operation) if op.name == "linalg.generic" and "reduction" in iterators(op)
+    ]
     for operation in reductions:
         _let_sums_regroup(operation)
         if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
             _interchange(operation, loop_order(operation))
-        cut_into_blocks(operation, _iterators(operation))
+        cut_into_blocks(operation)
 
 
 def loop_order(operation: ir.Operation) -> list[int]:
     """The dims of a generic op, outermost first: kept as they are but for the innermost and the sums around it."""
-    kinds = _iterators(operation)
-    operands = list(zip(operation.operands, _maps(operation), strict=True))
+    kinds = iterators(operation)
+    operands = list(zip(operation.operands, indexing_maps(operation), strict=True))
     jumps = [
         sum(_step(value.type, indexing, dim) not in (0, 1) for value, indexing in operands) for dim in range(len(kinds))
     ]
@@ -41,19 +44,6 @@ def loop_order(operation: ir.Operation) -> list[int]:
     innermost = min(reversed(range(len(kinds))), key=lambda dim: (jumps[dim], kinds[dim] == "reduction"))
     rest = [dim for dim in range(len(kinds)) if dim != innermost]
     return [*sorted(rest, key=lambda dim: kinds[dim] == "reduction"), innermost]
-
-
-def _reduces(operation: ir.Operation) -> bool:
-    return "reduction" in _iterators(operation)
-
-
-def _iterators(operation: ir.Operation) -> list[str]:
-    names = [str(item) for item in ir.ArrayAttr(operation.attributes["iterator_types"])]
-    return ["reduction" if "reduction" in name else "parallel" for name in names]
-
-
-def _maps(operation: ir.Operation) -> list[ir.AffineMap]:
-    return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(operation.attributes["indexing_maps"])]
 
 
 def _step(kind: ir.Type, indexing: ir.AffineMap, dim: int) -> int | None:
@@ -75,7 +65,8 @@ def _interchange(operation: ir.Operation, order: list[int]) -> None:
         place = {dim: position for position, dim in enumerate(order)}
         renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(place[dim]) for dim in range(count)])
         maps = [
-            ir.AffineMap.get(count, 0, [expr.compose(renamed) for expr in item.results]) for item in _maps(operation)
+            ir.AffineMap.get(count, 0, [expr.compose(renamed) for expr in item.results])
+            for item in indexing_maps(operation)
         ]
         kinds = list(ir.ArrayAttr(operation.attributes["iterator_types"]))
         operation.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in maps])
