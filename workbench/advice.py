@@ -131,7 +131,9 @@ class Advice:
             )
         if traced := self._journey.captured.program:
             traced.refuse_changed()
-        function, inputs, kwargs = changed(change, request.target, request.inputs, request.kwargs)
+        function, inputs, kwargs = changed(
+            change, request.target, request.inputs, request.kwargs, self._journey.captured.record
+        )
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return cast("Any", type(self._journey))(anew, Stages.of(anew))
 

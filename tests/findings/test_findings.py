@@ -198,12 +198,66 @@ def test_a_first_convolution_fills_more_of_the_arrays_with_its_rows_folded():
 
 
 def test_changes_that_there_are_not_are_refused():
+    nothing = RELU.captured.record
     with pytest.raises(BadOption, match="there is no change 'sideways'"):
-        changed("sideways", torch.relu, (), {})
+        changed("sideways", torch.relu, (), {}, nothing)
     with pytest.raises(BadOption, match="what was traced is a function"):
-        changed("folded window:0", torch.relu, (), {})
+        changed("folded window:0", torch.relu, (), {}, nothing)
     with pytest.raises(BadOption, match="what stands there is of the class Linear"):
-        changed("folded window:0", nn.Sequential(nn.Linear(2, 2)), (), {})
+        changed("folded window:0", nn.Sequential(nn.Linear(2, 2)), (), {}, nothing)
+
+
+def _normed(*, hook: bool = False, twice: bool = False) -> nn.Module:
+    conv = nn.Conv2d(16, 16, 3, padding=1)
+    if hook:
+        conv.register_forward_hook(lambda module, given, made: made.clamp(0, 1))
+    norms = [nn.BatchNorm2d(16), nn.BatchNorm2d(16, affine=False)]
+    for norm in norms:
+        nn.init.uniform_(norm.running_mean)  # type: ignore[arg-type]
+        nn.init.uniform_(norm.running_var, 0.5, 2)  # type: ignore[arg-type]
+    after = [conv, norms[1]] if twice else [nn.Conv2d(16, 16, 1, bias=False), norms[1]]
+    return nn.Sequential(conv, norms[0], nn.ReLU(), *after).eval()
+
+
+def test_batch_norms_become_part_of_the_weights_of_a_copy():
+    torch.manual_seed(0)
+    model, x = _normed(), torch.randn(2, 16, 12, 12)
+    j = wb.trace(model, x, machine="tpu-v4")
+    tried = j.findings.tried()
+    (row,) = tried[tried.rule == "batch norms to fold"].itertuples()
+    assert "4 launches of 6 work on nothing but 2 batch norms" in row.reason and row.gain > 0.1 * j.simulated.cycles
+    made = j.changed("folded batch norms")
+    assert len(made.scheduled.record.launches.launches) == 2 and made.check() and isinstance(model[1], nn.BatchNorm2d)
+    torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_norm_after_a_linear_layer_is_folded_too():
+    model, x = nn.Sequential(nn.Linear(32, 24), nn.BatchNorm1d(24)).eval(), torch.randn(40, 32)
+    made = wb.trace(model, x).changed("folded batch norms")
+    torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(made.scheduled.record.launches.launches) == 1
+
+
+def test_only_batch_norms_that_can_be_folded_are():
+    """What a hook does would be lost, two readers need what the layer made, and in training there are other figures."""
+    x = torch.randn(2, 16, 12, 12)
+    half = wb.trace(_normed(hook=True), x).changed("folded batch norms")
+    assert len(half.scheduled.record.launches.launches) == 4, "the second pair has no hook"
+    for model in (_normed(twice=True), _normed().train(), nn.Sequential(nn.BatchNorm2d(16), nn.Conv2d(16, 8, 1)).eval()):
+        j = wb.trace(model, x)
+        assert "batch norms to fold" not in set(j.findings.rule)
+        with pytest.raises(wb.WorkbenchError, match="'folded batch norms': there is no batch norm in evaluation mode"):
+            j.changed("folded batch norms")
+    with pytest.raises(wb.WorkbenchError, match="'folded batch norms' is for modules; what was traced is a function"):
+        RELU.changed("folded batch norms")
+
+
+def test_refusals_for_one_reason_are_one_finding():
+    model = nn.Sequential(*(nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()) for _ in range(4))).eval()
+    found = wb.trace(model, torch.randn(1, 8, 16, 16)).findings
+    (missed,) = found[found.rule == "missed fusions"].itertuples()
+    assert "relu -> conv2d_1.convolution and 2 more: " in missed.reason and missed.reason.count("because") == 1
+    assert missed.nodes[:4] == ("relu", "conv2d_1.convolution", "relu_1", "conv2d_2.convolution")
 
 
 def test_remedies_are_followed_one_after_another_on_copies():
@@ -264,7 +318,7 @@ def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
     made = eval(call, names)
     assert isinstance(model[0], nn.Conv2d) and j.check()
     assert made.machine == j.machine and made.check() and made.simulated.cycles < j.simulated.cycles
-    exec(call.partition("in your code: ")[2].partition(",")[0], names)
+    exec(call.partition("model being what was traced: ")[2].partition(",")[0], names)
     torch.testing.assert_close(names["model"](x), model(x))
 
 
@@ -282,7 +336,7 @@ def test_remedies_that_were_followed_run_one_after_the_other():
     ("change", "error", "said"),
     [
         (None, TypeError, "change=None, of type NoneType; expected text"),
-        ("faster", wb.WorkbenchError, "there is no change 'faster'; known are 'channels last' and"),
+        ("faster", wb.WorkbenchError, "there is no change 'faster'; known are 'channels last', 'folded batch norms' and"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
         ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
     ],

@@ -93,6 +93,11 @@ def _small_images() -> wb.Journey:
     return _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 7, 7))
 
 
+def _batch_norm(*, training: bool = False) -> wb.Journey:
+    model = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU()).train(training)
+    return _traced(model, (1, 32, 14, 14))
+
+
 RULES: dict[str, tuple[Program, Program]] = {
     "launches": (lambda: _traced(_many, (32, 32)), lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048))),
     "memory at its peak": (
@@ -149,6 +154,7 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _banked(torch.relu, (512, 512)),
     ),
     "padding": (_small_images, lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56))),
+    "batch norms to fold": (_batch_norm, lambda: _batch_norm(training=True)),
     "host trips": (lambda: _traced(_on_the_host, (64, 64)), lambda: _traced(torch.relu, (64, 64))),
     "scalar accesses": (
         _one_by_one,
@@ -201,6 +207,7 @@ REMEDIES: list[tuple[str, Program]] = [
     ("waits for slots", _means),
     ("waits for slots", lambda: _traced(torch.matmul, (512, 512), (512, 512), machine="tpu-v4")),
     ("common memory unused", _mlp),
+    ("batch norms to fold", _batch_norm),
     (
         "weights in the open",
         lambda: _traced(nn.Linear(512, 512), (64, 512), machine=wb.machine("tpu-v3", systolic_preload_depth=1)),

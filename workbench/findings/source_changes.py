@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.errors import BadOption
+from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
+from workbench.ir import AtenGraph
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,22 +21,31 @@ other."""
 
 
 def changed(
-    name: str, target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+    name: str,
+    target: Callable[..., object],
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object],
+    graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """The call with a change made to copies of what it is given; what is given stays as it is."""
+    """The call with a change made to copies of what it is given; what is given stays as it is. `graph` is
+    what was captured of it."""
     kind, _, path = name.partition(":")
     if kind == FOLDED_WINDOW:
         return _folded(target, path), tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:
         return _channels_last(target, inputs, kwargs)
+    if kind == FOLDED_BATCH_NORMS:
+        return with_batch_norms_folded(target, graph), tuple(inputs), dict(kwargs)
     raise BadOption(
-        f"there is no change {name!r}; known are {CHANNELS_LAST!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
+        f"there is no change {name!r}; known are {CHANNELS_LAST!r}, {FOLDED_BATCH_NORMS!r} and "
+        f"'{FOLDED_WINDOW}:<path of a Conv2d>'"
     )
 
 
 def call_of(name: str, written: str) -> str:
     """The call that tries a change on a copy, and beside it what one would write in the model itself."""
-    return f"j.changed({name!r})  # in your code: {written}"
+    yours = "in your code, model being what was traced" if "model" in written else "in your code"
+    return f"j.changed({name!r})  # {yours}: {written}"
 
 
 def _channels_last(

@@ -12,6 +12,9 @@ from workbench.findings.rules import (
     barrier_waits as barrier_waits,
 )
 from workbench.findings.rules import (
+    batch_norms_to_fold as batch_norms_to_fold,
+)
+from workbench.findings.rules import (
     bound_by_memory as bound_by_memory,
 )
 from workbench.findings.rules import (

@@ -1,16 +1,23 @@
 """Tensors that went out and came back. What one kernel makes and another reads lies in DRAM between the two, and a
 launch more begins. As one kernel they would not read it from there, and not write it either where nobody else wants it.
-A fusion rule that refused says why. What stays in the common memory has not gone out."""
+A fusion rule that refused says why; what was refused for one reason is one finding. What stays in the common memory
+has not gone out."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.tileprogram.program import Access
 from workbench.findings.finding_record import Finding
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
+
+if TYPE_CHECKING:
+    from workbench.ir import Fusion
 
 
 @finding("missed fusions")
@@ -25,7 +32,8 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
     for launch in facts.scheduled.launches.launches:
         for value in launch.arguments:
             readers[base_of.get(value, value)].add(launch.name)
-    told = set[tuple[str, str]]()
+    told, alike = set[tuple[str, str]](), defaultdict[tuple[str, str], list[_Missed]](list)
+    names = {*made_by, *lowered.types}
     for fusion in lowered.fusions:
         producer, consumer = kernel_of.get(fusion.producer, ""), kernel_of.get(fusion.consumer, "")
         apart = producer and consumer and producer != consumer and (producer, consumer) not in told
@@ -36,15 +44,38 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
         came = sum(facts.moved(consumer, value, Access.READ) for value in values)
         alone = [value for value in values if readers[value] <= {producer, consumer} and value not in kept]
         went = sum(facts.moved(producer, value, Access.WRITE) for value in alone)
-        if not came + went:
-            continue
-        saved = round((went + came) / rate) + facts.machine.launch_overhead_cycles
+        if came + went:
+            words = re.sub(r"[\w.]+", lambda word: "_" if word[0] in names else word[0], fusion.reason)
+            alike[fusion.rule, words].append(_Missed(fusion, runs.get(consumer, ""), went, came))
+    for missed in alike.values():
+        saved = [round((each.went + each.came) / rate) + facts.machine.launch_overhead_cycles for each in missed]
+        kernels = {each.kernel for each in missed}
         yield Finding(
-            runs.get(consumer, ""),
-            min(saved, facts.cycles),
-            f"{fusion.producer} -> {fusion.consumer}: {f'{went:,} bytes go to DRAM and ' if went else ''}"
-            f"{came:,} {'' if went else 'bytes '}come back, because "
-            + (f"the rule '{fusion.rule}'" if fusion.rule else "no rule")
-            + f" did not fuse them: {fusion.reason}",
-            nodes=(fusion.producer, fusion.consumer),
+            kernels.pop() if len(kernels) == 1 else "",
+            min(sum(saved), facts.cycles),
+            _reason(missed),
+            nodes=tuple(dict.fromkeys(node for each in missed for node in (each.fusion.producer, each.fusion.consumer))),
         )
+
+
+@dataclass(frozen=True)
+class _Missed:
+    """A refusal, the scheduled kernel that reads, and the bytes that go out and come back."""
+
+    fusion: Fusion
+    kernel: str
+    went: int
+    came: int
+
+
+def _reason(missed: list[_Missed]) -> str:
+    """One sentence for all that were refused for one reason, which is told of the first."""
+    first = missed[0].fusion
+    went, came = sum(each.went for each in missed), sum(each.came for each in missed)
+    others = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
+    return (
+        f"{first.producer} -> {first.consumer}{others}: {f'{went:,} bytes go to DRAM and ' if went else ''}"
+        f"{came:,} {'' if went else 'bytes '}come back, because "
+        + (f"the rule '{first.rule}'" if first.rule else "no rule")
+        + f" did not fuse them: {first.reason}"
+    )

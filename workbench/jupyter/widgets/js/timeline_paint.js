@@ -132,16 +132,18 @@ function paintBar(context, left, top, width, height, kind, alpha) {
   context.globalAlpha = 1;
 }
 
-/** A bar's kind, and how long its work takes where there is room, in the unit that the axis says. */
+/**
+ * A bar's kind, and how long its work takes where there is room, in the unit that the axis says. A word is whole or it
+ * is not there: the colour, its texture and the legend say the kind as well.
+ */
 function paintLabel(context, data, span, { left, right, row, kind, palette }) {
-  const letters = (right - left - 6) / LETTER;
-  if (letters < 1) return;
-  const full = `${kind.name} ${palette.clock.number(data.end[span] - data.work[span])}`;
-  const text = [full, kind.name, kind.name.slice(0, 2)].find((each) => each.length <= letters);
-  if (!text || kind.name === "OTHER") return;
+  const room = right - left - 6;
+  if (room < kind.name.length * LETTER || kind.name === "OTHER") return;
   context.font = fontOf(row);
-  const wide = context.measureText(text).width;
-  if (wide > right - left - 6) return;
+  const full = `${kind.name} ${palette.clock.number(data.end[span] - data.work[span])}`;
+  let [text, wide] = [full, context.measureText(full).width];
+  if (wide > room) [text, wide] = [kind.name, context.measureText(kind.name).width];
+  if (wide > room) return;
   const x = (left + right - wide) / 2;
   context.fillStyle = kind.colour; // a plain ground, so that the texture does not run through the letters
   context.fillRect(x - 2, row.top, wide + 4, row.bar);

@@ -1,0 +1,82 @@
+"""Batch norms that could be part of the weights before them: which there are in a graph, and a module without them."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.errors import BadOption
+from workbench.ir import AtenGraph, Node
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FOLDED_BATCH_NORMS = "folded batch norms"
+"""Every convolution or linear layer with the batch norm after it as one, by weights that have its scale and shift."""
+
+_WEIGHTED = ("aten.conv1d.", "aten.conv2d.", "aten.conv3d.", "aten.linear.")
+_NORM = "aten._native_batch_norm_legit_no_training."
+"""In evaluation: its mean and variance are the same in each run."""
+
+
+def batch_norm_pairs(graph: AtenGraph) -> list[tuple[Node, Node]]:
+    """A layer with weights, and the batch norm that alone reads what it makes. Both are modules that run once."""
+    given = {each.value: each.path for each in graph.inputs}
+    weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(_WEIGHTED)}
+    readers = Counter(value for node in graph.nodes for value in node.operands)
+    runs = Counter(node.origin.module for node in graph.nodes)
+    pairs = list[tuple[Node, Node]]()
+    for norm in graph.nodes:
+        layer = weighted.get(norm.operands[0]) if norm.op.startswith(_NORM) else None
+        if layer is None or readers[layer.results[0]] > 1 or layer.results[0] in graph.outputs:
+            continue
+        own = given.get(layer.operands[1]) == f"{layer.origin.module}.weight"
+        if own and runs[layer.origin.module] == runs[norm.origin.module] == 1:
+            pairs.append((layer, norm))
+    return pairs
+
+
+def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> nn.Module:
+    """A copy of the module in which they are part of the weights, and nothing stands in their place."""
+    from torch import nn
+
+    if not isinstance(target, nn.Module):
+        raise BadOption(f"{FOLDED_BATCH_NORMS!r} is for modules; what was traced is a function")
+    made, folded = copy.deepcopy(target), 0
+    for layer, norm in batch_norm_pairs(graph):
+        found = made.get_submodule(layer.origin.module), made.get_submodule(norm.origin.module)
+        if _folds(*found):
+            _replace(made, layer.origin.module, _fold(*found))
+            _replace(made, norm.origin.module, nn.Identity())
+            folded += 1
+    if not folded:
+        raise BadOption(
+            f"{FOLDED_BATCH_NORMS!r}: there is no batch norm in evaluation mode that alone reads what a plain "
+            "convolution or linear layer makes, both of them modules without hooks that run once"
+        )
+    return made
+
+
+def _folds(layer: nn.Module, norm: nn.Module) -> bool:
+    """Whether nothing is lost that a subclass or a hook does."""
+    from torch import nn
+
+    plain = type(layer) in (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+    plain_norm = type(norm) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    hooks = [cast(Any, each) for each in (layer, norm)]
+    return plain and plain_norm and not any(each._forward_hooks or each._forward_pre_hooks for each in hooks)
+
+
+def _fold(layer: Any, norm: Any) -> nn.Module:
+    from torch import nn
+    from torch.nn.utils import fusion
+
+    fuse = fusion.fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fusion.fuse_conv_bn_eval
+    return fuse(layer, norm)
+
+
+def _replace(model: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, module)

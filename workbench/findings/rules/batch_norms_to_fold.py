@@ -1,0 +1,38 @@
+"""Batch norms whose scale and shift are worked out in each run. In evaluation they follow from four vectors that are
+always the same, so they could be part of the weights before: a channel's weights times its scale, and its bias. The
+passes over the result go along with the product anyway, where they are fused to it; what is left are short kernels that
+make the scale and the shift, each with a launch of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, batch_norm_pairs
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.number_words import times
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
+from workbench.findings.source_changes import call_of
+
+_WRITTEN = "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn) in place of both"
+
+
+@finding("batch norms to fold")
+def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
+    norms = tuple(norm.name for _, norm in batch_norm_pairs(facts.lowered.captured))
+    kernels = [kernel for kernel in facts.computed if kernel.nodes and set(kernel.nodes) <= set(norms)]
+    launched = sum(len(kernel.launches) for kernel in kernels)
+    saved = sum(kernel.cycles for kernel in kernels) + launched * facts.machine.launch_overhead_cycles
+    if saved <= 0:
+        return
+    yield Finding(
+        "",
+        min(saved, facts.cycles),
+        f"{times(launched, 'launch')} of {len(facts.scheduled.launches.launches)} work on nothing but "
+        f"{times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: as part of the weights "
+        "before them they take no cycle",
+        tuple(sorted(span for kernel in kernels for span in kernel.spans.tolist())),
+        nodes=norms,
+        remedy=Remedy(call_of(FOLDED_BATCH_NORMS, _WRITTEN), change=FOLDED_BATCH_NORMS),
+        predicted=saved,
+    )
