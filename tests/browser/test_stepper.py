@@ -199,9 +199,14 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     row(page, "spans", 2).click()
     wait_for(page, "span 2")
     expect(page.locator(".wb-twin")).to_be_hidden()
+    widget(page).locator("[data-look=knobs]").click()
+    expect(widget(page).locator(".wb-knobs .kn-map, .wb-knobs summary:has-text('Map')")).to_be_visible()
     page.evaluate("async () => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     page.locator(".wb-lab .notice:has-text('The kernel that made this widget is gone')").wait_for()
     assert what(page) == "span 2"
+    assert (
+        not widget(page).locator(":is(.kn-top, .wb-knobs details) :is(button, input, select, textarea):enabled").count()
+    )
     page.evaluate("async () => jupyterapp.commands.execute('docmanager:save')")
     lab.shut_down(page)
     kept = nbformat.read(folder / "gone.ipynb", as_version=4)

@@ -243,7 +243,11 @@ def test_only_batch_norms_that_can_be_folded_are():
     x = torch.randn(2, 16, 12, 12)
     half = wb.trace(_normed(hook=True), x).changed("folded batch norms")
     assert len(half.scheduled.record.launches.launches) == 4, "the second pair has no hook"
-    for model in (_normed(twice=True), _normed().train(), nn.Sequential(nn.BatchNorm2d(16), nn.Conv2d(16, 8, 1)).eval()):
+    for model in (
+        _normed(twice=True),
+        _normed().train(),
+        nn.Sequential(nn.BatchNorm2d(16), nn.Conv2d(16, 8, 1)).eval(),
+    ):
         j = wb.trace(model, x)
         assert "batch norms to fold" not in set(j.findings.rule)
         with pytest.raises(wb.WorkbenchError, match="'folded batch norms': there is no batch norm in evaluation mode"):
@@ -336,7 +340,11 @@ def test_remedies_that_were_followed_run_one_after_the_other():
     ("change", "error", "said"),
     [
         (None, TypeError, "change=None, of type NoneType; expected text"),
-        ("faster", wb.WorkbenchError, "there is no change 'faster'; known are 'channels last', 'folded batch norms' and"),
+        (
+            "faster",
+            wb.WorkbenchError,
+            "there is no change 'faster'; known are 'channels last', 'folded batch norms' and",
+        ),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
         ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
     ],

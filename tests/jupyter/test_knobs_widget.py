@@ -99,6 +99,17 @@ def test_what_is_refused_is_told_with_its_reason(j: wb.Journey, opened: tuple[Kn
     assert [why for _, why in values] == list(expected.why_not)
 
 
+def test_what_is_tried_is_worth_trying_beside_what_is_turned(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
+    widget, front = opened
+    name = j.knobs("k0").kernel
+    widget.experiment.turn("tile.m", 1, kernel="k0").wait(120)
+    present = {knob["name"]: knob["values"] for knob in ask(front, "present", kernel=name)["knobs"]}
+    values = ask(front, "allowed", kernel=name, knob="buffers")["values"]
+    assert [value for value, _ in values] == present["buffers"] != list(map(str, j.knobs("k0")["buffers"].values))
+    told = ask(front, "map", kernel=name, knobs=["buffers"])["map"]
+    assert told["columns"] == present["buffers"]
+
+
 def test_findings_are_those_of_the_comparison(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
     widget, front = opened
     ask(front, "open")
@@ -125,7 +136,7 @@ def test_scripts_are_read_written_refused_at_their_line_and_taken_back(
     told = settled(widget, front)
     line = next(number for number, text in enumerate(broken.splitlines(), 1) if "nonsense" in text)
     assert [problem["line"] for problem in told["problems"]] == [line] and told["written"] == [name]
-    assert "unknown" in told["problems"][0]["message"] and told["scripts"] == [name]
+    assert told["problems"][0]["message"].startswith("there is no op 'transform.nonsense") and told["scripts"] == [name]
     ask(front, "write", kernel=name, text=script)
     assert settled(widget, front)["cycles"] == j.simulated.cycles
     ask(front, "own", kernel=name)

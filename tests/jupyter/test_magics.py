@@ -111,7 +111,8 @@ def test_an_error_in_a_script_stands_at_the_cells_line(shell: Any):
     cell = _todays(shell).replace("structured.fuse ", "structured.fusee ")
     line = next(number for number, text in enumerate(cell.splitlines(), start=1) if "fusee" in text)
     made = Ran(shell, cell)
-    assert f"In[{made.number}]:{line}: custom op 'transform.structured.fusee' is unknown" in str(made.error)
+    expected = "there is no op 'transform.structured.fusee'; did you mean 'transform.structured.fuse'?"
+    assert f"In[{made.number}]:{line}: {expected}" in str(made.error)
     assert f'class="l s"><span class="n" data-n="{line}"></span>' in made.html
 
 

@@ -12,6 +12,7 @@ from torch import nn
 import workbench as wb
 from simulator.errors import MachineError
 from workbench.errors import BadOption, MappingError, MappingOrder
+from workbench.knobs.dim_words import dim_words
 from workbench.knobs.knob import text_of, value_from
 
 
@@ -38,10 +39,20 @@ def test_the_knobs_have_the_mappings_values_and_their_ends_are_those_of_scheduli
     assert f"buffers = {most + 1:,}" in knobs.why_not("buffers", most + 1)
 
 
+def test_dims_are_told_in_words():
+    conv = wb.trace(nn.Conv2d(3, 8, 3, groups=1), torch.randn(1, 3, 12, 12), machine="edge-8x8").knobs("k0")
+    assert conv["tile.kh"].about == "rows of the window" and conv["tile.ic"].about == "channels that are summed"
+    table = conv.table.set_index("knob").about
+    tiles = [name for name in table.index if name.startswith("tile.")]
+    assert table[tiles].all() and not table["order"] and not table["buffers"]
+    sums = wb.trace(lambda x: x.sum((0, 2)), torch.randn(4, 5, 6)).knobs("k0")
+    assert sums["tile.d1"].about == "axis 1" and dim_words("kw1") == "columns of the window" and not dim_words("mine")
+
+
 def test_a_refused_value_says_what_with_would_raise(ffn: wb.Journey):
     knobs = ffn.knobs("k0")
     with pytest.raises(MappingError) as raised:
-        _ = knobs.turned("tile.m", 4000).scheduled
+        knobs.turned("tile.m", 4000)
     assert str(raised.value).startswith(knobs.why_not("tile.m", 4000))
     assert "a reduction is not split" in knobs.why_not("cores.k", 2)
     small = ffn.with_(machine=wb.machine("edge-8x8", scratchpad_bytes_per_lane=512))
@@ -50,7 +61,7 @@ def test_a_refused_value_says_what_with_would_raise(ffn: wb.Journey):
     assert all("bytes of scratchpad" in why for why in told.why_not[~told.allowed])
     whole = ffn.with_(mapping={"k0_linear_gelu": {"tile": {"m": 8, "n": 16, "k": 16}}})
     with pytest.raises(MappingOrder):
-        _ = whole.knobs("k0").turned("order", ("k", "m", "n")).scheduled
+        whole.knobs("k0").turned("order", ("k", "m", "n"))
     orders = whole.knobs("k0").values("order")
     assert len(orders) == 6 and list(orders.value[orders.allowed]) == [("m", "n", "k"), ("n", "m", "k")]
 

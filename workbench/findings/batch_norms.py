@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.errors import BadOption
@@ -69,11 +69,11 @@ def _folds(layer: nn.Module, norm: nn.Module) -> bool:
     return plain and plain_norm and not any(each._forward_hooks or each._forward_pre_hooks for each in hooks)
 
 
-def _fold(layer: Any, norm: Any) -> nn.Module:
+def _fold(layer: nn.Module, norm: nn.Module) -> nn.Module:
     from torch import nn
     from torch.nn.utils import fusion
 
-    fuse = fusion.fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fusion.fuse_conv_bn_eval
+    fuse: Any = fusion.fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fusion.fuse_conv_bn_eval
     return fuse(layer, norm)
 
 

@@ -20,6 +20,7 @@ from simulator.machine.machine import figure_names
 from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel
+from workbench.knobs.dim_words import dim_words
 from workbench.lowering.fusion import RULES
 from workbench.lowering.fusion_options import choice_of
 from workbench.scheduling.user_mapping import most_slots
@@ -61,6 +62,11 @@ class Knob:
     def item(self) -> str:
         """The dim, rule or figure."""
         return self.name.partition(".")[2]
+
+    @property
+    def about(self) -> str:
+        """What the dim of a tile or of cores is, in words."""
+        return dim_words(self.item) if self.kind in (TILE, CORES) else ""
 
 
 def text_of(value: Value) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from workbench.knobs.sweep import Point
     from workbench.pipeline import Request
 
-COLUMNS = ("knob", "kernel", "value", "range", "values")
+COLUMNS = ("knob", "kernel", "value", "range", "values", "about")
 
 
 def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
@@ -63,11 +63,11 @@ class Knobs(Shown, Generic[J]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a knob: what it is of, today's value, what it can be at all, and values worth trying."""
+        """One row a knob: what it is of, today's value, what it can be at all, what is worth trying, what a dim is."""
         return views.data_frames.frame(self._table())
 
     def _table(self) -> Table:
-        rows = ((each.name, each.kernel, each.value, each.range, each.values) for each in self.knobs)
+        rows = ((each.name, each.kernel, each.value, each.range, each.values, each.about) for each in self.knobs)
         return Table(COLUMNS, tuple(rows))
 
     @knows_its_options
@@ -98,9 +98,10 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def turned(self, knob: str, value: Value) -> J:
-        """The journey with a knob at another value. What is wrong with the value raises here or when it is scheduled,
-        as it does for `with_`."""
-        return self._with(knob, value).journey()
+        """The journey with a knob at another value, scheduled, so that what is wrong with the value raises here."""
+        made = self._with(knob, value).journey()
+        _ = made.scheduled
+        return made
 
     @knows_its_options
     def call(self, knob: str, value: Value) -> str:

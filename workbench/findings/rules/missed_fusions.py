@@ -54,7 +54,9 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
             kernels.pop() if len(kernels) == 1 else "",
             min(sum(saved), facts.cycles),
             _reason(missed),
-            nodes=tuple(dict.fromkeys(node for each in missed for node in (each.fusion.producer, each.fusion.consumer))),
+            nodes=tuple(
+                dict.fromkeys(node for each in missed for node in (each.fusion.producer, each.fusion.consumer))
+            ),
         )
 
 

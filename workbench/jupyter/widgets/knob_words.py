@@ -25,6 +25,7 @@ def knob_told(knob: Knob) -> dict[str, object]:
         "start": text_of(knob.value),
         "values": [text_of(value) for value in knob.values],
         "range": knob.range,
+        "about": knob.about,
     }
 
 

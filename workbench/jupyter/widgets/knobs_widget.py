@@ -23,7 +23,7 @@ from workbench.views.timelines.svg_gantt import gantt_svg
 if TYPE_CHECKING:
     from workbench.artefacts import Simulated
     from workbench.journey import Journey
-    from workbench.knobs import Experiment, Step, Sweep
+    from workbench.knobs import Experiment, Knob, Step, Sweep
     from workbench.views.selections.selecting import SelectionModel
 
 KNOB_SHEETS: Final = ("knobs.css",)
@@ -99,12 +99,16 @@ class KnobsLook(Look):
 
     def answer_present(self, kernel: str) -> Answer:
         """What the kernel's knobs can be with all that is turned now; nothing where others are fused now."""
+        return {"knobs": [knob_told(knob) for knob in self._present(kernel).values()]}
+
+    def _present(self, kernel: str) -> dict[str, Knob]:
+        """The kernel's knobs by their names, each with the values worth trying beside what is turned now."""
         journey = self.experiment.journey
         scheduled = journey.scheduled.record
         if kernel not in kernel_names(scheduled):
-            return {"knobs": []}
+            return {}
         knobs = kernel_knobs(kernel, scheduled_kernel(scheduled, kernel), journey.machine)
-        return {"knobs": [knob_told(knob) for knob in knobs]}
+        return {knob.name: knob for knob in knobs}
 
     def _kernel_meant(self, kernels: list[str]) -> str:
         """That which is selected, else the one asked for, else the one that runs longest."""
@@ -139,9 +143,10 @@ class KnobsLook(Look):
 
         def tried() -> Answer:
             around = self.experiment.around(kernel or None)
+            wanted = self._present(kernel).get(knob) or around[knob]
             try:
                 with in_background("try the values", stop):
-                    values = [(text_of(value), around.why_not(knob, value)) for value in counted(around[knob].values)]
+                    values = [(text_of(value), around.why_not(knob, value)) for value in counted(wanted.values)]
             except Stopped:
                 return {"values": []}
             return {"values": values}
@@ -227,7 +232,8 @@ class KnobsLook(Look):
         """Begins to fill the map over two knobs, or one, around the current setting."""
         if self._sweep is not None:
             self._sweep.stop(wait=False)
-        self._sweep = self.experiment.around(kernel or None).sweep(*knobs, background=True)
+        values = {name: knob.values for name, knob in self._present(kernel).items() if name in knobs}
+        self._sweep = self.experiment.around(kernel or None).sweep(*knobs, values=values, background=True)
         return self.answer_map_now()
 
     def answer_map_now(self) -> Answer:

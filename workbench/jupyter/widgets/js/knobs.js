@@ -57,6 +57,7 @@ class KnobEditor {
     reset.addEventListener("click", () => this.back(AT_START), { signal });
     this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
     link.on("step", (step) => this.take(step));
+    link.atGone(() => this.rest());
   }
 
   async open() {
@@ -177,6 +178,17 @@ class KnobEditor {
     }, KNOB_PROGRESS_MILLISECONDS);
   }
 
+  /** Switches off what nobody answers any more; the pictures are still there to be looked at. */
+  rest() {
+    for (const part of this.root.children) {
+      if (part.contains(this.pictures.host)) continue;
+      for (const each of part.querySelectorAll("button, input, select, textarea")) {
+        each.disabled = true;
+        each.title = "the kernel is gone";
+      }
+    }
+  }
+
   idle() {
     clearTimeout(this.timer);
     this.timer = 0;
@@ -283,6 +295,7 @@ function knobPictures(host, link, signal) {
   }
 
   return {
+    host,
     /** Whether it is drawn and nothing newer is under way. */
     async show(number, start, now) {
       newest = number;
