@@ -35,7 +35,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   const name = element("span", { class: "kn-name mono", title: knob.about }, knob.kernel ? knob.name : knob.item);
   const about = element("span", { class: "soft" }, knob.about ? ` · ${knob.about}` : "");
   const row = element("div", { class: "kn-knob", role: "group", "aria-label": knob.name, "data-knob": knob.name },
-    name, ...parts.shown, element("span", { class: "kn-about" }, element("span", {}, range, about), ask), said);
+    name, ...parts.shown, element("span", { class: "kn-about" }, element("span", { class: "kn-limits" }, range, about), ask), said);
   row.style.setProperty("--letters", knob.holds === "order" ? knob.start.length : 0);
   host.append(row);
   return {
