@@ -14,6 +14,7 @@ from workbench.findings import Facts, Finding, Remedy, found
 from workbench.findings.remedy_trials import Followed, Trials
 from workbench.findings.rule_registry import Rule
 from workbench.findings.rule_search import rules
+from workbench.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.findings.source_changes import changed
 from workbench.pipeline import GraphCall, Request, Stages
 from workbench.views.basics.cards import Card
@@ -44,8 +45,16 @@ class Advice:
         """Of the run, once. Without a lock, since whoever makes a stage may have to wait for another's turn."""
         if not self._made:
             journey = self._journey
-            self._made.append(Facts(journey.lowered.record, journey.scheduled.record, journey.simulated.record))
+            records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
+            self._made.append(Facts(*records, self._cycles_as_chosen if self._request.mapping else None))
         return self._made[0]
+
+    def _cycles_as_chosen(self) -> int | None:
+        """With every kernel scheduled as if no mapping were given; None where none can be chosen."""
+        try:
+            return self.measured(AS_CHOSEN)
+        except WorkbenchError:
+            return None
 
     def found(self) -> tuple[Finding, ...]:
         """What the rules that there are now find."""

@@ -254,7 +254,7 @@ class Journey(Shown):
     def changed(self, change: str) -> Journey:
         """The journey of a copy of the traced function with something changed in it, traced anew; all options stay.
 
-        `change` is what a finding's remedy says: `"channels last"`, `"folded batch norms"`, or
+        `change` is what a finding's remedy says: `"channels last"`, `"evaluation mode"`, `"folded batch norms"`, or
         `"folded window:<path of a Conv2d>"`. What was traced stays as it is.
         """
         return cast("Journey", self._advice.retraced(change))

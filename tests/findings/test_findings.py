@@ -231,6 +231,21 @@ def test_batch_norms_become_part_of_the_weights_of_a_copy():
     torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_model_in_training_mode_is_told_and_its_copy_is_not():
+    model = _normed().train()
+    j = wb.trace(model, torch.randn(2, 16, 12, 12))
+    made = j.changed("evaluation mode")
+    assert model.training and "training mode" not in set(made.findings.rule)
+    assert made.check() and made.simulated.cycles < j.simulated.cycles
+    with pytest.raises(wb.WorkbenchError, match="'evaluation mode' is for modules; what was traced is a function"):
+        RELU.changed("evaluation mode")
+
+
+def test_what_there_is_to_follow_is_said():
+    nothing = wb.trace(lambda x: x.view(-1), torch.randn(4, 4), machine="tpu-v3").findings.followed(same_machine=True)
+    assert repr(nothing).splitlines()[-1] == "no finding has a remedy to follow"
+
+
 def test_a_batch_norm_after_a_linear_layer_is_folded_too():
     model, x = nn.Sequential(nn.Linear(32, 24), nn.BatchNorm1d(24)).eval(), torch.randn(40, 32)
     made = wb.trace(model, x).changed("folded batch norms")
@@ -343,8 +358,9 @@ def test_remedies_that_were_followed_run_one_after_the_other():
         (
             "faster",
             wb.WorkbenchError,
-            "there is no change 'faster'; known are 'channels last', 'folded batch norms' and",
+            "there is no change 'faster'. Known are 'channels last', 'evaluation mode', 'folded",
         ),
+        ("channel last", wb.WorkbenchError, "there is no change 'channel last'; did you mean 'channels last'?"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
         ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
     ],

@@ -98,6 +98,15 @@ def _batch_norm(*, training: bool = False) -> wb.Journey:
     return _traced(model, (1, 32, 14, 14))
 
 
+def _tiled(tile: dict[str, int]) -> wb.Journey:
+    given = torch.randn(128, 256), torch.randn(256, 512)
+    return wb.trace(torch.matmul, *given, machine="tpu-v3", mapping={"k0": {"tile": tile}})
+
+
+def _dropping() -> wb.Journey:
+    return _traced(nn.Sequential(nn.Linear(64, 64), nn.Dropout(), nn.Linear(64, 64)), (64, 64))
+
+
 RULES: dict[str, tuple[Program, Program]] = {
     "launches": (lambda: _traced(_many, (32, 32)), lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048))),
     "memory at its peak": (
@@ -155,6 +164,11 @@ RULES: dict[str, tuple[Program, Program]] = {
     ),
     "padding": (_small_images, lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56))),
     "batch norms to fold": (_batch_norm, lambda: _batch_norm(training=True)),
+    "training mode": (lambda: _batch_norm(training=True), _batch_norm),
+    "mapping of one's own": (
+        lambda: _tiled({"m": 8, "n": 32, "k": 256}),
+        lambda: _tiled({"m": 128, "n": 256, "k": 256}),
+    ),
     "host trips": (lambda: _traced(_on_the_host, (64, 64)), lambda: _traced(torch.relu, (64, 64))),
     "scalar accesses": (
         _one_by_one,
@@ -208,6 +222,9 @@ REMEDIES: list[tuple[str, Program]] = [
     ("waits for slots", lambda: _traced(torch.matmul, (512, 512), (512, 512), machine="tpu-v4")),
     ("common memory unused", _mlp),
     ("batch norms to fold", _batch_norm),
+    ("training mode", lambda: _batch_norm(training=True)),
+    ("training mode", _dropping),
+    ("mapping of one's own", RULES["mapping of one's own"][0]),
     (
         "weights in the open",
         lambda: _traced(nn.Linear(512, 512), (64, 512), machine=wb.machine("tpu-v3", systolic_preload_depth=1)),
@@ -248,6 +265,19 @@ def test_groups_are_not_folded_and_their_channels_stay_outermost():
     first = made.findings.iloc[0]
     assert first.rule == "array filled in part" and "depth 8 of 128 rows" in first.reason and not first.remedy
     assert "channels outermost" not in set(made.findings.rule)
+
+
+@pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3", "tpu-v4"])
+@pytest.mark.parametrize("groups", [1, 16])
+def test_channels_innermost_are_advised_only_where_they_save(machine: str, groups: int):
+    """Windows over each channel by itself read rows again, and a mean of few channels has short rows."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(nn.functional.conv2d(x, w, groups=groups, padding=1)).mean((2, 3))
+
+    made = _traced(function, (1, 16, 20, 20), (16, 16 // groups, 3, 3), machine=machine)
+    saves = made.simulated.cycles - made.changed("channels last").simulated.cycles
+    assert saves > 0 or "channels outermost" not in set(made.findings.rule)
 
 
 SMALL = [name for name in PROGRAMS if name not in ("ffn_residual", "softmax_long_row", "matmul_512")]

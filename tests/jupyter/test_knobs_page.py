@@ -139,7 +139,8 @@ def test_of_a_drag_the_last_value_counts(editor: Editor):
     editor.page.locator(".kn-busy").wait_for(state="hidden")
     history = editor.widget.experiment.history
     assert "'n': 32" in history[-1].call and len(history) < 7
-    expect(editor.knob("tile.n", "input[type=range]")).to_have_value("0")
+    worth_trying = editor.widget.journey.knobs("k0")["tile.n"].values
+    expect(editor.knob("tile.n", "input[type=range]")).to_have_value(str(worth_trying.index(32)))
 
 
 def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey, editor: Editor):
@@ -215,6 +216,37 @@ def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey
     editor.drawn(2)  # the script's step, after that of the figure
     expect(text).to_have_value(half)
     assert session.current.setting.scripts == {j.knobs("k0").kernel: half}
+
+
+def test_what_is_wrong_with_a_script_is_said_as_long_as_it_stands_there(editor: Editor):
+    page, session = editor.page, editor.widget.experiment
+    page.get_by_text("Transform script").click()
+    text, problems = page.get_by_label("transform script"), page.locator(".kn-problems")
+    expect(text).to_have_value(re.compile("transform.yield"))
+    own = text.input_value()
+    broken = own.replace("transform.yield", "transform.yeld")
+    text.fill(broken)
+    expect(problems).to_contain_text("there is no op 'transform.yeld'")
+    session.turn("tile.m", 9999, kernel="k0").wait(120)  # refused too
+    session.turn("buffers", 1, kernel="k0").wait(120)
+    editor.drawn(3)
+    expect(problems).to_contain_text("there is no op 'transform.yeld'")
+    expect(text).to_have_value(broken)
+    page.get_by_role("button", name="Try it").click()
+    becomes(lambda: len(session.history), 5)
+    assert "transform.yeld" in session.history[-1].refused
+    page.get_by_role("button", name="Restore the text").click()
+    expect(text).to_have_value(own)
+    expect(problems).to_have_text("")
+    expect(page.get_by_role("button", name="Use the knobs again")).to_be_disabled()
+
+
+def test_a_slider_has_what_is_worth_trying_beside_what_is_turned_now(j: wb.Journey, editor: Editor):
+    editor.widget.experiment.turn("tile.m", 1, kernel="k0").wait(120)
+    editor.drawn(1)
+    present = editor.widget.journey.knobs("k0")["tile.m"].values
+    assert present != j.knobs("k0")["tile.m"].values
+    becomes(editor.knob("tile.m", ".kn-marks span").all_inner_texts, list(map(str, present)))
 
 
 def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):

@@ -44,9 +44,22 @@ def test_dims_are_told_in_words():
     assert conv["tile.kh"].about == "rows of the window" and conv["tile.ic"].about == "channels that are summed"
     table = conv.table.set_index("knob").about
     tiles = [name for name in table.index if name.startswith("tile.")]
-    assert table[tiles].all() and not table["order"] and not table["buffers"]
+    assert table[tiles].all() and not table["order"] and table["buffers"] == "tiles of an operand at a time"
     sums = wb.trace(lambda x: x.sum((0, 2)), torch.randn(4, 5, 6)).knobs("k0")
     assert sums["tile.d1"].about == "axis 1" and dim_words("kw1") == "columns of the window" and not dim_words("mine")
+
+
+def test_a_mapping_that_was_given_by_its_number_is_said_once():
+    given = torch.randn(64, 64), torch.randn(64, 64)
+    j = wb.trace(torch.matmul, *given, mapping={"k0": {"tile": {"m": 8}}, "*": {"buffers": 1}})
+    call = j.knobs("k0").call("tile.m", 16)
+    assert "'k0':" not in call and call.count("'k0_matmul':") == 1 and "'*'" in call
+    assert eval(call, {"j": j}).scheduled.kernels[0].mapping.tile["m"] == 16
+
+
+def test_a_knob_is_found_by_its_last_word(ffn: wb.Journey):
+    with pytest.raises(BadOption, match=r"there is no knob 'm'; did you mean 'tile.m'\?"):
+        ffn.knobs("k0").turned("m", 8)
 
 
 def test_a_refused_value_says_what_with_would_raise(ffn: wb.Journey):

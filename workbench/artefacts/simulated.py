@@ -151,7 +151,8 @@ class Simulated(Handle[Trace]):
     @property
     def skipped(self) -> pd.DataFrame:
         """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
-        for its products; `known` says whether the tensor's numbers were at hand when the timeline was made."""
+        for its products; `known` says whether the tensor's numbers were at hand when the timeline was made; a loaded
+        journey knows that of those of which something was skipped."""
         return views.data_frames.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
 
     @cached_property

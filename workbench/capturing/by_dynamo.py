@@ -64,7 +64,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
             )
     refuse_replaced(trace)
     if not graphs:
-        raise no_tensor_work(trace.name, trace.user)
+        raise no_tensor_work(trace.name, [*trace.user, *trace.held.tensors.values()])
     gm, given, results = graphs[0]
     trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
     for tensor in given:

@@ -68,7 +68,7 @@ def capture(
             trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known, copied=True)
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
-        raise no_tensor_work(name, trace.user)
+        raise no_tensor_work(name, [*trace.user, *trace.held.tensors.values()])
     return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
 
 

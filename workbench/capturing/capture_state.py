@@ -187,7 +187,7 @@ def _no_data(held: Held, key: int, trace: Capturing) -> bool:
     return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
 
 
-def no_tensor_work(name: str, given: Sequence[Slot] = ()) -> errors.NoTensorWork:
+def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTensorWork:
     own = [slot for slot in given if type(slot.tensor) not in (torch.Tensor, nn.Parameter, nn.Buffer)]
     if own:
         slot = own[0]

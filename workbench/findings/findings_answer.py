@@ -103,8 +103,8 @@ class Findings(CardTable):
     def followed(self, steps: int = 3, *, same_machine: bool = False) -> StepTable:
         """What several remedies save together: one row a step, the first of them with nothing changed.
 
-        Each step follows the remedy of the first finding that has one, on a copy that has all those before, and looks
-        for findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
+        Each step follows the remedy that is predicted to save most, on a copy that has all those before, and looks for
+        findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
         the machine as it is. Each row's remedy is a call on the journey of the last row before it that was kept: that
         of row 1 is `j1`.
         """
@@ -115,9 +115,10 @@ class Findings(CardTable):
         done, name = set[tuple[str, str]](), "j"
         with waiting("follow the remedies"):
             for step in counted(range(1, steps + 1)):
-                each = next((each for each in found if _open(each, done, same_machine)), None)
-                if each is None:
+                left = [each for each in found if _open(each, done, same_machine)]
+                if not left:
                     break
+                each = max(left, key=lambda each: each.predicted or 0)
                 done.add((each.rule, each.kernel))
                 remedy = cast("Remedy", each.remedy)
                 journey, untried = _followed(trials, remedy)

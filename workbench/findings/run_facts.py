@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -105,6 +105,8 @@ class Facts:
     lowered: KernelGraph
     scheduled: ScheduledProgram
     trace: Trace
+    cycles_as_chosen: Callable[[], int | None] | None = None
+    """The same with the mappings that scheduling chooses, where some were given; None where nobody can say."""
 
     @property
     def machine(self) -> Machine:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
 from workbench.ir import AtenGraph
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 CHANNELS_LAST = "channels last"
 """Images, weights and activations with the channels innermost."""
+EVALUATION = "evaluation mode"
+"""All modules as `eval()` has them."""
 FOLDED_WINDOW = "folded window"
 """`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
 other."""
@@ -36,16 +39,27 @@ def changed(
         return _channels_last(target, inputs, kwargs)
     if kind == FOLDED_BATCH_NORMS:
         return with_batch_norms_folded(target, graph), tuple(inputs), dict(kwargs)
-    raise BadOption(
-        f"there is no change {name!r}; known are {CHANNELS_LAST!r}, {FOLDED_BATCH_NORMS!r} and "
-        f"'{FOLDED_WINDOW}:<path of a Conv2d>'"
+    if kind == EVALUATION:
+        return _evaluating(target), tuple(inputs), dict(kwargs)
+    hint = did_you_mean(name, [CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
+    known = (
+        f"Known are {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
     )
+    raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
 
 
 def call_of(name: str, written: str) -> str:
     """The call that tries a change on a copy, and beside it what one would write in the model itself."""
     yours = "in your code, model being what was traced" if "model" in written else "in your code"
     return f"j.changed({name!r})  # {yours}: {written}"
+
+
+def _evaluating(target: Callable[..., object]) -> nn.Module:
+    from torch import nn
+
+    if not isinstance(target, nn.Module):
+        raise BadOption(f"{EVALUATION!r} is for modules; what was traced is a function")
+    return copy.deepcopy(target).eval()
 
 
 def _channels_last(

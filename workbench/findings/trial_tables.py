@@ -63,6 +63,8 @@ class StepTable(pd.DataFrame):
             more = row.untried or more
             lines.append(f"{what}: {', '.join(filter(None, [told, more]))}")
             lines += [f"    {remedy}"] if step else []
+        if len(lines) == 1:
+            lines.append("no finding has a remedy to follow")
         return "\n".join(lines)
 
 

@@ -65,7 +65,9 @@ class Knob:
 
     @property
     def about(self) -> str:
-        """What the dim of a tile or of cores is, in words."""
+        """What the dim of a tile or of cores is, or what is counted, in words."""
+        if self.kind == BUFFERS:
+            return "tiles of an operand at a time"
         return dim_words(self.item) if self.kind in (TILE, CORES) else ""
 
 

@@ -93,7 +93,9 @@ class Knobs(Shown, Generic[J]):
                 return knob
         names = [knob.name for knob in self.knobs]
         shown = [each for each in names if not each.startswith(MACHINE)]
-        what = f"there is no knob {name!r}{did_you_mean(str(name), names)}"
+        near = [each for each in names if each.partition(".")[2] == name]
+        hint = f"; did you mean {near[0]!r}?" if near else did_you_mean(str(name), names)
+        what = f"there is no knob {name!r}{hint}"
         raise BadOption(sentences(what, f"The knobs are {', '.join(shown)}, and {MACHINE}.<figure>"))
 
     @knows_its_options

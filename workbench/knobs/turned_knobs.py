@@ -12,6 +12,7 @@ from simulator.errors import WorkbenchError
 from simulator.machine.machine import Override
 from workbench.artefacts.staged import J
 from workbench.errors import BadOption
+from workbench.ir.kernel_names import by_full_names
 from workbench.knobs.knob import BUFFERS, CORES, FUSION, MACHINE, ORDER, TILE, Knob, Value, rules_off, scheduled_kernel
 from workbench.lowering.fusion import RULES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
@@ -65,13 +66,17 @@ class Turned(Generic[J]):
         kernels = dict.fromkeys(knob.kernel for knob in self.values if knob.kernel)
         if kernels:
             said = {name: self._mapping(name) for name in kernels}
-            options["mapping"] = {**(self.request.mapping or {}), **said}
+            options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
         if rules:
             options["fusion"] = self._fusion(rules)
         if self.scripts:
-            options["schedule"] = {**(self.request.schedule or {}), **self.scripts}
+            options["schedule"] = {**by_full_names(self.request.schedule or {}, self._names), **self.scripts}
         return options
+
+    @property
+    def _names(self) -> list[str]:
+        return [launch.name for launch in self.start.scheduled.record.launches.launches]
 
     @property
     def call(self) -> str:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import torch
 
 from workbench.environment.turns import turn
-from workbench.errors import IndexOutOfRange, NativeInputError
+from workbench.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.faults.trial import TRIALS
 from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.kernel_identity import nameless
@@ -202,6 +202,10 @@ class NativeProgram:
     def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
         """The tensor to read for an input: the given one, or a copy in the recorded layout."""
         kind = self._types[item.value]
+        if given.is_meta:
+            raise NoData(
+                f"{self._graph.name} cannot run: {item.path} lies on the meta device, which has shapes and no numbers"
+            )
         if given.shape != kind.shape or given.dtype != to_dtype(kind.dtype) or given.device.type != "cpu":
             found = f"{list(given.shape)} {given.dtype} on {given.device}"
             raise NativeInputError(

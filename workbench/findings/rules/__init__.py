@@ -36,6 +36,9 @@ from workbench.findings.rules import (
     load_imbalance as load_imbalance,
 )
 from workbench.findings.rules import (
+    mapping_of_ones_own as mapping_of_ones_own,
+)
+from workbench.findings.rules import (
     missed_fusions as missed_fusions,
 )
 from workbench.findings.rules import (
@@ -50,6 +53,9 @@ from workbench.findings.rules import (
 )
 from workbench.findings.rules import (
     short_transfers as short_transfers,
+)
+from workbench.findings.rules import (
+    training_mode as training_mode,
 )
 from workbench.findings.rules import (
     vector_bound as vector_bound,

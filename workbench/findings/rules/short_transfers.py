@@ -16,13 +16,16 @@ from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts, bytes_of
 from workbench.findings.source_changes import CHANNELS_LAST, call_of
-from workbench.ir import ScheduledKernel
+from workbench.ir import ScheduledKernel, TensorType
 
 _OF_MODULES = "model.to(memory_format=torch.channels_last), and the images too"
 _OF_FUNCTIONS = "x.to(memory_format=torch.channels_last) of each image"
 SHORT = 0.5
 """Of a queue's width."""
+_OF_WINDOWS = ("b", "c", "oc", "oh", "ow", "ic")
+"""Dims along which a kernel with windows has tiles one after the other; a mean has all channels in one."""
 _TRANSFERS = ("load transfer", "store transfer")
+_OVER_PLACES = ("aten.mean.", "aten.sum.", "aten.amax.")
 _OF_IMAGES = ("aten.conv2d", "aten.convolution", "aten.max_pool2d", "aten.avg_pool2d", "aten._native_batch_norm_legit")
 
 
@@ -51,7 +54,8 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
         if _has_images(facts, kernel) and "g" in kernel.scheduled.dims:
             lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
         elif _has_images(facts, kernel):
-            lost += _saved_by_rows(facts, kernel) + _saved_by_lanes(facts, kernel)
+            saved = _saved_by_rows(facts, kernel) + _saved_by_lanes(facts, kernel)
+            lost += min(saved, 0) if _channels_apart(kernel) else saved
             shown += [*kernel.showing(*_TRANSFERS), *kernel.showing("vector")]
     if lost > 0:
         written = _OF_MODULES if _has_modules(facts) else _OF_FUNCTIONS
@@ -83,16 +87,51 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
 def _saved_by_rows(facts: Facts, kernel: KernelFacts) -> int:
     """What transfers would take less, or more, if a row were all channels of a place and not a channel's places."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
-    width, rate = machine.dma_bytes_per_cycle, float(machine.bus_bytes_per_cycle)
+    assert kernel.scheduled is not None
+    width, rate, mapping = machine.dma_bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
     read, written = _rows(facts, kernel)
-    row = np.where(trace.kind[spans] == Opcode.LOAD, read, written)
+    loads = trace.kind[spans] == Opcode.LOAD
+    row = np.where(loads, read, written)
     asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
-    together = row / -(-row // width) * machine.dma_queues  # the queues of a core share one memory
-    after = asked / np.minimum(rate, together)
+    looped = any(size < kernel.scheduled.dims[dim] for dim, size in mapping.tile.items() if dim in _OF_WINDOWS)
+    beside = min(machine.dma_queues, mapping.buffers if looped else 1)  # tiles on their way at a time
+    together = row / -(-row // width) * beside
+    more, latency = _halo(facts, kernel)
+    after = asked * np.where(loads, more, 1) / np.minimum(rate, together)
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans.tolist()])
-    return round(float((on_path * (1 - after / cycles)).sum()))
+    if "oh" not in kernel.scheduled.dims:  # one tile, and nothing beside it
+        return round(float(on_path.sum() - after.sum()))
+    return round(float((on_path * (1 - after / cycles)).sum()) - latency)
+
+
+def _halo(facts: Facts, kernel: KernelFacts) -> tuple[float, int]:
+    """Of windows over each channel by itself, a pool's: how many times as much is read, and the latency that comes.
+
+    With its channels outermost an image is cut by channels, and no place is read twice. With them innermost a tile of
+    as many elements holds all channels of a few rows, and the rows between two tiles belong to both. Since it comes in
+    the open what passes over lanes took before, what may be saved beside it is not counted.
+    """
+    made = kernel.scheduled
+    if made is None or not _channels_apart(kernel):
+        return 1.0, 0
+    dims, tile = made.dims, made.mapping.tile
+    image = next(facts.lowered.types[value] for value in _of(facts, kernel))
+    stride = max(1, image.shape[2] // dims["oh"])
+    rows = max(1, tile["c"] * tile["oh"] * tile["ow"] // (dims["c"] * dims["ow"]))
+
+    def read(rows: int) -> float:
+        return ((rows - 1) * stride + dims["kh"]) / (rows * stride)
+
+    tiles = dims.get("b", 1) * -(-dims["oh"] // rows)
+    latency = -(-tiles // made.mapping.buffers) * facts.machine.dram_latency_cycles
+    return read(rows) / read(tile["oh"]), max(0, latency - kernel.part("load latency"))
+
+
+def _channels_apart(kernel: KernelFacts) -> bool:
+    """Whether windows move over each channel by itself."""
+    return kernel.scheduled is not None and {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
 
 
 def _saved_by_lanes(facts: Facts, kernel: KernelFacts) -> int:
@@ -106,10 +145,15 @@ def _saved_by_lanes(facts: Facts, kernel: KernelFacts) -> int:
 
 def _rows(facts: Facts, kernel: KernelFacts) -> tuple[int, int]:
     """Bytes of all channels of a place: of what the kernel reads first, and of what it makes."""
-    images = _images(facts)
-    found = [facts.lowered.types[value] for launch in kernel.launches for value in launch.arguments if value in images]
+    found = [facts.lowered.types[value] for value in _of(facts, kernel)]
     sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in found]
     return max(sizes[0], 1), max(sizes[-1], 1)
+
+
+def _of(facts: Facts, kernel: KernelFacts) -> list[str]:
+    """The images among its arguments."""
+    images = _images(facts)
+    return [value for launch in kernel.launches for value in launch.arguments if value in images]
 
 
 def _has_modules(facts: Facts) -> bool:
@@ -130,16 +174,24 @@ def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) 
 
 def _has_images(facts: Facts, kernel: KernelFacts) -> bool:
     """Whether it reads or makes images whose channels lie outermost."""
-    images = _images(facts)
-    return any(value in images for launch in kernel.launches for value in launch.arguments)
+    return bool(_of(facts, kernel))
 
 
 def _images(facts: Facts) -> frozenset[str]:
-    """What convolutions and pools read and make, with more than one channel and place, the channels outermost."""
-    nodes = (node for node in facts.lowered.captured.nodes if node.op.startswith(_OF_IMAGES))
-    kinds = {value: facts.lowered.types[value] for node in nodes for value in (node.operands[0], *node.results)}
-    return frozenset(
-        value
-        for value, kind in kinds.items()
-        if len(kind.shape) == 4 and kind.strides[3] == 1 and kind.strides[1] != 1 and min(kind.shape[1:]) > 1
-    )
+    """What convolutions and pools read and make, and means read of it, with more than one channel and place, the
+    channels outermost."""
+    types, made, read = facts.lowered.types, set[str](), set[str]()
+    for node in facts.lowered.captured.nodes:
+        if node.op.startswith(_OF_IMAGES):
+            read.add(node.operands[0])
+            made.update(node.results)
+        elif node.op.startswith(_OVER_PLACES):
+            read |= made & set(node.operands)
+        elif any(value in made and types[value].shape == types[node.results[0]].shape for value in node.operands):
+            made.update(node.results)  # the same places, an activation's
+    own = {value for node in facts.lowered.captured.nodes if node.op.startswith(_OF_IMAGES) for value in node.results}
+    return frozenset(value for value in read | own if _channels_outermost(types[value]))
+
+
+def _channels_outermost(kind: TensorType) -> bool:
+    return len(kind.shape) == 4 and kind.strides[3] == 1 and kind.strides[1] != 1 and min(kind.shape[1:]) > 1

@@ -78,7 +78,9 @@ def _than(now: int | None, first: int | None) -> str:
         return f"{now - first:+,}"
     if first / 2 < now < 2 * first:
         return f"{now - first:+,}, {abs(now - first) / first:.1%} {'more' if now > first else 'less'} than at the start"
-    return f"{now - first:+,}, {now / first:.2f} times the start's"
+    if now < first:
+        return f"{now - first:+,}, {first / max(now, 1):.1f} times fewer than at the start"
+    return f"{now - first:+,}, {now / first:.1f} times the start's"
 
 
 def _turned(before: Turned[Any], now: Turned[Any]) -> list[tuple[Knob, Value]]:

@@ -8,6 +8,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   const said = element("div", { class: "kn-said", id, role: "status" });
   const parts = { switch: knobSwitch, word: knobChoice, number: knobSlider, order: knobSlider }[knob.holds](knob, id);
   let now = knob.start;
+  let offered = knob;
   const choose = (text) => {
     if (text === now) return;
     now = text;
@@ -41,10 +42,14 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   return {
     /** Other values are worth trying now, since what else was turned has changed what can be had. */
     offer(given) {
-      if (range.textContent === given.range || !parts.offer) return;
+      const same = offered.range === given.range && String(offered.values) === String(given.values);
+      if (same || !parts.offer) return;
+      offered = given;
       range.textContent = given.range;
-      parts.offer(given.values);
-      parts.show(now);
+      parts.whenLeft(() => {
+        parts.offer(offered.values);
+        parts.show(now);
+      });
     },
     show(text) {
       now = text;
@@ -108,6 +113,13 @@ function knobSlider(knob, id) {
   const field = element("input", { type: "text", spellcheck: "false", "aria-label": `${knob.name}, any value`, "aria-describedby": id });
   const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });
   const inputs = [slider, field];
+  let held = false; // marks do not move under the pointer
+  let later = null;
+  const release = () => {
+    held = false;
+    later?.();
+    later = null;
+  };
   const offer = (given) => {
     values = given;
     const last = values.length - 1;
@@ -135,7 +147,10 @@ function knobSlider(knob, id) {
     field,
     show,
     offer,
+    whenLeft: (act) => (held ? (later = act) : act()),
     listen(choose, signal) {
+      slider.addEventListener("pointerdown", () => (held = true), { signal });
+      for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) addEventListener(end, release, { signal });
       slider.addEventListener("input", () => choose(values[Number(slider.value)]), { signal });
       field.addEventListener("change", () => choose(field.value.trim()), { signal });
       const typed = (event) => event.key === "Enter" && choose(field.value.trim());

@@ -20,6 +20,7 @@ export function knobScript(host, { read, write, own, signal }) {
   let wrong = new Map();
   let reading = 0; // the number of the reading that is under way
   let tried = false; // whether a script was written of which nothing is known yet
+  let broken = null; // the text that was refused, as long as it stands there
 
   function paint() {
     const count = text.value.split("\n").length;
@@ -38,10 +39,10 @@ export function knobScript(host, { read, write, own, signal }) {
       forget(); // it would be tried on the kernel that is shown now
       text.disabled = run.disabled = true;
     }
-    if (!root.open || tried || text.value !== kept) return;
+    if (!root.open || tried || text.value !== kept || text.value === broken) return;
     const mine = ++reading;
     const found = await read();
-    if (!found || signal.aborted || mine !== reading || tried || text.value !== kept) return;
+    if (!found || signal.aborted || mine !== reading || tried || text.value !== kept || text.value === broken) return;
     kept = found.text;
     if (text.value !== kept) text.value = kept; // the cursor stays where it is
     note.textContent = found.why;
@@ -53,12 +54,13 @@ export function knobScript(host, { read, write, own, signal }) {
   function forget() {
     clearTimeout(timer);
     tried = false;
+    broken = null;
     kept = text.value;
   }
 
   async function attempt() {
     clearTimeout(timer);
-    if (text.value === kept) return;
+    if (text.value === kept && text.value !== broken) return;
     kept = text.value;
     tried = true;
     if (!(await write(text.value))) tried = false;
@@ -82,8 +84,14 @@ export function knobScript(host, { read, write, own, signal }) {
   }, { signal });
   run.addEventListener("click", attempt, { signal });
   back.addEventListener("click", () => {
+    const inForce = !back.dataset.restores;
     forget();
-    own();
+    if (inForce) own();
+    else {
+      say([], "");
+      wayBack(false, false);
+      refresh();
+    }
   }, { signal });
   root.addEventListener("toggle", () => refresh(), { signal });
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
@@ -94,16 +102,31 @@ export function knobScript(host, { read, write, own, signal }) {
     /** What came of a step: whether a script of the user's is in force, whether the step is about one that was `written`,
      *  and what is wrong with that. */
     show({ inForce, written, refused, problems: found }) {
-      if (written) tried = false;
-      back.disabled = !inForce;
-      wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
-      paint();
-      const lines = found.map(({ line, message }) => {
-        const said = element("button", { type: "button", class: "kn-why" }, `${line ? `line ${line}: ` : ""}${message}`);
-        if (line) said.addEventListener("click", () => goTo(line), { signal });
-        return said;
-      });
-      problems.replaceChildren(...(lines.length || !refused ? lines : [element("span", { class: "kn-why" }, refused)]));
+      if (written) {
+        tried = false;
+        broken = refused ? kept : null;
+      }
+      const stands = broken !== null && text.value === broken;
+      wayBack(inForce, stands);
+      if (written || !stands) say(found, refused); // else what is wrong with the text that stands there still is
     },
   };
+
+  /** From a script that is in force to the knobs, or from a text that was refused to the one in force. */
+  function wayBack(inForce, broken) {
+    back.disabled = !inForce && !broken;
+    back.dataset.restores = broken && !inForce ? "yes" : "";
+    back.textContent = back.dataset.restores ? "Restore the text" : "Use the knobs again";
+  }
+
+  function say(found, refused) {
+    wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
+    paint();
+    const lines = found.map(({ line, message }) => {
+      const said = element("button", { type: "button", class: "kn-why" }, `${line ? `line ${line}: ` : ""}${message}`);
+      if (line) said.addEventListener("click", () => goTo(line), { signal });
+      return said;
+    });
+    problems.replaceChildren(...(lines.length || !refused ? lines : [element("span", { class: "kn-why" }, refused)]));
+  }
 }

@@ -56,7 +56,7 @@ export function knobFindings(host) {
   return (found) => {
     host.replaceChildren(
       ...found.moved.map((each) =>
-        element("p", { class: `kn-${each.change}` }, element("b", {}, each.change), ` · ${each.rule} · ${each.what} `,
+        element("p", { class: `kn-${each.change}` }, element("b", {}, each.change), ` · ${each.rule} · ${each.what}: `,
           element("span", { class: "soft" }, each.reason)),
       ),
     );

@@ -1,0 +1,36 @@
+"""Tiles, orders or slots that were given. Whoever gives a mapping knows why, or tries something; where the one that
+scheduling would choose is faster, the difference is what the given one costs. Both are scheduled and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.rule_registry import finding
+from workbench.findings.run_facts import Facts
+
+_GIVEN = "user"
+"""The reason of a mapping that was given."""
+AS_CHOSEN = Remedy("j.with_(mapping=None)", options={"mapping": None})
+
+
+@finding("mapping of one's own")
+def mapping_of_ones_own(facts: Facts) -> Iterator[Finding]:
+    given = [each for each in facts.computed if each.scheduled and each.scheduled.mapping.reason == _GIVEN]
+    after = facts.cycles_as_chosen() if given and facts.cycles_as_chosen else None
+    if after is None or after >= facts.cycles:
+        return
+    slowest = max(given, key=lambda each: each.cycles)
+    assert slowest.scheduled is not None
+    tile = ", ".join(f"{dim} {size}" for dim, size in slowest.scheduled.mapping.tile.items())
+    others = f" and {len(given) - 1} more" if len(given) > 1 else ""
+    yield Finding(
+        slowest.name if len(given) == 1 else "",
+        facts.cycles - after,
+        f"the mapping of {slowest.name}{others} was given, with tiles of {tile}; with the mapping that scheduling "
+        f"chooses the whole takes {after:,} cycles",
+        slowest.showing(*slowest.path),
+        nodes=slowest.nodes,
+        remedy=AS_CHOSEN,
+        predicted=facts.cycles - after,
+    )
