@@ -176,6 +176,28 @@ def test_a_subclass_of_tensors_is_named():
         wb.trace(lambda a: a * 2, torch.ones(3).as_subclass(Tagged))
 
 
+class Scaled(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.relu:
+            with torch._C.DisableTorchFunctionSubclass():
+                return (args[0] * 3).as_subclass(cls)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_parameter_of_a_subclass_is_named_too():
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(4, 5).as_subclass(Scaled))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.w) + x
+
+    with pytest.raises(errors.NoTensorWork, match=r"w is a Scaled.*w\.as_subclass\(torch\.Tensor\)"):
+        wb.trace(Held(), torch.randn(4, 5))
+
+
 def test_what_pytorch_s_export_cannot_do_is_told_with_its_line():
     with pytest.raises(errors.CaptureFailed, match=r"export failed at .*test_said_and_kept\.py:\d+ with RuntimeError"):
         wb.trace(lambda z: z.conj().add_(1).real, torch.ones(3, dtype=torch.complex64))
