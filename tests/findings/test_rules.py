@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ import workbench as wb
 from benchmarks.monotonic import journey
 from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
+from workbench.findings.rule_search import rules
 from workbench.kernels.template import Template
 
 Program = Callable[[], wb.Journey]
@@ -301,3 +303,8 @@ def test_every_span_of_a_finding_is_one_of_its_kernel():
         kernels = set(events.kernel.iloc[list(row.spans)])
         assert not row.kernel or kernels <= {row.kernel}
     assert isinstance(made.findings, pd.DataFrame)
+
+
+def test_every_rule_is_explained_to_who_is_new_to_it():
+    page = (Path(__file__).parents[2] / "docs" / "why-slow.md").read_text()
+    assert [rule for rule in rules() if f"**{rule}**" not in page] == []
