@@ -48,3 +48,13 @@ def test_a_script_that_matches_no_op_is_refused():
 def test_python_runs_the_command():
     ran = subprocess.run([sys.executable, "-m", "workbench", "machines"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0 and "edge-8x8" in ran.stdout
+
+
+def test_an_op_that_is_there_and_written_wrongly_is_not_called_missing():
+    j = softmax()
+    script = j.scheduled.kernels[0].schedule
+    assert "in %root" in script and "tile_sizes [" in script
+    for broken in (script.replace("in %root", "of %root"), script.replace("tile_sizes [", "tile_sizes {", 1)):
+        with pytest.raises(wb.WorkbenchError, match="does not parse") as told:
+            _ = j.with_(schedule={"k0": broken}).scheduled
+        assert "there is no op" not in str(told.value)

@@ -21,6 +21,8 @@ from workbench.scheduling.pass_pipeline import script_module
 
 _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
+_NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
+"""Whatever else is wrong with an op of custom syntax begins with its name, too."""
 
 
 def check_script(kernel: str, script: str) -> None:
@@ -67,8 +69,8 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
 
 def _no_op(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
     """Names of ops that there are not, told with what comes near; MLIR's parser says what it tried instead."""
-    found = [(each, re.search(r"custom op '([^']*)'", each.message)) for each in problems]
-    return tuple(Problem(_missing(name[1]), each.line) if name else each for each, name in found)
+    found = [(each, _NO_OP.search(each.message)) for each in problems]
+    return tuple(Problem(_missing(name[1] or name[2]), each.line) if name else each for each, name in found)
 
 
 def _missing(op: str) -> str:
