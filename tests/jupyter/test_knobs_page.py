@@ -258,6 +258,7 @@ def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     expect(notice).to_contain_text("The kernel that made this widget is gone")
     expect(notice).to_contain_text("what is shown below stays as it was")
     expect(field).to_have_value("2")
+    expect(field).to_be_disabled()
 
 
 def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor):

@@ -252,6 +252,7 @@ class KnobEditor {
     this.note.textContent = elsewhere ? `${last.what}: ${last.refused}` : "";
     const written = last.written.includes(this.kernel);
     this.script.show({ inForce, written, refused: written ? last.refused : "", problems: written ? last.problems : [] });
+    if (this.link.gone()) this.rest(); // an answer that was waited for came to nothing
   }
 
   async findFindings(number) {
