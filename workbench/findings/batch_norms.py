@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption
+from workbench.findings.module_copies import copied_module, has_hooks, with_submodule
 from workbench.ir import AtenGraph, Node
 
 if TYPE_CHECKING:
@@ -42,14 +42,12 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
     """A copy of the module in which they are part of the weights, and nothing stands in their place."""
     from torch import nn
 
-    if not isinstance(target, nn.Module):
-        raise BadOption(f"{FOLDED_BATCH_NORMS!r} is for modules; what was traced is a function")
-    made, folded = copy.deepcopy(target), 0
+    made, folded = copied_module(FOLDED_BATCH_NORMS, target), 0
     for layer, norm in batch_norm_pairs(graph):
         found = made.get_submodule(layer.origin.module), made.get_submodule(norm.origin.module)
         if _folds(*found):
-            _replace(made, layer.origin.module, _fold(*found))
-            _replace(made, norm.origin.module, nn.Identity())
+            with_submodule(made, layer.origin.module, _fold(*found))
+            with_submodule(made, norm.origin.module, nn.Identity())
             folded += 1
     if not folded:
         raise BadOption(
@@ -65,8 +63,7 @@ def _folds(layer: nn.Module, norm: nn.Module) -> bool:
 
     plain = type(layer) in (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
     plain_norm = type(norm) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    hooks = [cast(Any, each) for each in (layer, norm)]
-    return plain and plain_norm and not any(each._forward_hooks or each._forward_pre_hooks for each in hooks)
+    return plain and plain_norm and not has_hooks(layer) and not has_hooks(norm)
 
 
 def _fold(layer: nn.Module, norm: nn.Module) -> nn.Module:
@@ -75,8 +72,3 @@ def _fold(layer: nn.Module, norm: nn.Module) -> nn.Module:
 
     fuse: Any = fusion.fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fusion.fuse_conv_bn_eval
     return fuse(layer, norm)
-
-
-def _replace(model: nn.Module, path: str, module: nn.Module) -> None:
-    parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, module)

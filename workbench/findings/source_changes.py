@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
+from workbench.findings.module_copies import copied_module, has_hooks, with_submodule
 from workbench.ir import AtenGraph
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def changed(
     if kind == FOLDED_BATCH_NORMS:
         return with_batch_norms_folded(target, graph), tuple(inputs), dict(kwargs)
     if kind == EVALUATION:
-        return _evaluating(target), tuple(inputs), dict(kwargs)
+        return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
     hint = did_you_mean(name, [CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
     known = (
         f"Known are {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
@@ -52,14 +53,6 @@ def call_of(name: str, written: str) -> str:
     """The call that tries a change on a copy, and beside it what one would write in the model itself."""
     yours = "in your code, model being what was traced" if "model" in written else "in your code"
     return f"j.changed({name!r})  # {yours}: {written}"
-
-
-def _evaluating(target: Callable[..., object]) -> nn.Module:
-    from torch import nn
-
-    if not isinstance(target, nn.Module):
-        raise BadOption(f"{EVALUATION!r} is for modules; what was traced is a function")
-    return copy.deepcopy(target).eval()
 
 
 def _channels_last(
@@ -81,11 +74,7 @@ def _channels_last(
 
 
 def _folded(target: Callable[..., object], path: str) -> nn.Module:
-    from torch import nn
-
-    if not isinstance(target, nn.Module):
-        raise BadOption(f"'{FOLDED_WINDOW}:{path}' is for modules; what was traced is a function")
-    made = copy.deepcopy(target)
+    made = copied_module(f"{FOLDED_WINDOW}:{path}", target)
     try:
         conv = made.get_submodule(path)
     except AttributeError:
@@ -95,11 +84,7 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
             f"'{FOLDED_WINDOW}:{path}': what stands there is of the class {type(conv).__name__}; expected a plain "
             "Conv2d, without hooks, of one group over images with zeros around them, whose window has no holes"
         )
-    if not path:
-        return folded_window(cast("nn.Conv2d", conv))
-    parent, _, name = path.rpartition(".")
-    setattr(made.get_submodule(parent), name, folded_window(cast("nn.Conv2d", conv)))
-    return made
+    return with_submodule(made, path, folded_window(cast("nn.Conv2d", conv)))
 
 
 def folds(module: object) -> bool:
@@ -107,12 +92,10 @@ def folds(module: object) -> bool:
     nothing else: what a subclass or a hook does would be lost."""
     from torch import nn
 
-    hooks = cast(Any, module)
     return (
         isinstance(module, nn.Conv2d)
         and type(module) is nn.Conv2d
-        and not hooks._forward_hooks
-        and not hooks._forward_pre_hooks
+        and not has_hooks(module)
         and module.groups == 1
         and module.padding_mode == "zeros"
         and module.dilation == (1, 1)

@@ -13,7 +13,19 @@ from simulator.machine.machine import Override
 from workbench.artefacts.staged import J
 from workbench.errors import BadOption
 from workbench.ir.kernel_names import by_full_names
-from workbench.knobs.knob import BUFFERS, CORES, FUSION, MACHINE, ORDER, TILE, Knob, Value, rules_off, scheduled_kernel
+from workbench.knobs.knob import (
+    BUFFERS,
+    CORES,
+    FUSION,
+    MACHINE,
+    ORDER,
+    TILE,
+    Knob,
+    Value,
+    kernel_names,
+    rules_off,
+    scheduled_kernel,
+)
 from workbench.lowering.fusion import RULES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
@@ -76,7 +88,7 @@ class Turned(Generic[J]):
 
     @property
     def _names(self) -> list[str]:
-        return [launch.name for launch in self.start.scheduled.record.launches.launches]
+        return kernel_names(self.start.scheduled.record)
 
     @property
     def call(self) -> str:

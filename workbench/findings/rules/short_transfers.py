@@ -48,13 +48,14 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
 @finding("channels outermost")
 def channels_outermost(facts: Facts) -> Iterator[Finding]:
     """All kernels with images together, since one line of Python lays all of them out otherwise."""
-    lost, shown = 0, list[int]()
+    lost, shown, images = 0, list[int](), _images(facts)
     for kernel in facts.computed:
         assert kernel.scheduled is not None
-        if _has_images(facts, kernel) and "g" in kernel.scheduled.dims:
+        of = [images[value] for launch in kernel.launches for value in launch.arguments if value in images]
+        if of and "g" in kernel.scheduled.dims:
             lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
-        elif _has_images(facts, kernel):
-            saved = _saved_by_rows(facts, kernel) + _saved_by_lanes(facts, kernel)
+        elif of:
+            saved = _saved_by_rows(facts, kernel, of) + _saved_by_lanes(facts, kernel, of)
             lost += min(saved, 0) if _channels_apart(kernel) else saved
             shown += [*kernel.showing(*_TRANSFERS), *kernel.showing("vector")]
     if lost > 0:
@@ -84,21 +85,21 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
     return lost, tuple(spans.tolist()) if lost else ()
 
 
-def _saved_by_rows(facts: Facts, kernel: KernelFacts) -> int:
+def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
     """What transfers would take less, or more, if a row were all channels of a place and not a channel's places."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
     assert kernel.scheduled is not None
     width, rate, mapping = machine.dma_bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
-    read, written = _rows(facts, kernel)
+    read, written = _rows(images)
     loads = trace.kind[spans] == Opcode.LOAD
     row = np.where(loads, read, written)
     asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
     looped = any(size < kernel.scheduled.dims[dim] for dim, size in mapping.tile.items() if dim in _OF_WINDOWS)
     beside = min(machine.dma_queues, mapping.buffers if looped else 1)  # tiles on their way at a time
     together = row / -(-row // width) * beside
-    more, latency = _halo(facts, kernel)
+    more, latency = _halo(facts, kernel, images[0])
     after = asked * np.where(loads, more, 1) / np.minimum(rate, together)
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans.tolist()])
     if "oh" not in kernel.scheduled.dims:  # one tile, and nothing beside it
@@ -106,7 +107,7 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts) -> int:
     return round(float((on_path * (1 - after / cycles)).sum()) - latency)
 
 
-def _halo(facts: Facts, kernel: KernelFacts) -> tuple[float, int]:
+def _halo(facts: Facts, kernel: KernelFacts, image: TensorType) -> tuple[float, int]:
     """Of windows over each channel by itself, a pool's: how many times as much is read, and the latency that comes.
 
     With its channels outermost an image is cut by channels, and no place is read twice. With them innermost a tile of
@@ -117,7 +118,6 @@ def _halo(facts: Facts, kernel: KernelFacts) -> tuple[float, int]:
     if made is None or not _channels_apart(kernel):
         return 1.0, 0
     dims, tile = made.dims, made.mapping.tile
-    image = next(facts.lowered.types[value] for value in _of(facts, kernel))
     stride = max(1, image.shape[2] // dims["oh"])
     rows = max(1, tile["c"] * tile["oh"] * tile["ow"] // (dims["c"] * dims["ow"]))
 
@@ -134,26 +134,19 @@ def _channels_apart(kernel: KernelFacts) -> bool:
     return kernel.scheduled is not None and {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
 
 
-def _saved_by_lanes(facts: Facts, kernel: KernelFacts) -> int:
+def _saved_by_lanes(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
     """The same of vector passes, whose lanes would lie along the channels."""
     lanes = facts.machine.vector_lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
-    channels = _rows(facts, kernel)[1] // size
+    channels = _rows(images)[1] // size
     after = channels / (-(-channels // lanes) * lanes)
     return round(kernel.part("vector") * (1 - kernel.filled_lanes(lanes) / after))
 
 
-def _rows(facts: Facts, kernel: KernelFacts) -> tuple[int, int]:
-    """Bytes of all channels of a place: of what the kernel reads first, and of what it makes."""
-    found = [facts.lowered.types[value] for value in _of(facts, kernel)]
-    sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in found]
+def _rows(images: list[TensorType]) -> tuple[int, int]:
+    """Bytes of all channels of a place: of what a kernel reads first, and of what it makes."""
+    sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in images]
     return max(sizes[0], 1), max(sizes[-1], 1)
-
-
-def _of(facts: Facts, kernel: KernelFacts) -> list[str]:
-    """The images among its arguments."""
-    images = _images(facts)
-    return [value for launch in kernel.launches for value in launch.arguments if value in images]
 
 
 def _has_modules(facts: Facts) -> bool:
@@ -172,25 +165,19 @@ def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) 
     return round(float((on_path * np.maximum(after - 1, 0)).sum()))
 
 
-def _has_images(facts: Facts, kernel: KernelFacts) -> bool:
-    """Whether it reads or makes images whose channels lie outermost."""
-    return bool(_of(facts, kernel))
-
-
-def _images(facts: Facts) -> frozenset[str]:
+def _images(facts: Facts) -> dict[str, TensorType]:
     """What convolutions and pools read and make, and means read of it, with more than one channel and place, the
     channels outermost."""
-    types, made, read = facts.lowered.types, set[str](), set[str]()
+    types, found, made = facts.lowered.types, set[str](), set[str]()
     for node in facts.lowered.captured.nodes:
         if node.op.startswith(_OF_IMAGES):
-            read.add(node.operands[0])
+            found.update((node.operands[0], *node.results))
             made.update(node.results)
         elif node.op.startswith(_OVER_PLACES):
-            read |= made & set(node.operands)
+            found |= made & set(node.operands)
         elif any(value in made and types[value].shape == types[node.results[0]].shape for value in node.operands):
             made.update(node.results)  # the same places, an activation's
-    own = {value for node in facts.lowered.captured.nodes if node.op.startswith(_OF_IMAGES) for value in node.results}
-    return frozenset(value for value in read | own if _channels_outermost(types[value]))
+    return {value: types[value] for value in found if _channels_outermost(types[value])}
 
 
 def _channels_outermost(kind: TensorType) -> bool:
