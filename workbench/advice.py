@@ -97,6 +97,7 @@ class Advice:
             predicted,
             measured,
             ask,
+            hardware=bool(remedy and remedy.machine),
         )
 
     def predicted(self, remedy: Remedy) -> int | None:

@@ -32,13 +32,13 @@ def test_the_fastest_has_most_colour_and_equal_ratios_are_equally_far():
 
 
 def test_every_cell_has_its_words():
-    assert MAP.told(0, 0) == "tile.m 8, order m n: 4,000 cycles, 64 bytes, today"
+    assert MAP.told(0, 0) == "tile.m 8, order m n: 4,000 cycles, 64 bytes, today's"
     assert MAP.told(0, 1) == "tile.m 8, order n m: refused: an <order> that is refused"
     assert MAP.told(1, 0) == "tile.m 16, order m n: 1,000 cycles, 32 bytes, best"
     assert MAP.told(1, 1) == "tile.m 16, order n m: not known yet"
     assert summary(MAP) == (
         "best of the 3 of 4 settings that are known: tile.m 16, order m n: 1,000 cycles, 32 bytes: "
-        "4.00 times as fast as today's 4,000"
+        "4.00 times as fast as today's, 4,000"
     )
 
 

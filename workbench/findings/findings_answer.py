@@ -20,6 +20,7 @@ from workbench.views.basics.cards import Card
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
+_OTHER_MACHINE = "not tried: it changes the machine"
 
 
 class Findings(CardTable):
@@ -60,8 +61,9 @@ class Findings(CardTable):
         return tuple(map(trials.card, found))
 
     @knows_its_options
-    def tried(self) -> CardTable:
-        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it.
+    def tried(self, *, same_machine: bool = False) -> CardTable:
+        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it. With
+        `same_machine` only remedies that leave the machine as it is are tried.
 
         Where that is not possible, `untried` says why: a change of the function cannot be tried of a loaded journey.
         """
@@ -71,7 +73,8 @@ class Findings(CardTable):
             for each in counted([each for each in found if each.remedy]):
                 remedy = cast("Remedy", each.remedy)
                 if repr(remedy) not in known:
-                    known[repr(remedy)] = _gain(trials, remedy)
+                    left = same_machine and remedy.machine
+                    known[repr(remedy)] = (None, _OTHER_MACHINE) if left else _gain(trials, remedy)
         results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
         made = CardTable(self)
         made._cards = tuple(
@@ -132,6 +135,7 @@ class Findings(CardTable):
                 if journey is not None and kept:
                     (trials, found), name = journey.findings._own(), f"j{step}"
         made = StepTable(rows, columns=pd.Index(STEPS))
+        made._left = sum(_open(each, done, same_machine) for each in found)
         for place, column in enumerate(STEPS):
             if column in ("predicted", "cycles", "gain"):
                 made[column] = pd.array([row[place] for row in rows], dtype="Int64")

@@ -40,7 +40,9 @@ class CardTable(pd.DataFrame):
 
 
 class StepTable(pd.DataFrame):
-    """What was followed, step by step. A part of it is a plain table."""
+    """What was followed, step by step, and how many remedies are left. A part of it is a plain table."""
+
+    _metadata = ["_left"]  # noqa: RUF012 - as pandas wants it
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -51,7 +53,17 @@ class StepTable(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self._rows())))
-        return markup.fragment(markup.table(table, wide=("remedy",)))
+        left = f"<p>{markup.escape(self._more)}</p>" if self._more else ""
+        return markup.fragment(markup.table(table, wide=("remedy",)) + left)
+
+    @property
+    def _more(self) -> str:
+        """How many remedies are left, and how to go on."""
+        left: int = object.__getattribute__(self, "_left")
+        if not left:
+            return ""
+        told = "1 more finding has a remedy" if left == 1 else f"{left} more findings have a remedy"
+        return f"{told}: .followed({len(self) - 1 + left}) goes on"
 
     def __repr__(self) -> str:
         lines = list[str]()
@@ -65,6 +77,7 @@ class StepTable(pd.DataFrame):
             lines += [f"    {remedy}"] if step else []
         if len(lines) == 1:
             lines.append("no finding has a remedy to follow")
+        lines += [self._more] if self._more else []
         return "\n".join(lines)
 
 

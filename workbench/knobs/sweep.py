@@ -175,12 +175,12 @@ class Sweep(Shown, Generic[J]):
             tuple("" if value is None else text_of(value) for value in rows),
             tuple(map(text_of, across)),
             tuple(tuple(spots.get((column,) if row is None else (row, column)) for column in across) for row in rows),
-            self._place(self.today),
-            self._place(self.best.values) if self.best else None,
+            self.place(self.today),
+            self.place(self.best.values) if self.best else None,
         )
 
-    def _place(self, values: tuple[Value, ...]) -> tuple[int, int] | None:
-        """Row and column of a point, if the map has it."""
+    def place(self, values: tuple[Value, ...]) -> tuple[int, int] | None:
+        """Row and column of a point, in row 0 where one knob is turned; None if the map does not have it."""
         if any(value not in axis for value, axis in zip(values, self.axes, strict=True)):
             return None
         *row, column = (axis.index(value) for value, axis in zip(values, self.axes, strict=True))

@@ -11,18 +11,16 @@ from typing import cast
 
 from torch_mlir import ir
 
-from simulator.did_you_mean import did_you_mean
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
 from workbench.mlir.context import operations, parse
 from workbench.mlir.named_dims import ID
 from workbench.scheduling.pass_pipeline import script_module
+from workbench.scheduling.script_problems import plain_problems
 
 _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
-_NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
-"""Whatever else is wrong with an op of custom syntax begins with its name, too."""
 
 
 def check_script(kernel: str, script: str) -> None:
@@ -30,7 +28,7 @@ def check_script(kernel: str, script: str) -> None:
     try:
         module = parse(script_module(script), name="the schedule")
     except MlirSyntaxError as error:
-        raise ScheduleScriptError(kernel, script, "does not parse", _no_op(in_script(error.problems))) from None
+        raise ScheduleScriptError(kernel, script, "does not parse", plain_problems(script, in_script(error.problems))) from None
     ops = [op.operation for op in module.body.operations]
     if any(op.name != _SEQUENCE for op in ops) or _MAIN not in [
         str(op.attributes["sym_name"]).strip('"') for op in ops
@@ -65,29 +63,6 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")
             raise ScheduleScriptError(name, script, "is for a template's kernel, which takes no script", (told,))
-
-
-def _no_op(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Names of ops that there are not, told with what comes near; MLIR's parser says what it tried instead."""
-    found = [(each, _NO_OP.search(each.message)) for each in problems]
-    return tuple(Problem(_missing(name[1] or name[2]), each.line) if name else each for each, name in found)
-
-
-def _missing(op: str) -> str:
-    return f"there is no op {op!r}{'' if op.endswith('.') else did_you_mean(op, _transform_ops())}"
-
-
-def _transform_ops() -> list[str]:
-    """The names of the ops that scripts are made of."""
-    from torch_mlir.dialects import transform
-    from torch_mlir.dialects.transform import bufferization, loop, memref, structured, tensor, vector
-
-    files = (transform, structured, loop, bufferization, memref, tensor, vector)
-    return sorted({each.OPERATION_NAME for file in files for each in vars(file).values() if _is_op(each)})
-
-
-def _is_op(member: object) -> bool:
-    return isinstance(member, type) and issubclass(member, ir.OpView) and hasattr(member, "OPERATION_NAME")
 
 
 def in_script(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.knobs.knob import Knob, text_of
@@ -108,13 +109,11 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
 
 def map_told(sweep: Sweep[Any], now: Turned[Any], *, done: bool) -> dict[str, object]:
     """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `now` is the
-    setting in force, which may have moved on since the map was begun."""
-    view = sweep.record
-    values = [now.value_of(knob) for knob in sweep.knobs]
-    found = all(value in axis for value, axis in zip(values, sweep.axes, strict=True))
-    places = [axis.index(value) for value, axis in zip(values, sweep.axes, strict=True)] if found else []
+    setting in force, which may have moved on since the map was begun; the map is told beside that one."""
     apart = [knob.name for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
     apart += [f"the script of {kernel}" for kernel in _written(sweep.start, now)]
+    place = None if apart else sweep.place(tuple(map(now.value_of, sweep.knobs)))
+    view = replace(sweep.record, today=place, called="the setting now")
     return {
         "kernel": next((knob.kernel for knob in sweep.knobs if knob.kernel), ""),
         "down": view.down,
@@ -122,7 +121,7 @@ def map_told(sweep: Sweep[Any], now: Turned[Any], *, done: bool) -> dict[str, ob
         "rows": list(view.rows),
         "columns": list(view.columns),
         "cells": [[_cell(view, row, column) for column in range(len(view.columns))] for row in range(len(view.rows))],
-        "now": (places if len(places) > 1 else [0, *places]) if places else None,
+        "now": place,
         "apart": f"It was filled before {', '.join(apart)} changed: fill it again." if apart else "",
         "best": view.best,
         "summary": summary(view),

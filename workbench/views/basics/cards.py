@@ -33,6 +33,8 @@ class Card:
     """Cycles that it saved when it was tried."""
     ask: str = ""
     """Where that is not known yet, what says it."""
+    hardware: bool = False
+    """Whether the call is of another machine."""
 
     @property
     def stake(self) -> str:
@@ -50,12 +52,16 @@ class Card:
             return f"predicted: {_saved(self.predicted, self.whole)}"
         return self.ask
 
+    @property
+    def _try(self) -> str:
+        return "try other hardware:" if self.hardware else "try"
+
     def text(self, width: int = 0) -> str:
         """A few lines for a terminal, wrapped to a width where one is given."""
         lines = [f"{self.rule}: {self.title or 'the whole program'}" + (f" ({self.stake})" if self.stake else "")]
         lines += [f"  {self.reason}"]
         lines += [f"  at {self.place}, {self.kernel}".rstrip(", ")] if self.place else []
-        lines += [f"  try {self.call}", f"      {self.gain}"] if self.call else []
+        lines += [f"  {self._try} {self.call}", f"      {self.gain}"] if self.call else []
         return "\n".join(_wrapped(line, width) if width else line for line in lines)
 
     def html(self) -> str:
@@ -65,7 +71,7 @@ class Card:
         stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
         known = self.predicted is not None or self.measured is not None
         gain = f"<b>{escape(self.gain)}</b>" if known else f'<span class="soft">{escape(self.gain)}</span>'
-        tried = f"<p>try <code>{breakable(self.call)}</code></p><p>{gain}</p>" if self.call else ""
+        tried = f"<p>{self._try} <code>{breakable(self.call)}</code></p><p>{gain}</p>" if self.call else ""
         return (
             f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'
             f"<p><b>{escape(self.title or 'the whole program')}</b>{told}</p><p>{escape(self.reason)}</p>{tried}</div>"

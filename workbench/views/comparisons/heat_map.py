@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from workbench.views.scratchpads.tile_grids import strength
 
+_FEW_MORE = 1.1
+"""A gain below this is told as a share: "1.00 times as fast" says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -29,8 +32,10 @@ class HeatMap:
     spots: tuple[tuple[Spot | None, ...], ...]
     """By row; None where nothing is known yet."""
     today: tuple[int, int] | None
-    """Row and column of the journey's own setting, if it is on the map."""
+    """Row and column of the setting it is compared with, if it is on the map."""
     best: tuple[int, int] | None
+    called: str = "today's"
+    """What that setting is called."""
 
     @property
     def across(self) -> str:
@@ -60,7 +65,7 @@ class HeatMap:
             return f"{where}: not known yet"
         if spot.cycles is None:
             return f"{where}: refused: {spot.refused}"
-        marks = "".join(f", {name}" for name, at in (("best", self.best), ("today", self.today)) if at == (row, column))
+        marks = "".join(f", {name}" for name, at in (("best", self.best), (self.called, self.today)) if at == (row, column))
         return f"{where}: {spot.cycles:,} cycles, {spot.bytes or 0:,} bytes{marks}"
 
 
@@ -73,17 +78,19 @@ def short(cycles: int) -> str:
 
 
 def summary(view: HeatMap) -> str:
-    """The best setting, against today's."""
+    """The best setting, against the one that stands today."""
     known = sum(spot is not None for row in view.spots for spot in row)
     every = len(view.rows) * len(view.columns)
     partly = "" if known == every else f" of the {known} of {every} settings that are known"
     if view.best is None:
         return "no setting could be had" if known else "nothing is known yet"
     row, column = view.best
-    told = f"best{partly}: {view.told(row, column).replace(', best', '').replace(', today', '')}"
+    told = f"best{partly}: {view.told(row, column).partition(', best')[0]}"
     if view.today is None or (spot := view.spots[view.today[0]][view.today[1]]) is None or spot.cycles is None:
         return told
     if view.today == view.best:
-        return f"{told}: today's"
+        return f"{told}: {view.called}"
     ratio = spot.cycles / max(min(view.known), 1)
-    return f"{told}: {ratio:.2f} times as fast as today's {spot.cycles:,}"
+    if ratio < _FEW_MORE:
+        return f"{told}: {1 - 1 / ratio:.1%} fewer than {view.called}, {spot.cycles:,}"
+    return f"{told}: {ratio:.2f} times as fast as {view.called}, {spot.cycles:,}"

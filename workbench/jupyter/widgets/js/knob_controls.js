@@ -1,6 +1,8 @@
 // One knob: a slider over the values worth trying, a field for any other, and why a value is refused.
 import { element, oncePerFrame, uniqueId } from "./common.js";
 
+const MOST_MARKS = 6; // more would lie on each other
+
 /** Draws a knob as rows of `host`. `turn(text)` is called with what somebody chose or typed, `allowed()` resolves to
  *  `[[value, why not], ...]`. What it stands at is set with `show(text)`, which does not call back. */
 export function knobControl(host, knob, { turn, allowed, signal }) {
@@ -126,8 +128,10 @@ function knobSlider(knob, id) {
     slider.max = String(Math.max(last, 0));
     slider.disabled = last < 1;
     inputs.splice(0, inputs.length, ...(last < 1 ? [field] : [slider, field]));
-    marks.replaceChildren(...values.map((each) => {
-      const mark = element("span", {}, last <= 6 ? each : "");
+    const shown = last <= MOST_MARKS ? values : [];
+    marks.replaceChildren(...shown.map((each, place) => {
+      const mark = element("span", {}, each);
+      mark.style.setProperty("--at", last ? place / last : 0); // below the slider's handle
       mark.classList.toggle("start", each === knob.start);
       return mark;
     }));

@@ -3,10 +3,18 @@ import { element, onKeys } from "./common.js";
 
 const MAP_POLL_MILLISECONDS = 250;
 const NO_SECOND_KNOB = "";
+const GROUPS = { fusion: "Fusion rules", machine: "Figures of the machine" }; // all other knobs are of the kernel
 
 /** What a map is of, in words. */
 function nameOf({ kernel, down, across }) {
   return `cycles by ${[down, across].filter(Boolean).join(" and ")}${kernel && ` of ${kernel}`}`;
+}
+
+/** What colours and frames mean; unseen until there is a map. */
+function mapLegend() {
+  const marks = [["shades", "fewest to most cycles"], ["refused", "refused"], ["best", "best"], ["now", "the setting now"]];
+  return element("div", { class: "legend kn-legend", hidden: true },
+    ...marks.map(([look, what]) => element("span", {}, element("i", { class: look }), what)));
 }
 
 /** `ask(what, given)` resolves to what Python answers; `knobs()` are those that can be chosen. */
@@ -19,9 +27,10 @@ export function knobMap(host, { ask, knobs, take, signal }) {
   const summary = element("p", { class: "kn-summary", role: "status" });
   const told = element("p", { class: "kn-told soft", role: "status", "aria-live": "polite" });
   const place = element("div", { class: "scroll", tabindex: "-1" });
+  const legend = mapLegend();
   const root = element("details", { class: "kn-part" }, element("summary", {}, "Map of mappings: cycles over two knobs"),
     element("div", { class: "kn-tools" }, down, element("span", { class: "soft" }, "by"), across, fill, stop, bar),
-    place, told, summary);
+    place, legend, told, summary);
   host.append(root);
   let at = [0, 0];
   let cells = [];
@@ -29,9 +38,12 @@ export function knobMap(host, { ask, knobs, take, signal }) {
 
   function offer() {
     const found = knobs().filter(({ values }) => values.length > 1);
-    const options = (some) => some.map(({ name }) => element("option", {}, name));
-    down.replaceChildren(element("option", { value: NO_SECOND_KNOB }, "one knob only"), ...options(found));
-    across.replaceChildren(...options(found));
+    const kernel = found.find(({ kernel: of }) => of)?.kernel;
+    const titles = [...(kernel ? [kernel] : []), ...Object.values(GROUPS)];
+    const groups = () => titles.map((title) => element("optgroup", { label: title },
+      ...found.filter(({ kind }) => (GROUPS[kind] ?? kernel) === title).map(({ name }) => element("option", {}, name))));
+    down.replaceChildren(element("option", { value: NO_SECOND_KNOB }, "one knob only"), ...groups());
+    across.replaceChildren(...groups());
     const tiles = found.filter(({ kind }) => kind === "tile");
     down.value = tiles[0]?.name ?? NO_SECOND_KNOB;
     across.value = (tiles[1] ?? found.find(({ name }) => name !== down.value))?.name ?? "";
@@ -80,6 +92,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
       "aria-label": nameOf(map) },
       element("thead", {}, head), element("tbody", {}, ...rows));
     place.replaceChildren(table);
+    legend.hidden = false;
     at = map.now ?? [0, 0];
     cells[at[0]][at[1]].tabIndex = 0;
     told.textContent = "Press a cell to take it; the arrow keys go from cell to cell.";
@@ -90,7 +103,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     made.textContent = cell.text;
     made.className = `kn-cell ${cell.state}${is(map.best) ? " best" : ""}${is(map.now) ? " now" : ""}`;
     made.style.setProperty("--part", cell.colour === null ? "0%" : `${100 * cell.colour}%`);
-    made.title = is(map.now) ? `${cell.told}; it is the setting now` : cell.told;
+    made.title = cell.told;
     made.setAttribute("aria-label", [cell.text, made.title].filter(Boolean).join(": ")); // begins with what is seen
     made.setAttribute("aria-disabled", String(cell.state === "refused"));
   }

@@ -58,6 +58,12 @@ export function knobScript(host, { read, write, own, signal }) {
     kept = text.value;
   }
 
+  /** The knobs count again. */
+  function leave() {
+    forget();
+    own();
+  }
+
   async function attempt() {
     clearTimeout(timer);
     if (text.value === kept && text.value !== broken) return;
@@ -84,10 +90,9 @@ export function knobScript(host, { read, write, own, signal }) {
   }, { signal });
   run.addEventListener("click", attempt, { signal });
   back.addEventListener("click", () => {
-    const inForce = !back.dataset.restores;
-    forget();
-    if (inForce) own();
+    if (!back.dataset.restores) leave();
     else {
+      forget();
       say([], "");
       wayBack(false, false);
       refresh();
@@ -99,6 +104,7 @@ export function knobScript(host, { read, write, own, signal }) {
   return {
     refresh,
     forget,
+    leave,
     /** What came of a step: whether a script of the user's is in force, whether the step is about one that was `written`,
      *  and what is wrong with that. */
     show({ inForce, written, refused, problems: found }) {

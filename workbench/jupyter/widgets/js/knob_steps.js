@@ -22,7 +22,7 @@ export function knobFigures(host, { signal }) {
       bytes.number.textContent = grouped(step.bytes);
       cycles.told.textContent = step.than_start.cycles;
       bytes.told.textContent = step.than_start.bytes;
-      code.textContent = step.call;
+      code.textContent = step.values.length || step.scripts.length ? step.call : `${step.call}  # nothing is turned`;
     },
     findings(found) {
       const count = (change) => found.moved.filter((each) => each.change === change).length;

@@ -27,9 +27,12 @@ class KnobEditor {
     this.own = element("div", { class: "kn-own" });
     this.shared = element("div", {});
     this.note = element("p", { class: "kn-why", role: "alert", hidden: true });
+    const unscript = element("button", { type: "button" }, "Use the knobs again");
+    this.rests = element("p", { class: "kn-rests", role: "status", hidden: true },
+      "The transform script sets tiles, order and cores of this kernel.", unscript);
     const reset = element("button", { type: "button" }, "Back to the start");
     const left = element("div", { class: "kn-left" },
-      element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.own, this.shared);
+      element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.rests, this.own, this.shared);
     const figures = element("div", { class: "kn-figures" });
     const history = element("div", { class: "kn-past" });
     const right = element("div", { class: "kn-right" }, figures, history);
@@ -54,6 +57,7 @@ class KnobEditor {
       take: (row, column) => this.ask("take", { row, column }),
       signal,
     });
+    unscript.addEventListener("click", () => this.script.leave(), { signal });
     reset.addEventListener("click", () => this.back(AT_START), { signal });
     this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
     link.on("step", (step) => this.take(step));
@@ -241,6 +245,7 @@ class KnobEditor {
     if (this.unanswered) return;
     const last = this.steps.at(-1);
     const inForce = this.current.scripts.includes(this.kernel);
+    this.rests.hidden = !inForce;
     const guilty = last.refused ? last.turned.map(knobKey) : [];
     for (const [key, { knob, control }] of this.controls) {
       if (guilty.includes(key)) control.refuse(last.refused, this.inForce(knob));

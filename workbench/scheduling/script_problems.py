@@ -1,0 +1,81 @@
+# pyright: reportMissingTypeStubs=false
+"""What MLIR's parser says of a transform script, told to somebody who knows the script and not the parser."""
+
+from __future__ import annotations
+
+import re
+
+from torch_mlir import ir
+
+from simulator.did_you_mean import did_you_mean
+from workbench.errors import Problem
+
+_NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
+"""Whatever else is wrong with an op of custom syntax begins with its name, too."""
+_HANDLE = re.compile(r"%[\w.$-]+")
+_GIVEN = re.compile(r"^\s*((?:%[\w.$-]+(?::\d+)?\s*,?\s*)+)=|(%[\w.$-]+)\s*:")
+"""Handles that a line gives: those before its `=`, and arguments of a sequence, which have a type."""
+_AT_AN_END = "expected operation name in quotes"
+"""What the parser says at the end of a text in which a brace is not closed."""
+_HINTS = {
+    "does not dominate this use": "a handle is used above the line that gives it",
+    "to bind": "before the = stand as many handles as types after the ->",
+}
+_LOOPS = re.compile(r"expects (\d+) loop results?")
+
+
+def plain_problems(script: str, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """The same problems at the same lines, in words of the script; what is not known stays as MLIR says it."""
+    unclosed = _unclosed(script)
+    told = [each for each in problems if not (unclosed and _AT_AN_END in each.message)]
+    return (*unclosed, *(Problem(_plain(script, each), each.line) for each in told))
+
+
+def _plain(script: str, problem: Problem) -> str:
+    if name := _NO_OP.search(problem.message):
+        return _no_op(name[1] or name[2])
+    if "undeclared SSA value name" in problem.message and problem.line is not None:
+        return _undeclared(script.splitlines(), problem)
+    if loops := _LOOPS.search(problem.message):
+        return f"{problem.message}, one of each loop it makes: write %tiled, %loops:{loops[1]} = ..., with as many types"
+    hints = [hint for part, hint in _HINTS.items() if part in problem.message]
+    return ": ".join([problem.message, *hints])
+
+
+def _no_op(op: str) -> str:
+    return f"there is no op {op!r}{'' if op.endswith('.') else did_you_mean(op, _transform_ops())}"
+
+
+def _undeclared(lines: list[str], problem: Problem) -> str:
+    """Which handle it is that no line above gives."""
+    above, line = lines[: (problem.line or 1) - 1], lines[(problem.line or 1) - 1]
+    given = {name for each in above for found in _GIVEN.finditer(each) for name in _HANDLE.findall(found.group())}
+    missing = [name for name in _HANDLE.findall(line.partition("=")[2] or line) if name not in given]
+    if not missing:
+        return problem.message
+    return f"no line above gives the handle {missing[0]}{did_you_mean(missing[0], sorted(given))}"
+
+
+def _unclosed(script: str) -> tuple[Problem, ...]:
+    """That braces do not match: the parser only finds out at the end, where nothing is wrong."""
+    opened = list[int]()
+    for number, line in enumerate(script.splitlines(), 1):
+        for brace in re.sub(r'"[^"]*"|//.*', "", line):
+            if brace == "{":
+                opened.append(number)
+            elif brace == "}" and opened:
+                opened.pop()
+    return (Problem("a } is missing: for this {, or for one below", opened[-1]),) if opened else ()
+
+
+def _transform_ops() -> list[str]:
+    """The names of the ops that scripts are made of."""
+    from torch_mlir.dialects import transform
+    from torch_mlir.dialects.transform import bufferization, loop, memref, structured, tensor, vector
+
+    files = (transform, structured, loop, bufferization, memref, tensor, vector)
+    return sorted({each.OPERATION_NAME for file in files for each in vars(file).values() if _is_op(each)})
+
+
+def _is_op(member: object) -> bool:
+    return isinstance(member, type) and issubclass(member, ir.OpView) and hasattr(member, "OPERATION_NAME")
