@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_TO_OPEN = 1.0
 MOST_TO_HIGHLIGHT = {"softmax": 100.0, "ResNet-50": 300.0, "GPT-2": 300.0}
 TIMES = 5
+DRAWN_MILLISECONDS = 1000  # who presses something has seen it: the timeline is drawn after the rows
 
 _MODELS = {
     "softmax": "j = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
@@ -78,6 +79,7 @@ def measured(page: Page, server: lab.Server, folder: Path, name: str) -> dict[st
     assert went_well
     page.wait_for_selector(".wb-lab .list.of-spans .row")
     opened = [page.evaluate(_OPEN) for _ in range(TIMES)]
+    page.wait_for_timeout(DRAWN_MILLISECONDS)
     pressed = [page.evaluate(_PRESS, [each, turn]) for turn in range(TIMES) for each in ("spans", "instructions")]
     lab.shut_down(page)
     return {

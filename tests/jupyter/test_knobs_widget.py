@@ -160,7 +160,7 @@ def test_the_map_is_filled_stopped_and_taken(j: wb.Journey, opened: tuple[KnobsW
     assert 0 < found["cells"][row][column]["colour"] <= 1 and found["apart"] == ""
     ask(front, "take", row=row, column=column)
     settled(widget, front)
-    assert widget.step.cycles == best.cycles and ask(front, "map_now")["map"]["now"] == [row, column]
+    assert widget.step.cycles == best.cycles and ask(front, "map_now")["map"]["now"] == (row, column)
     widget.experiment.turn("machine.vector_lanes", 8).wait(120)
     assert "machine.vector_lanes changed" in ask(front, "map_now")["map"]["apart"]
     ask(front, "map", kernel=name, knobs=["tile.m", "tile.n"])

@@ -189,17 +189,40 @@ export function onKeys(target, actions, signal) {
   target.addEventListener("keydown", listen, { signal });
 }
 
-/** Calls `act` at most once a frame, with the latest arguments. */
-export function oncePerFrame(act, signal) {
-  let frame = 0;
+const frameLooks = new Set();
+const frameActs = new Set();
+let nextFrame = 0;
+
+/** Everything that is read of the page comes before everything that is written: a page that is read between two changes
+ *  is laid out for each. */
+function runFrame() {
+  nextFrame = 0;
+  const all = [...frameLooks, ...frameActs];
+  frameLooks.clear();
+  frameActs.clear();
+  for (const each of all) {
+    try {
+      each();
+    } catch (error) {
+      reportError(error); // in the console, and the others are drawn
+    }
+  }
+}
+
+/** Calls `act` at most once a frame, with the latest arguments; what it is to read of the page, `look` reads. */
+export function oncePerFrame(act, signal, look = null) {
   let latest = [];
-  atEnd(signal, () => cancelAnimationFrame(frame));
+  const runs = () => act(...latest);
+  atEnd(signal, () => {
+    frameActs.delete(runs);
+    frameLooks.delete(look);
+  });
   return (...given) => {
+    if (signal.aborted) return;
     latest = given;
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
-      act(...latest);
-    });
+    frameActs.add(runs);
+    if (look) frameLooks.add(look);
+    nextFrame ||= requestAnimationFrame(runFrame);
   };
 }
 

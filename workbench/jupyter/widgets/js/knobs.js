@@ -27,9 +27,9 @@ class KnobEditor {
     this.own = element("div", { class: "kn-own" });
     this.shared = element("div", {});
     this.note = element("p", { class: "kn-why", role: "alert", hidden: true });
-    const unscript = element("button", { type: "button" }, "Use the knobs again");
+    const unscript = element("button", { type: "button", title: "the knobs count again" }, "Drop it");
     this.rests = element("p", { class: "kn-rests", role: "status", hidden: true },
-      "The transform script sets tiles, order and cores of this kernel.", unscript);
+      "A script of yours sets tile, order and cores of this kernel.", unscript);
     const reset = element("button", { type: "button" }, "Back to the start");
     const left = element("div", { class: "kn-left" },
       element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.rests, this.own, this.shared);

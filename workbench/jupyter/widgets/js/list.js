@@ -17,7 +17,11 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   let marked = new Uint32Array(0);
   let active = 0;
   let height = 0;
+  let top = 0; // where it is scrolled to in this frame
   let seenTop = 0;
+  let sideways = false;
+  let rulerOf = marked; // the rows that the ruler shows
+  let toSight = false; // whether the first marked row is to be scrolled to
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
   const rows = element("div", { class: "rows", role: "presentation" });
   const box = element(
@@ -35,10 +39,16 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   if (about.widest) rows.style.minWidth = `calc(${about.widest}ch + 64px)`;
   if (!about.count) box.append(element("p", { class: "soft nothing" }, "nothing here"));
 
+  const look = () => {
+    top = box.scrollTop;
+    sideways = box.scrollLeft > 0;
+  };
   const draw = oncePerFrame(() => {
+    if (rulerOf !== marked) drawRuler();
     if (!height) return;
-    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - MARGIN);
-    const last = Math.min(about.count, Math.ceil((box.scrollTop + height) / ROW) + MARGIN);
+    if (toSight) bringToSight();
+    const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
+    const last = Math.min(about.count, Math.ceil((top + height) / ROW) + MARGIN);
     for (const [number, row] of drawn) {
       if (number >= first && number < last) continue;
       row.remove();
@@ -50,11 +60,11 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
       if (content && !drawn.has(number)) drawn.set(number, rows.appendChild(made(number, content)));
     }
     for (const [number, row] of drawn) paint(number, row);
-    nameSticky(Math.floor(box.scrollTop / ROW));
-    const moved = box.scrollTop !== seenTop;
-    seenTop = box.scrollTop;
+    nameSticky(Math.floor(top / ROW));
+    const moved = top !== seenTop;
+    seenTop = top;
     if (moved) draw(); // a list that is put back on the page gets its place later, and says nothing
-  }, signal);
+  }, signal, look);
 
   function want(page) {
     const known = pages.get(page);
@@ -113,6 +123,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
 
   /** Ticks beside the list, where the selected rows are in the whole of it. */
   function drawRuler() {
+    rulerOf = marked;
     const places = new Set();
     for (const row of marked) places.add(Math.floor((row / about.count) * MOST_TICKS));
     ruler.replaceChildren(
@@ -120,18 +131,39 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     );
   }
 
+  /** Where it is to be scrolled to from `before` so that a row is in sight. */
+  function placeFor(row, before) {
+    const at = row * ROW;
+    const seen = at >= before + ROW && at <= before + height - 2 * ROW;
+    return seen ? before : Math.max(0, at - height / 2 + ROW);
+  }
+
   function scrollTo(row) {
-    const top = row * ROW;
-    if (top < box.scrollTop + ROW || top > box.scrollTop + height - 2 * ROW) {
-      box.scrollTop = Math.max(0, top - height / 2 + ROW);
-    }
+    const to = placeFor(row, box.scrollTop);
+    if (to !== box.scrollTop) box.scrollTop = to;
     activate(row);
+    draw();
+  }
+
+  /** Shows the first marked row, unless one of them is in sight, and where lines begin. */
+  function bringToSight() {
+    toSight = false;
+    if (sideways && document.activeElement !== box) box.scrollLeft = 0;
+    const under = top > 0 ? 1 : 0; // the name of the part lies over the first row
+    const first = firstAtLeast(marked, Math.ceil(top / ROW) + under);
+    const inSight = first < marked.length && (marked[first] + 1) * ROW <= top + height;
+    if (!marked.length || inSight) return;
+    const to = placeFor(marked[0], top);
+    if (to !== top) {
+      box.scrollTop = to;
+      top = Math.min(to, Math.max(0, about.count * ROW - height));
+    }
+    activate(marked[0]);
   }
 
   function activate(row) {
     active = Math.min(Math.max(row, 0), about.count - 1);
     box.setAttribute("aria-activedescendant", `${box.id}-${active}`);
-    draw();
   }
 
   function move(by) {
@@ -146,6 +178,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
       const row = event.target.closest(".row");
       if (!row || getSelection().toString()) return; // a text is being selected to copy
       activate(Number(row.dataset.row));
+      draw();
       pick(Number(row.dataset.row));
     },
     { signal },
@@ -175,14 +208,9 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
 
   return {
     /** Marks these rows, and scrolls to the first unless one of them is in sight. */
-    mark(numbers, { scroll = true } = {}) {
+    mark(numbers) {
       marked = numbers;
-      drawRuler();
-      const under = box.scrollTop > 0 ? 1 : 0; // the name of the part lies over the first row
-      const first = firstAtLeast(marked, Math.ceil(box.scrollTop / ROW) + under);
-      const inSight = first < marked.length && (marked[first] + 1) * ROW <= box.scrollTop + height;
-      if (scroll && document.activeElement !== box) box.scrollLeft = 0; // where lines begin
-      if (scroll && marked.length && !inSight) scrollTo(marked[0]);
+      toSight = true;
       draw();
     },
     /** Goes to the next marked row, or to the one before. */
