@@ -71,7 +71,9 @@ def range_of(name: str, kind: str) -> str:
     if kind == "str":
         return _FORMS.get(name, "a text")
     least = "0" if name in _MAY_BE_ZERO else "1" if kind == "int" else "more than 0"
-    return f"{least} to {most_of(name):,}" if least != "more than 0" else f"{least}, up to {most_of(name):,}"
+    if name not in _MOST_OF:  # the largest value is far beyond any machine
+        return least if least == "more than 0" else f"{least} or more"
+    return f"{least} to {most_of(name):,}"
 
 
 def most_of(name: str) -> int:

@@ -111,7 +111,7 @@ def test_a_builder_builds_with_a_dialect_that_there_is():
 @pytest.mark.parametrize(
     ("mapping", "words"),
     [
-        ({"tile": {"m": 49}}, "tile of m = 49, and there are 48. 48 is all of it at once"),
+        ({"tile": {"m": 49}}, "tile of m = 49, and there are 48: 48 is all at once"),
         ({"buffers": 1000}, "buffers = 1,000, and its loops have "),
         ({"order": ["m", "n"]}, "must name each of its dims once: m (48), n (32), k (64)"),
         ({"cores": {"m": 2}}, "takes 2 cores, the machine has 1"),

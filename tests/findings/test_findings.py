@@ -289,6 +289,18 @@ def test_remedies_are_followed_one_after_another_on_copies():
     assert (told.cycles.diff()[1:] == -told.gain[1:]).all() and (told.gain[1:] > 0).all()
     assert isinstance(model[0], nn.Conv2d) and model[0].weight.is_contiguous()
     assert not told.remedy.str.contains("machine").any()
+    first = journey.findings.followed(1, same_machine=True)
+    assert ".followed(" in repr(first).splitlines()[-1] and "goes on" in first._repr_html_()
+
+
+def test_remedies_of_other_hardware_are_told_and_can_be_left_out():
+    found = softmax().findings
+    of_machines = [each.remedy is not None and bool(each.remedy.machine) for each in found.records]
+    assert any(of_machines)
+    assert " ".join(repr(found).split()).count("try other hardware: j.with_(machine=") == sum(of_machines)
+    tried = found.tried(same_machine=True)
+    left = tried.untried == "not tried: it changes the machine"
+    assert left.tolist() == of_machines and tried.gain[left].isna().all()
 
 
 def test_what_saves_nothing_is_not_kept(own_rules: None):

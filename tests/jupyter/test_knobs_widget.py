@@ -161,8 +161,14 @@ def test_the_map_is_filled_stopped_and_taken(j: wb.Journey, opened: tuple[KnobsW
     ask(front, "take", row=row, column=column)
     settled(widget, front)
     assert widget.step.cycles == best.cycles and ask(front, "map_now")["map"]["now"] == (row, column)
+    told = ask(front, "map_now")["map"]
+    assert told["summary"].endswith(": the setting now") and told["apart"] == ""
+    slots = [each for each in found["columns"] if each != found["columns"][column]][0]
+    widget.experiment.turn("buffers", int(slots), kernel="k0").wait(120)
+    assert f"the setting now, {widget.step.cycles:,}" in ask(front, "map_now")["map"]["summary"]
     widget.experiment.turn("machine.vector_lanes", 8).wait(120)
-    assert "machine.vector_lanes changed" in ask(front, "map_now")["map"]["apart"]
+    told = ask(front, "map_now")["map"]
+    assert "machine.vector_lanes changed" in told["apart"] and told["now"] is None and "now" not in told["summary"]
     ask(front, "map", kernel=name, knobs=["tile.m", "tile.n"])
     stopped = ask(front, "stop")["map"]
     assert stopped["done"] and stopped["known"] <= stopped["total"]

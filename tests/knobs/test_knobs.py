@@ -13,6 +13,7 @@ import workbench as wb
 from simulator.errors import MachineError
 from workbench.errors import BadOption, MappingError, MappingOrder
 from workbench.knobs.dim_words import dim_words
+from workbench.knobs.figure_words import FIGURE_WORDS
 from workbench.knobs.knob import text_of, value_from
 
 
@@ -125,7 +126,10 @@ def test_every_figure_of_the_machine_is_a_knob_with_its_range(ffn: wb.Journey):
     figures = {knob.item: knob for knob in knobs.knobs if knob.kind == "machine"}
     assert set(figures) == set(ffn.machine.figures()) - {"name", "core_figures"}
     assert figures["memory"].values == ("simple", "banked") and figures["memory"].range == "one of simple, banked"
-    assert figures["cores"].range == "1 to 4,096"
+    assert figures["cores"].range == "1 to 4,096" and figures["issue_window"].range == "1 or more"
+    assert set(FIGURE_WORDS) <= set(figures), "words of a figure that there is not"
+    assert figures["vector_lanes"].about == FIGURE_WORDS["vector_lanes"] and figures["clock_mhz"].about == ""
+    assert all(knob.about for knob in knobs.knobs if knob.kind == "fusion")
     assert "expected at most 4,096" in knobs.why_not("machine.cores", 4097)
     assert "more than zero" in knobs.why_not("machine.cores", 0)
     with pytest.raises(MachineError):

@@ -40,6 +40,10 @@ def test_every_cell_has_its_words():
         "best of the 3 of 4 settings that are known: tile.m 16, order m n: 1,000 cycles, 32 bytes: "
         "4.00 times as fast as today's, 4,000"
     )
+    now = replace(MAP, today=(1, 0), called="the setting now")
+    assert now.told(1, 0).endswith("32 bytes, best, the setting now") and summary(now).endswith(": the setting now")
+    near = replace(MAP, spots=((Spot(1040, 64, ""), None), (Spot(1000, 32, ""), None)))
+    assert summary(near).endswith("3.8% fewer than today's, 1,040")
 
 
 @pytest.mark.parametrize(

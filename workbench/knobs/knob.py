@@ -21,6 +21,7 @@ from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.knobs.dim_words import dim_words
+from workbench.knobs.figure_words import FIGURE_WORDS
 from workbench.lowering.fusion import RULES
 from workbench.lowering.fusion_options import choice_of
 from workbench.scheduling.user_mapping import most_slots
@@ -65,10 +66,16 @@ class Knob:
 
     @property
     def about(self) -> str:
-        """What the dim of a tile or of cores is, or what is counted, in words."""
-        if self.kind == BUFFERS:
-            return "tiles of an operand at a time"
-        return dim_words(self.item) if self.kind in (TILE, CORES) else ""
+        """What the dim, the rule or the figure is, in words; empty where its name says it."""
+        match self.kind:
+            case "buffers":
+                return "tiles of an operand at a time"
+            case "fusion":
+                return next(rule.text for rule in RULES if rule.name == self.item)
+            case "machine":
+                return FIGURE_WORDS.get(self.item, "")
+            case _:
+                return dim_words(self.item)
 
 
 def text_of(value: Value) -> str:

@@ -54,8 +54,7 @@ class Asked:
             if size > made.dims[dim]:
                 raise MappingError(
                     self.key,
-                    f"tile of {dim} = {size:,}, and there are {made.dims[dim]:,}. {made.dims[dim]} is all of it at "
-                    f"once; under a pattern such as {EVERY!r} tiles are cut to what each kernel has",
+                    f"tile of {dim} = {size:,}, and there are {made.dims[dim]:,}: {made.dims[dim]} is all at once",
                 )
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
         if buffers > most_slots(made.mapping.tile, made.dims):

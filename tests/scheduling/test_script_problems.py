@@ -1,0 +1,35 @@
+"""What is wrong with a transform script, in words of the script."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench.errors import ScheduleScriptError
+
+
+@pytest.fixture(scope="module")
+def j() -> wb.Journey:
+    return wb.trace(lambda x, w: (x @ w).relu(), torch.randn(128, 256), torch.randn(256, 512))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "words"),
+    [
+        ("fuse %op", "fuse %os", 3, r"no line above gives the handle %os\S*; did you mean '%op\S*'\?"),
+        ("in %root", "in %rot", 2, r"no line above gives the handle %rot; did you mean '%root'\?"),
+        ("tile_sizes [0, ", "tile_sizes [32, ", 3, r"expects 2 loop results, one of each loop it makes: write %tiled, %loops:2"),
+        ("outer:1 =", "outer:3 =", 3, "before the = stand as many handles as types after the ->"),
+        ("fuse %op2outer", "fuse %f2outer", 3, "a handle is used above the line that gives it"),
+        ("yield\n}", "yield\n", 1, "a } is missing: for this {, or for one below"),
+        ("yield\n}", "yield // }\n", 1, "a } is missing"),
+    ],
+)
+def test_problems_are_told_in_words_of_the_script(j: wb.Journey, before: str, after: str, line: int, words: str):
+    name = j.scheduled.record.launches.launches[0].kernel
+    script = j.scheduled.record.kernel(name).schedule
+    assert before in script
+    with pytest.raises(ScheduleScriptError, match=words) as told:
+        _ = j.with_(schedule={"k0": script.replace(before, after, 1)}).scheduled
+    assert [each.line for each in told.value.problems] == [line]
