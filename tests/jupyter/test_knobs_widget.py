@@ -163,7 +163,7 @@ def test_the_map_is_filled_stopped_and_taken(j: wb.Journey, opened: tuple[KnobsW
     assert widget.step.cycles == best.cycles and ask(front, "map_now")["map"]["now"] == (row, column)
     told = ask(front, "map_now")["map"]
     assert told["summary"].endswith(": the setting now") and told["apart"] == ""
-    slots = [each for each in found["columns"] if each != found["columns"][column]][0]
+    slots = next(each for each in found["columns"] if each != found["columns"][column])
     widget.experiment.turn("buffers", int(slots), kernel="k0").wait(120)
     assert f"the setting now, {widget.step.cycles:,}" in ask(front, "map_now")["map"]["summary"]
     widget.experiment.turn("machine.vector_lanes", 8).wait(120)

@@ -19,7 +19,7 @@ def j() -> wb.Journey:
     [
         ("fuse %op", "fuse %os", 3, r"no line above gives the handle %os\S*; did you mean '%op\S*'\?"),
         ("in %root", "in %rot", 2, r"no line above gives the handle %rot; did you mean '%root'\?"),
-        ("tile_sizes [0, ", "tile_sizes [32, ", 3, r"expects 2 loop results, one of each loop it makes: write %tiled, %loops:2"),
+        ("tile_sizes [0, ", "tile_sizes [32, ", 3, "expects 2 loop results, .* write %tiled, %loops:2"),
         ("outer:1 =", "outer:3 =", 3, "before the = stand as many handles as types after the ->"),
         ("fuse %op2outer", "fuse %f2outer", 3, "a handle is used above the line that gives it"),
         ("yield\n}", "yield\n", 1, "a } is missing: for this {, or for one below"),

@@ -37,7 +37,9 @@ def _plain(script: str, problem: Problem) -> str:
     if "undeclared SSA value name" in problem.message and problem.line is not None:
         return _undeclared(script.splitlines(), problem)
     if loops := _LOOPS.search(problem.message):
-        return f"{problem.message}, one of each loop it makes: write %tiled, %loops:{loops[1]} = ..., with as many types"
+        return (
+            f"{problem.message}, one of each loop it makes: write %tiled, %loops:{loops[1]} = ..., with as many types"
+        )
     hints = [hint for part, hint in _HINTS.items() if part in problem.message]
     return ": ".join([problem.message, *hints])
 

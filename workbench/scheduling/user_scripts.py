@@ -28,7 +28,9 @@ def check_script(kernel: str, script: str) -> None:
     try:
         module = parse(script_module(script), name="the schedule")
     except MlirSyntaxError as error:
-        raise ScheduleScriptError(kernel, script, "does not parse", plain_problems(script, in_script(error.problems))) from None
+        raise ScheduleScriptError(
+            kernel, script, "does not parse", plain_problems(script, in_script(error.problems))
+        ) from None
     ops = [op.operation for op in module.body.operations]
     if any(op.name != _SEQUENCE for op in ops) or _MAIN not in [
         str(op.attributes["sym_name"]).strip('"') for op in ops

@@ -65,7 +65,8 @@ class HeatMap:
             return f"{where}: not known yet"
         if spot.cycles is None:
             return f"{where}: refused: {spot.refused}"
-        marks = "".join(f", {name}" for name, at in (("best", self.best), (self.called, self.today)) if at == (row, column))
+        marked = (("best", self.best), (self.called, self.today))
+        marks = "".join(f", {name}" for name, at in marked if at == (row, column))
         return f"{where}: {spot.cycles:,} cycles, {spot.bytes or 0:,} bytes{marks}"
 
 
