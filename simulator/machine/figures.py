@@ -28,7 +28,10 @@ _CHOICES = {
     "interconnect": ("simple", "crossbar", "mesh"),
     "dram_placement": POLICIES,
 }
-_FORMS: Mapping[str, str] = dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM)
+_FORMS: Mapping[str, str] = {
+    **dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM),
+    "systolic_preload_depth": "1 or 2",
+}
 _MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
 _MOST_OF = {
@@ -68,7 +71,7 @@ def range_of(name: str, kind: str) -> str:
     """What `check_figure` lets through, in words."""
     if choices := choices_of(name, kind):
         return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
-    if kind == "str":
+    if kind == "str" or name in _FORMS:
         return _FORMS.get(name, "a text")
     least = "0" if name in _MAY_BE_ZERO else "1" if kind == "int" else "more than 0"
     if name not in _MOST_OF:  # the largest value is far beyond any machine
