@@ -166,7 +166,7 @@ def test_prints_happen_and_changes_in_place_reach_the_caller(machine: str, capsy
     assert capsys.readouterr().out == "between\n" * 2
 
 
-@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
+@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled", "simulated"])
 def test_a_check_holds_every_stage_against_eager_and_leaves_no_trace(stage: str):
     torch.manual_seed(0)
     model = Counting()

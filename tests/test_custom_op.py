@@ -65,7 +65,7 @@ def test_it_is_visible_at_every_stage(mode: str):
     assert "math.exp" in scheduled.mlir
     assert any("fused_gate" in origins for origins in journey.simulated.events.origins)
     assert journey.simulated.by_op.set_index("op").busy_cycles[name] > 0
-    for stage in ("captured", "rendered", "scheduled"):
+    for stage in ("captured", "rendered", "scheduled", "simulated"):
         assert journey.check(torch.randn(33, 20), torch.randn(33, 20), stage=stage).ok
 
 

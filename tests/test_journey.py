@@ -52,7 +52,7 @@ def product() -> wb.Journey:
 def test_every_stage_matches_pytorch_on_fresh_inputs(name: str, capture: str):
     program = PROGRAMS[name]
     journey = wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs(), capture=capture)
-    for stage in ("captured", "rendered", "scheduled"):
+    for stage in ("captured", "rendered", "scheduled", "simulated"):
         fresh, kwargs = program.inputs(seed=1), program.kwargs(seed=1)
         answer = journey.check(*fresh, kwargs=kwargs, stage=stage, rtol=1e-4, atol=1e-4)
         assert answer.ok, answer.text()
@@ -378,8 +378,8 @@ def test_unknown_options_are_refused_with_what_is_known():
         softmax_journey(on_missing="ignore")
     with pytest.raises(BadOption, match="'dynamo' and 'export'"):
         softmax_journey(capture="fx")
-    with pytest.raises(BadOption, match="'captured', 'rendered', 'scheduled'"):
-        softmax_journey().check(stage="simulated")
+    with pytest.raises(BadOption, match="'captured', 'rendered', 'scheduled', 'simulated'"):
+        softmax_journey().check(stage="lowered")
 
 
 def test_what_is_not_there_yet_says_so():

@@ -59,7 +59,7 @@ def test_an_input_has_the_numbers_that_pytorch_reads(name: str):
     for got in found:
         torch.testing.assert_close(got[0], expected[0])
         torch.testing.assert_close(got[1], expected[1])
-    assert all(journey.check(stage=stage).ok for stage in ("captured", "rendered", "scheduled"))
+    assert all(journey.check(stage=stage).ok for stage in ("captured", "rendered", "scheduled", "simulated"))
 
 
 def test_conjugates_are_resolved():
@@ -199,7 +199,7 @@ def test_inference_tensors_and_memory_of_numpy_are_read():
     assert wb.trace(torch.relu, reversed_in_memory).check().ok
 
 
-@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
+@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled", "simulated"])
 @pytest.mark.parametrize("part", [lambda z: z.imag * 2, lambda z: z.real * 2])
 def test_parts_of_a_conjugate_that_is_given_are_checked_at_every_stage(part: Any, stage: Any):
     assert wb.trace(part, torch.randn(4, dtype=torch.complex64).conj()).check(stage=stage)

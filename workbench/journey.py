@@ -182,7 +182,8 @@ class Journey(Shown):
     ) -> Check:
         """Compares a stage's numbers with PyTorch's, on these inputs or, when there are none, on the traced ones.
 
-        `captured` runs the record with PyTorch, `rendered` the MLIR before scheduling, `scheduled` the tiled loops.
+        `captured` runs the record with PyTorch, `rendered` the MLIR before scheduling, `scheduled` the tiled loops,
+        `simulated` the instructions in the order of the timeline, in numpy.
         PyTorch's numbers are those of the function itself, in 64 bits where it runs so; how far ours may be off follows
         from how they are rounded, see docs/checking.md. `rtol` and `atol` take the place of that: what is right is then
         within `atol + rtol * |reference|`. Nothing the function would change is changed.

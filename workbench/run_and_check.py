@@ -41,7 +41,7 @@ _NAMES_ANY_OF_EQUALS: Final = frozenset({"aten.topk.default", "aten.kthvalue.def
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
-CHECKED_STAGES: Final = ("captured", "rendered", "scheduled")
+CHECKED_STAGES: Final = ("captured", "rendered", "scheduled", "simulated")
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,10 @@ class Computing:
         program, cache = running.run_program.NativeProgram, self.stages.kernels()
         lowered, known = part or self.stages.lowered().record, self._registered()
         hosts, unproven = host.host_steps.functions(lowered, known), aten.proven.unproven(lowered, known)
+        if stage == "simulated":
+            order = checking.replay.timeline_order.kernels_in_order
+            scheduled, trace = self.stages.scheduled().record, self.stages.simulated().record
+            return program.from_functions(lowered, {**order(lowered, scheduled, trace), **hosts})
         if stage == "rendered":
             return program.from_rendered(lowered, self.stages.rendered().record, cache, hosts, unproven)
         changed = [kernel.kernel for kernel in self.stages.scheduled().record.kernels] if self.request.passes else []

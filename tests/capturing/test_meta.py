@@ -33,7 +33,7 @@ def test_numbers_are_refused_with_what_lacks_them():
     journey = wb.trace(model, torch.randn(3, 8, device="meta"))
     with pytest.raises(errors.NoData, match=r"cannot run: bias, weight lie on the meta device"):
         journey.run(torch.randn(3, 8))
-    for stage in ("captured", "rendered", "scheduled"):
+    for stage in ("captured", "rendered", "scheduled", "simulated"):
         with pytest.raises(errors.NoData, match=r"cannot check: input, bias, weight"):
             journey.check(stage=stage)
 

@@ -44,7 +44,7 @@ def test_one_warning_line_names_the_ops_and_where_they_stand():
     assert f"aten.mode.default (1x, {__file__}:{line + 2})" in text
 
 
-@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled"])
+@pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled", "simulated"])
 def test_the_numbers_are_right_at_every_stage(journey: wb.Journey, stage: str):
     assert journey.check(torch.randn(37, 29), torch.randn(29, 41), stage=stage).ok
 

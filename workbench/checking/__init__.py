@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.checking import replay as replay
     from workbench.checking import tensor_comparison as tensor_comparison
     from workbench.checking import wide_reference as wide_reference
 
-__getattr__ = submodules(__name__, "tensor_comparison", "wide_reference")
+__getattr__ = submodules(__name__, "replay", "tensor_comparison", "wide_reference")

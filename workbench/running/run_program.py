@@ -175,6 +175,11 @@ class NativeProgram:
             native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
         return cls(lowered, {**native, **_hosted(hosts)})
 
+    @classmethod
+    def from_functions(cls, lowered: KernelGraph, functions: Mapping[str, HostFunction]) -> NativeProgram:
+        """Runs these functions in the kernels' places."""
+        return cls(lowered, _hosted(functions))
+
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.
 

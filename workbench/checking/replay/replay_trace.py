@@ -20,6 +20,7 @@ from simulator.units.gather import INDEXED
 from workbench.checking.replay.numpy_elementwise import Array, Element
 from workbench.checking.replay.numpy_gathers import ChosenOp, read_chosen
 from workbench.checking.replay.numpy_linalg import AccessLoop, LinalgOp, read_loops, read_ops
+from workbench.environment.progress import counted
 from workbench.errors import ReplayError
 from workbench.ir import ScheduledKernel
 
@@ -45,7 +46,7 @@ def replay(
     text, name = kernel.mlir, kernel.kernel
     ops = _Ops(read_ops(text, name), read_loops(text, name), read_chosen(text, name))
     pending: dict[int, _Pending] = {}
-    for index, ending in _events(list(starts), list(ends)):
+    for index, ending in counted(_events(list(starts), list(ends))):
         instruction = program.instruction(index)
         if instruction.opcode == Opcode.BARRIER:
             continue

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workbench.checking.check_report import Check
 
 STAGES: Final = ("capture", "lower", "render", "schedule", "program", "timeline")
-CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "scheduled"}
+CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "scheduled", "timeline": "simulated"}
 """Stages whose numbers are compared with PyTorch's, and what `j.check` calls them."""
 
 LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {

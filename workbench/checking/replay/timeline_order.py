@@ -1,0 +1,56 @@
+"""Kernels that compute in the order of a timeline: what its instructions do at the cycles in which they start and end.
+
+Nothing of it is native code. Where two instructions overlap that must not, or a slot is given to another tile while it
+is still read, results are other ones than those of the loops that the timeline was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from simulator.trace.trace import Trace
+from workbench.checking.replay.replay_trace import replay
+from workbench.ir import KernelGraph, ScheduledKernel, ScheduledProgram, TensorType
+
+Run = Callable[[Sequence[torch.Tensor]], None]
+"""Reads the first of the tensors, a kernel's inputs, and writes the others, its outputs."""
+
+
+def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, Run]:
+    """What runs each launch of `lowered` that the NPU computes, by its name."""
+    programs, types = {kernel.kernel: kernel for kernel in scheduled.kernels}, lowered.types
+    values = {kernel.name: (*kernel.inputs, *kernel.outputs) for kernel in lowered.kernels}
+    edges = np.searchsorted(trace.launch, np.arange(len(scheduled.launches.launches) + 1))
+    found = dict[str, Run]()
+    for place, launch in enumerate(scheduled.launches.launches):
+        if launch.kernel in programs and launch.name in values:
+            spans = slice(int(edges[place]), int(edges[place + 1]))
+            kinds = [types[value] for value in values[launch.name]]
+            found[launch.name] = partial(_run, programs[launch.kernel], kinds, trace.start[spans], trace.done[spans])
+    return found
+
+
+def _run(
+    kernel: ScheduledKernel,
+    kinds: Sequence[TensorType],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    tensors: Sequence[torch.Tensor],
+) -> None:
+    storages = [_storage(tensor, kind) for tensor, kind in zip(tensors, kinds, strict=True)]
+    replay(kernel, storages, starts.tolist(), ends.tolist())
+
+
+def _storage(tensor: torch.Tensor, kind: TensorType) -> npt.NDArray[np.generic]:
+    """The tensor's storage, from where its recorded offset counts from; bf16 as its bits."""
+    flat = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+    begin = tensor.storage_offset() - kind.offset
+    if begin < 0:  # an input that was traced further inside of a storage than this one lies
+        flat, begin = torch.cat([flat.new_zeros(-begin), flat]), 0
+    flat = flat[begin:]
+    return (flat.view(torch.uint16) if flat.dtype == torch.bfloat16 else flat).numpy()
