@@ -126,8 +126,9 @@ function makeStrip({ root, check, go, why }) {
     const name = element("button", { class: "stage", type: "button", "aria-pressed": "false" });
     name.append(element("span", { class: "title" }, title), element("b", {}, "…"), element("span", { class: "soft" }));
     name.addEventListener("click", () => go(stage));
-    const card = element("div", { class: "card-of", "data-stage": stage }, name);
-    tabs.set(stage, { card, name, badge: null });
+    const marks = element("div", { class: "marks" });
+    const card = element("div", { class: "card-of", "data-stage": stage }, name, marks);
+    tabs.set(stage, { card, name, marks, badge: null });
     strip.append(card);
   }
   root.append(strip);
@@ -164,7 +165,7 @@ function makeStrip({ root, check, go, why }) {
         const [, first, rest] = tab.name.children;
         first.textContent = figures[0] ?? "…";
         rest.textContent = figures.slice(1).join(", ");
-        if (checkable?.includes(name)) tab.card.append((tab.badge = badgeOf(name)));
+        if (checkable?.includes(name)) tab.marks.append((tab.badge = badgeOf(name)));
         if (!tab.badge) continue;
         tab.badge.classList.toggle("good", told?.ok === true);
         tab.badge.classList.toggle("bad", told?.ok === false);
@@ -178,7 +179,7 @@ function makeStrip({ root, check, go, why }) {
       const told = "why? The findings: why the run takes as long as it does";
       const ask = element("button", { class: "why", type: "button", title: told, "aria-label": told }, "why?");
       ask.addEventListener("click", why);
-      tabs.get("timeline").card.append(ask);
+      tabs.get("timeline").marks.prepend(ask);
     },
     /** Switches off what cannot be asked any more; findings that were opened are still there. */
     rest(reason, { why: alsoWhy }) {
