@@ -14,6 +14,7 @@ from workbench.artefacts.pictures import comparison_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings import Facts, found
+from workbench.findings.rule_search import LEAST_SHARE
 from workbench.views.basics.shown import Shown
 from workbench.views.comparisons.finding_groups import Found
 
@@ -26,14 +27,18 @@ if TYPE_CHECKING:
 
 
 def compared(runs: tuple[Run, ...]) -> Comparison:
-    """The comparison of simulated journeys, with what the rules find in each."""
+    """The comparison of simulated journeys, with what the rules find in each.
+
+    What is worth telling is the same for all: nothing goes because everything else has become slower.
+    """
+    least = LEAST_SHARE * min((run.trace.makespan for run in runs), default=0)
 
     def findings_of(at: int) -> Iterator[Found]:
         run = runs[at]
         facts = Facts(run.lowered, run.scheduled, run.trace)
         kernels = {kernel.name: kernel.nodes for kernel in facts.kernels}
         parents = {item.node.name: item.parent for item in run.lowered.nodes}  # a rule may name what a node became
-        for each in found(facts):
+        for each in found(facts, least=least):
             names = (parents.get(name, name) for name in each.nodes or kernels.get(each.kernel, ()))
             yield Found(each.rule, tuple(name for name in names if name in run.by_name), each.cycles, each.reason)
 

@@ -31,6 +31,7 @@ _CHOICES = {
 _FORMS: Mapping[str, str] = {
     **dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM),
     "systolic_preload_depth": "1 or 2",
+    "vector_bits_per_lane": "a multiple of 8",
 }
 _MAY_BE_EMPTY = {"core_figures", "chiplet_links"}
 _LARGEST, _LARGEST_RATE = 2**40, 2**60

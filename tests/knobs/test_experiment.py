@@ -142,3 +142,43 @@ def test_a_closed_session_takes_nothing_and_keeps_its_steps(j: wb.Journey):
         session.turn("tile.m", 16, kernel="k0")
     assert len(session.history) == 2 and "8" in session.html() and "1 step" in repr(session)
     assert not session._working
+
+
+def test_what_was_turned_before_a_refused_value_is_not_lost(j: wb.Journey, session: Experiment):
+    seen = list[tuple[int, str]]()
+    session.on_step(lambda step: seen.append((step.number, step.refused)))
+    session.turn("buffers", 1, kernel="k0").turn("tile.m", 20, kernel="k0").turn("tile.n", 9999, kernel="k0").wait(120)
+    _, good, bad = session.history
+    assert {knob.name: value for knob, value in good.setting.values.items()} == {"buffers": 1, "tile.m": 20}
+    assert good.cycles == good.journey.simulated.cycles and session.current is good and not session.busy
+    assert "tile of n = 9,999" in bad.refused and seen == [(1, ""), (2, bad.refused)]
+
+
+def test_turns_of_one_knob_are_one(session: Experiment):
+    session.turn("tile.m", 20, kernel="k0").turn("tile.m", 9999, kernel="k0").wait(120)
+    assert len(session.history) == 2 and session.history[1].refused and session.current.number == 0
+
+
+def test_of_two_refused_values_both_are_told(session: Experiment):
+    session.turn("tile.m", 7777, kernel="k0").turn("tile.n", 8888, kernel="k0").wait(120)
+    _, first, second = session.history
+    assert "7,777" in first.refused and second.refused and session.current.number == 0 and not session.busy
+    session.turn("tile.m", 20, kernel="k0").wait(120)
+    assert session.current.number == 3
+
+
+def test_what_a_script_sets_is_not_turned(j: wb.Journey, session: Experiment):
+    kernel = j.knobs("k0").kernel
+    session.script("k0", j.scheduled.record.kernels[0].schedule).wait(120)
+    with pytest.raises(BadOption, match=f"tile.m of {kernel}: a script sets tile, order and cores"):
+        session.turn("tile.m", 32, kernel="k0")
+    with pytest.raises(BadOption, match="a script sets tile, order and cores"):
+        session.around("k0").sweep("tile.m")
+    assert "a script sets" in session.around("k0").why_not("order", ("n", "m", "k"))
+    session.turn("buffers", 1, kernel="k0").wait(120)
+    assert not session.history[-1].refused and session.history[-1].number == 2
+
+
+def test_a_rule_that_is_on_anyway_is_not_in_the_call(j: wb.Journey, session: Experiment):
+    session.turn("fusion.elementwise chain", True).turn("buffers", 1, kernel="k0").wait(120)
+    assert "fusion" not in session.current.call

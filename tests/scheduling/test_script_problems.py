@@ -19,11 +19,31 @@ def j() -> wb.Journey:
     [
         ("fuse %op", "fuse %os", 3, r"no line above gives the handle %os\S*; did you mean '%op\S*'\?"),
         ("in %root", "in %rot", 2, r"no line above gives the handle %rot; did you mean '%root'\?"),
-        ("tile_sizes [0, ", "tile_sizes [32, ", 3, "expects 2 loop results, .* write %tiled, %loops:2"),
+        ("tile_sizes [0, ", "tile_sizes [32, ", 3, "expects 2 loop results: write %tiled, %loops:2"),
         ("outer:1 =", "outer:3 =", 3, "before the = stand as many handles as types after the ->"),
         ("fuse %op2outer", "fuse %f2outer", 3, "a handle is used above the line that gives it"),
         ("yield\n}", "yield\n", 1, "a } is missing: for this {, or for one below"),
         ("yield\n}", "yield // }\n", 1, "a } is missing"),
+        ("yield\n}", "yield\n}\n}", 12, "this } closes nothing"),
+        ("tile_sizes [0, 256]", "tile_sizes [0, 0]", 3, "no loop is made, so write %tiled = "),
+        (
+            "  %f2outer",
+            '  transform.annotate %zz "a" = %root : !transform.any_op, !transform.any_op\n  %f2outer',
+            4,
+            "the handle %zz",
+        ),
+        (
+            "  %f2outer",
+            '  transform.annotate %root "a\\"{" : !transform.any_op\n  %g = x.y\n  %f2outer',
+            5,
+            "there is no op 'x.y'|x",
+        ),
+        (
+            "  %f2outer",
+            "  // a \u2028 {{ b\n  transform.print %zz : !transform.any_op\n  %f2outer",
+            5,
+            "the handle %zz",
+        ),
     ],
 )
 def test_problems_are_told_in_words_of_the_script(j: wb.Journey, before: str, after: str, line: int, words: str):

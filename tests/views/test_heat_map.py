@@ -24,11 +24,11 @@ MAP = HeatMap(
 
 def test_the_fastest_has_most_colour_and_equal_ratios_are_equally_far():
     spots = ((Spot(1000, 0, ""), Spot(2000, 0, ""), Spot(4000, 0, "")),)
-    colours = [replace(MAP, spots=spots).colour(cycles) for cycles in (1000, 2000, 4000)]
+    colours = [replace(MAP, spots=spots).colour(Spot(cycles, 0, "")) for cycles in (1000, 2000, 4000)]
     assert colours == sorted(colours, reverse=True)
     assert colours[0] - colours[1] == pytest.approx(colours[1] - colours[2])
     alone = replace(MAP, spots=((Spot(7, 0, ""),),))
-    assert alone.colour(7) == colours[0]
+    assert alone.colour(Spot(7, 0, "")) == colours[0]
 
 
 def test_every_cell_has_its_words():
@@ -43,7 +43,23 @@ def test_every_cell_has_its_words():
     now = replace(MAP, today=(1, 0), called="the setting now")
     assert now.told(1, 0).endswith("32 bytes, best, the setting now") and summary(now).endswith(": the setting now")
     near = replace(MAP, spots=((Spot(1040, 64, ""), None), (Spot(1000, 32, ""), None)))
-    assert summary(near).endswith("3.8% fewer than today's, 1,040")
+    assert summary(near).endswith("3.85% less than today's, 1,040")
+    same = replace(MAP, spots=((Spot(1000, 64, ""), None), (Spot(1000, 32, ""), None)))
+    assert summary(same).endswith(": the same as today's")
+
+
+def test_what_is_known_of_the_setting_now_is_on_the_map():
+    now = replace(MAP, spots=((None, None), (Spot(1000, 32, ""), None)))
+    better = now.with_spot((0, 0), Spot(900, 16, ""))
+    assert better.best == (0, 0) and summary(better).endswith(": today's")
+    assert now.with_spot((0, 0), Spot(4000, 16, "")).best == (1, 0)
+
+
+def test_cycles_of_different_lengths_are_compared_by_time():
+    slow, fast = Spot(1000, 0, "", 10.0), Spot(2000, 0, "", 2.0)
+    clocks = HeatMap(("machine.clock_mhz",), "", ("",), ("100", "1,000"), ((slow, fast),), (0, 0), (0, 1))
+    assert summary(clocks).endswith("2,000 cycles, 2.00 µs, 0 bytes: 5.00 times as fast as today's, 10.00 µs")
+    assert clocks.colour(fast) > clocks.colour(slow) and clocks.written(fast) == "2 µs"
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,11 @@ class Findings(CardTable):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them, with what was measured of their remedies by now."""
-        trials, found = self._own()
-        return tuple(map(trials.card, found))
+        """The rows as a person reads them, with what was measured of their remedies by now; none where rows were taken
+        away in place."""
+        made = vars(self)
+        found: tuple[Finding, ...] = made.get("_found", ())
+        return tuple(map(made["_trials"].card, found)) if len(found) == len(self) else ()
 
     @knows_its_options
     def tried(self, *, same_machine: bool = False) -> CardTable:
@@ -78,7 +80,8 @@ class Findings(CardTable):
         results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
         made = CardTable(self)
         made._cards = tuple(
-            replace(card, ask=untried or card.ask) for card, (_, untried) in zip(self.cards, results, strict=True)
+            replace(card, measured=None if untried else card.measured, untried=untried)
+            for card, (_, untried) in zip(self.cards, results, strict=True)
         )
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
         made["untried"] = [untried for _, untried in results]
@@ -135,14 +138,23 @@ class Findings(CardTable):
                 if journey is not None and kept:
                     (trials, found), name = journey.findings._own(), f"j{step}"
         made = StepTable(rows, columns=pd.Index(STEPS))
-        made._left = sum(_open(each, done, same_machine) for each in found)
+        left = sum(_open(each, done, same_machine) for each in found)
+        others = sum(_open(each, done, False) for each in found) - left
+        made._more = _what_is_left(step_count=len(rows) - 1, left=left, others=others, same_machine=same_machine)
         for place, column in enumerate(STEPS):
             if column in ("predicted", "cycles", "gain"):
                 made[column] = pd.array([row[place] for row in rows], dtype="Int64")
         return made
 
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
-        return object.__getattribute__(self, "_trials"), object.__getattribute__(self, "_found")
+        made = vars(self)
+        if "_found" not in made or len(made["_found"]) != len(self):
+            raise BadOption("these rows are not all findings of a journey any more; j.findings has them again")
+        return made["_trials"], made["_found"]
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """What is pickled is the plain table: trying a remedy takes the journey."""
+        return pd.DataFrame(self).__reduce__()
 
 
 def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
@@ -161,6 +173,17 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
     except WorkbenchError as error:
         return None, str(error)
     return journey, ""
+
+
+def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool) -> str:
+    """How many findings still have a remedy, and how to go on."""
+    if left:
+        told = "1 more finding has a remedy" if left == 1 else f"{left} more findings have a remedy"
+        return f"{told}: .followed({step_count + left}{', same_machine=True' if same_machine else ''}) goes on"
+    if others:
+        told = "1 remedy is" if others == 1 else f"{others} remedies are"
+        return f"{told} left that need another machine: without same_machine=True they are followed"
+    return ""
 
 
 def _open(each: Finding, done: set[tuple[str, str]], same_machine: bool) -> bool:

@@ -20,13 +20,15 @@ def rules() -> dict[str, Rule]:
     return registered()
 
 
-def found(facts: Facts) -> tuple[Finding, ...]:
-    """What all rules find, most cycles at stake first; what says that nothing is to be gained comes last.
+def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
+    """What all rules find, most cycles at stake first; what says that nothing is to be gained comes last. `least` is
+    the cycles at stake below which nothing is told, else a hundredth of all.
 
     A rule that raises is named in a finding of its own, and the others stand.
     """
     every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
-    worth = [each for each in every if each.cycles == 0 or each.cycles >= LEAST_SHARE * facts.cycles]
+    bound = LEAST_SHARE * facts.cycles if least is None else least
+    worth = [each for each in every if each.cycles == 0 or each.cycles >= bound]
     return tuple(sorted(worth, key=lambda each: -each.cycles))
 
 

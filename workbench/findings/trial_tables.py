@@ -27,22 +27,31 @@ class CardTable(pd.DataFrame):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them."""
-        return object.__getattribute__(self, "_cards")
+        """The rows as a person reads them; none where rows were taken away in place."""
+        made: tuple[Card, ...] = vars(self).get("_cards", ())
+        return made if len(made) == len(self) else ()
+
+    @property
+    def _whole(self) -> bool:
+        return bool(self.cards) or self.empty
 
     def _repr_html_(self) -> str:
+        if not self._whole:
+            return pd.DataFrame(self)._repr_html_()  # pyright: ignore[reportCallIssue]
         return markup.fragment(cards_html(self.cards, MOST_OPEN))
 
     def __repr__(self) -> str:
         """Reasons and remedies whole; as wide, and as many rows, as pandas is set to show."""
+        if not self._whole:
+            return repr(pd.DataFrame(self))
         width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
         return cards_text(self.cards, width or _WIDTH, most or len(self))
 
 
 class StepTable(pd.DataFrame):
-    """What was followed, step by step, and how many remedies are left. A part of it is a plain table."""
+    """What was followed, step by step, and what is left. A part of it is a plain table."""
 
-    _metadata = ["_left"]  # noqa: RUF012 - as pandas wants it
+    _metadata = ["_more"]  # noqa: RUF012 - as pandas wants it
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -52,20 +61,24 @@ class StepTable(pd.DataFrame):
         return list(self.itertuples())
 
     def _repr_html_(self) -> str:
+        if not self._whole:
+            return pd.DataFrame(self)._repr_html_()  # pyright: ignore[reportCallIssue]
         table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self._rows())))
-        left = f"<p>{markup.escape(self._more)}</p>" if self._more else ""
+        left = f"<p>{markup.escape(self._left)}</p>" if self._left else ""
         return markup.fragment(markup.table(table, wide=("remedy",)) + left)
 
     @property
-    def _more(self) -> str:
-        """How many remedies are left, and how to go on."""
-        left: int = object.__getattribute__(self, "_left")
-        if not left:
-            return ""
-        told = "1 more finding has a remedy" if left == 1 else f"{left} more findings have a remedy"
-        return f"{told}: .followed({len(self) - 1 + left}) goes on"
+    def _left(self) -> str:
+        return vars(self).get("_more", "")
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all that is told of a step is there: columns may have been dropped in place."""
+        return {"step", "rule", "remedy", "cycles", "gain", "kept", "untried"} <= {*self.columns}
 
     def __repr__(self) -> str:
+        if not self._whole:
+            return repr(pd.DataFrame(self))
         lines = list[str]()
         for row in self._rows():
             step, remedy, cycles, saves = _cells(row)
@@ -77,7 +90,7 @@ class StepTable(pd.DataFrame):
             lines += [f"    {remedy}"] if step else []
         if len(lines) == 1:
             lines.append("no finding has a remedy to follow")
-        lines += [self._more] if self._more else []
+        lines += [self._left] if self._left else []
         return "\n".join(lines)
 
 

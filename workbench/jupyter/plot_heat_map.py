@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from workbench.jupyter.plot_axes import inches
 from workbench.views.basics.colours import Style, style_named
-from workbench.views.comparisons.heat_map import HeatMap, short, summary
+from workbench.views.comparisons.heat_map import HeatMap, summary
 
 _ROW, _AROUND = 0.42, 1.3
 """Inches that a row of cells is high, and all that stands around them."""
@@ -67,6 +67,6 @@ def _draw_cell(view: HeatMap, row: int, column: int, ax: Axes, style: Style, pal
         box.set(facecolor=style.ground, edgecolor=style.causes["data"], hatch="///", linewidth=0)
         ax.add_patch(box)
         return
-    box.set_facecolor(palette(view.colour(spot.cycles)))
+    box.set_facecolor(palette(view.colour(spot)))
     ax.add_patch(box)
-    ax.text(column + 0.5, row + 0.5, short(spot.cycles), ha="center", va="center", fontsize=8.5, color=style.ink)
+    ax.text(column + 0.5, row + 0.5, view.written(spot), ha="center", va="center", fontsize=8.5, color=style.ink)

@@ -10,6 +10,7 @@ becomes a step. A setting that is refused is a step as well, with the reason, an
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -94,6 +95,10 @@ class Experiment(Shown, Generic[J]):
         self._steps, self._current, self._journey = [first], first, journey
         self._knobs = dict[str, Knobs[J]]()
         self._wanted: Turned[J] = first.setting
+        self._unsettled = list[tuple[object, Turned[J]]]()
+        """What was turned since the last step, and how all stood before it: turns of one knob are one."""
+        self._held = list[Step[J]]()
+        """Refused for what was turned last, while what was turned before it is worked out without that."""
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
@@ -156,13 +161,13 @@ class Experiment(Shown, Generic[J]):
     def turn(self, knob: str, value: Value, *, kernel: str | None = None) -> Self:
         """Asks for a knob at another value, besides all that is turned already. Comes back at once."""
         found: Knob = self.knobs(kernel)[knob]
-        return self._ask(lambda wanted: wanted.with_value(found, value))
+        return self._ask(lambda wanted: wanted.with_value(found, value), found)
 
     @knows_its_options
     def script(self, kernel: str, text: str | None) -> Self:
         """Asks for a transform script in the place of a kernel's own; None asks for its own again."""
         name = kernel_named(self._start.scheduled.record, kernel)
-        return self._ask(lambda wanted: wanted.with_script(name, text))
+        return self._ask(lambda wanted: wanted.with_script(name, text), name)
 
     @knows_its_options
     def back(self, step: int | None = None) -> Self:
@@ -174,13 +179,18 @@ class Experiment(Shown, Generic[J]):
             if number not in good:
                 raise BadOption(f"back({number}): expected a step that was not refused, of {', '.join(map(str, good))}")
             setting = self._steps[number].setting
-        return self._ask(lambda _: setting, number)
+        return self._ask(lambda _: setting, None, number)
 
-    def _ask(self, change: Callable[[Turned[J]], Turned[J]], back_to: int | None = None) -> Self:
+    def _ask(self, change: Callable[[Turned[J]], Turned[J]], what: object, back_to: int | None = None) -> Self:
         with self._news:
             if self._closed:
                 raise BadOption("the experiment is closed: j.experiment() begins another")
-            self._wanted, self._back_to = change(self._wanted), back_to
+            before, self._wanted, self._back_to = self._wanted, change(self._wanted), back_to
+            if back_to is not None:
+                self._settle()
+            if not self._unsettled or self._unsettled[-1][0] != what:
+                self._unsettled.append((what, before))
+            self._held.clear()
             self._asked += 1
             self._stop.set()  # what is being worked out is not wanted any more
             self._news.notify_all()
@@ -245,9 +255,14 @@ class Experiment(Shown, Generic[J]):
                     self._failed, self._answered = error, asked
                     if asked == self._asked:  # else something newer is wanted
                         self._wanted = self._current.setting
+                        self._settle()
                     self._news.notify_all()
                 continue
             self._take(made, journey, asked, back_to)
+
+    def _settle(self) -> None:
+        self._unsettled.clear()
+        self._held.clear()
 
     def _tried(self, setting: Turned[J], stop: threading.Event) -> tuple[Step[J], J]:
         """The step, and its journey where it is not refused."""
@@ -267,14 +282,23 @@ class Experiment(Shown, Generic[J]):
         with self._news:
             if asked != self._asked or self._closed:
                 return
-            step = replace(made, number=len(self._steps), back_to=back_to)
-            self._steps.append(step)
-            if step.refused:
-                self._wanted = self._current.setting
-            else:
-                self._current, self._journey = step, journey
+            if made.refused and len(self._unsettled) > 1:
+                self._held.append(made)
+                _, self._wanted = self._unsettled.pop()
+                self._asked += 1
+                return
+            first = len(self._steps)
+            self._steps += [
+                replace(each, number=first + more, back_to=back_to)
+                for more, each in enumerate([made, *reversed(self._held)])
+            ]
+            steps = self._steps[first:]
+            if not made.refused:
+                self._current, self._journey = steps[0], journey
+            self._wanted = self._current.setting
+            self._settle()
         try:
-            for callback in tuple(self._callbacks):
+            for step, callback in itertools.product(steps, tuple(self._callbacks)):
                 callback(step)
         except BaseException as error:  # the session goes on, and whoever waits is told
             self._failed = error

@@ -51,12 +51,12 @@ FIGURE_WORDS: Final[Mapping[str, str]] = {
     "special_interval_cycles": "between two vectors in the unit for exp, tanh and the like",
     "special_latency_cycles": "from operands to result in the unit for exp, tanh and the like",
     "systolic_arrays": "arrays of multipliers in a core",
-    "systolic_columns": "of multipliers: results side by side",
-    "systolic_preload_depth": "sets of weights an array holds: with 2 one loads while one is used",
-    "systolic_rows": "of multipliers: terms of a sum",
+    "systolic_columns": "of multipliers: columns of the result",
+    "systolic_preload_depth": "sets of weights, or of sums, that an array holds: with 2 one moves while one is used",
+    "systolic_rows": "of multipliers: terms of a sum where weights stay, rows of the result where sums stay",
     "systolic_selection": "which array takes the next product",
     "vector_alus": "vectors that add, multiply, compare or select in one cycle",
-    "vector_lanes": "elements that are computed side by side",
+    "vector_lanes": "that compute side by side, each vector_bits_per_lane wide",
     "weight_switch_cycles": "when waiting weights take the place of those before",
 }
 """Of those whose names do not say it."""

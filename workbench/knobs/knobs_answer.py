@@ -139,6 +139,8 @@ class Knobs(Shown, Generic[J]):
         for name in given:
             if name not in knobs:
                 raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
+        for knob in chosen:
+            _ = self._start.with_value(knob, knob.value)  # raises where a script sets it
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
         return Sweep[J].started(self._start, chosen, axes, background=background, on_point=on_point)
 

@@ -42,6 +42,8 @@ class Point:
     bytes: int | None = None
     """Moved from and to DRAM."""
     refused: str = ""
+    microseconds: float = 0.0
+    """How long the cycles take, which may be of different lengths."""
 
 
 @dataclass(eq=False, repr=False)
@@ -124,9 +126,9 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def best(self) -> Point | None:
-        """The first of those with fewest cycles; None if no setting could be had."""
+        """The first of the fastest; None if no setting could be had."""
         ran = [point for point in self.points if point.cycles is not None]
-        return min(ran, key=lambda point: point.cycles or 0) if ran else None
+        return min(ran, key=lambda point: point.microseconds) if ran else None
 
     @property
     def today(self) -> tuple[Value, ...]:
@@ -166,7 +168,9 @@ class Sweep(Shown, Generic[J]):
     @property
     def record(self) -> HeatMap:
         """The geometry of the picture, of the points that are there by now."""
-        spots = {point.values: Spot(point.cycles, point.bytes, point.refused) for point in self.points}
+        spots = {
+            point.values: Spot(point.cycles, point.bytes, point.refused, point.microseconds) for point in self.points
+        }
         *first, across = self.axes
         rows = first[0] if first else (None,)
         return HeatMap(
@@ -243,4 +247,4 @@ class Sweep(Shown, Generic[J]):
         except WorkbenchError as error:
             return Point(values, refused=refusal_of(error))
         moved = run.counters["dram_read_bytes"] + run.counters["dram_write_bytes"]
-        return Point(values, run.makespan, moved)
+        return Point(values, run.makespan, moved, microseconds=run.makespan / run.machine.clock_mhz)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 from simulator.argument_types import plain_value
 from simulator.errors import WorkbenchError
-from simulator.machine.machine import Override
+from simulator.machine.machine import Machine, Override
 from workbench.artefacts.staged import J
 from workbench.errors import BadOption
 from workbench.ir.kernel_names import by_full_names
@@ -46,7 +46,12 @@ class Turned(Generic[J]):
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_value(self, knob: Knob, value: Value) -> Turned[J]:
-        """The same with a knob at `value`, whatever it was at before."""
+        """The same with a knob at `value`, whatever it was at before. Raises where a script sets that."""
+        if knob.kernel in self.scripts and knob.kind in (TILE, ORDER, CORES):
+            raise BadOption(
+                f"{knob.name} of {knob.kernel}: a script sets tile, order and cores of this kernel. Drop the script "
+                f"first: experiment.script({knob.kernel!r}, None)"
+            )
         return replace(self, values={**self.values, knob: plain_value(value)})
 
     def with_script(self, kernel: str, script: str | None) -> Turned[J]:
@@ -58,13 +63,18 @@ class Turned(Generic[J]):
         """Where a knob stands now."""
         return self.values.get(knob, knob.value)
 
+    @property
+    def machine(self) -> Machine:
+        """The machine with the figures that are turned."""
+        return self.request.machine.with_(**cast("dict[str, Override]", self._figures))
+
     @cached_property
     def options(self) -> dict[str, Any]:
         """What `with_` is given."""
         if not self._figures:
             return self._besides_machine
         return {
-            "machine": self.request.machine.with_(**cast("dict[str, Override]", self._figures)),
+            "machine": self.machine,
             **self._besides_machine,
         }
 
@@ -80,8 +90,8 @@ class Turned(Generic[J]):
             said = {name: self._mapping(name) for name in kernels}
             options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
-        if rules:
-            options["fusion"] = self._fusion(rules)
+        if rules and (fusion := self._fusion(rules)) != self.request.fusion:
+            options["fusion"] = fusion
         if self.scripts:
             options["schedule"] = {**by_full_names(self.request.schedule or {}, self._names), **self.scripts}
         return options

@@ -13,7 +13,8 @@ from workbench.errors import Problem
 _NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
 """Whatever else is wrong with an op of custom syntax begins with its name, too."""
 _HANDLE = re.compile(r"%[\w.$-]+")
-_GIVEN = re.compile(r"^\s*((?:%[\w.$-]+(?::\d+)?\s*,?\s*)+)=|(%[\w.$-]+)\s*:")
+_RESULTS = re.compile(r"^\s*(?:%[\w.$-]+(?::\d+)?\s*,?\s*)+(?:=|$)")
+_ARGUMENT = re.compile(r"%[\w.$-]+(?=\s*:\s*!)")
 """Handles that a line gives: those before its `=`, and arguments of a sequence, which have a type."""
 _AT_AN_END = "expected operation name in quotes"
 """What the parser says at the end of a text in which a brace is not closed."""
@@ -21,7 +22,9 @@ _HINTS = {
     "does not dominate this use": "a handle is used above the line that gives it",
     "to bind": "before the = stand as many handles as types after the ->",
 }
-_LOOPS = re.compile(r"expects (\d+) loop results?")
+_LOOPS = re.compile(r"expects (\d+) loop results?|number of loops to tile \((\d+)\) to match")
+_QUIET = re.compile(r'"(?:[^"\\]|\\.)*("|$)|//.*')
+"""What holds no braces of the script: strings, also one that is not closed, and comments."""
 
 
 def plain_problems(script: str, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
@@ -35,11 +38,9 @@ def _plain(script: str, problem: Problem) -> str:
     if name := _NO_OP.search(problem.message):
         return _no_op(name[1] or name[2])
     if "undeclared SSA value name" in problem.message and problem.line is not None:
-        return _undeclared(script.splitlines(), problem)
+        return _undeclared(script.split("\n"), problem)
     if loops := _LOOPS.search(problem.message):
-        return (
-            f"{problem.message}, one of each loop it makes: write %tiled, %loops:{loops[1]} = ..., with as many types"
-        )
+        return f"{problem.message}: {_as_many(int(loops[1] or loops[2]))}"
     hints = [hint for part, hint in _HINTS.items() if part in problem.message]
     return ": ".join([problem.message, *hints])
 
@@ -48,25 +49,41 @@ def _no_op(op: str) -> str:
     return f"there is no op {op!r}{'' if op.endswith('.') else did_you_mean(op, _transform_ops())}"
 
 
+def _as_many(loops: int) -> str:
+    """How the results of an op that makes so many loops are written."""
+    if not loops:
+        return "no loop is made, so write %tiled = ..., with one type"
+    return f"write %tiled, %loops:{loops} = ..., one of each loop it makes, with as many types"
+
+
 def _undeclared(lines: list[str], problem: Problem) -> str:
     """Which handle it is that no line above gives."""
-    above, line = lines[: (problem.line or 1) - 1], lines[(problem.line or 1) - 1]
-    given = {name for each in above for found in _GIVEN.finditer(each) for name in _HANDLE.findall(found.group())}
-    missing = [name for name in _HANDLE.findall(line.partition("=")[2] or line) if name not in given]
+    place = (problem.line or 1) - 1
+    given = {name for each in lines[:place] for name in _given(each)}
+    line = lines[place] if place < len(lines) else ""
+    results = _RESULTS.match(line)
+    missing = [name for name in _HANDLE.findall(line[results.end() :] if results else line) if name not in given]
     if not missing:
-        return problem.message
+        return f"{problem.message}: a line above gives it within {{ }}, and is over"
     return f"no line above gives the handle {missing[0]}{did_you_mean(missing[0], sorted(given))}"
+
+
+def _given(line: str) -> list[str]:
+    results = _RESULTS.match(line)
+    return [*(_HANDLE.findall(results.group()) if results else ()), *_ARGUMENT.findall(line)]
 
 
 def _unclosed(script: str) -> tuple[Problem, ...]:
     """That braces do not match: the parser only finds out at the end, where nothing is wrong."""
     opened = list[int]()
-    for number, line in enumerate(script.splitlines(), 1):
-        for brace in re.sub(r'"[^"]*"|//.*', "", line):
+    for number, line in enumerate(script.split("\n"), 1):
+        for brace in _QUIET.sub("", line):
             if brace == "{":
                 opened.append(number)
             elif brace == "}" and opened:
                 opened.pop()
+            elif brace == "}":
+                return (Problem("this } closes nothing: a { above it is missing, or it is one too many", number),)
     return (Problem("a } is missing: for this {, or for one below", opened[-1]),) if opened else ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.knobs.knob import Knob, text_of
-from workbench.views.comparisons.heat_map import HeatMap, short, summary
+from workbench.views.comparisons.heat_map import HeatMap, Spot, summary
 
 if TYPE_CHECKING:
     from workbench.knobs import Step, Sweep
@@ -107,13 +107,23 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
     return ", ".join(parts) or "the same again"
 
 
-def map_told(sweep: Sweep[Any], now: Turned[Any], *, done: bool) -> dict[str, object]:
-    """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `now` is the
-    setting in force, which may have moved on since the map was begun; the map is told beside that one."""
-    apart = [knob.name for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
+def map_told(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
+    """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `step` is the
+    one in force, which may have moved on since the map was begun; the map is told beside that one."""
+    now = step.setting
+    moved = [knob for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
+    apart = [f"{knob.name}{knob.kernel and f' of {knob.kernel}'}" for knob in moved]
     apart += [f"the script of {kernel}" for kernel in _written(sweep.start, now)]
     place = None if apart else sweep.place(tuple(map(now.value_of, sweep.knobs)))
-    view = replace(sweep.record, today=place, called="the setting now")
+    view = sweep.record
+    if place is not None:
+        here = view.spots[place[0]][place[1]]
+        if here is None and step.cycles is not None:
+            time = step.cycles / step.setting.machine.clock_mhz
+            view = view.with_spot(place, Spot(step.cycles, step.bytes, "", time))
+        elif here is not None and here.refused:
+            place = None  # the setting in force is none that is refused: others are fused now
+    view = replace(view, today=place, called="the setting now")
     return {
         "kernel": next((knob.kernel for knob in sweep.knobs if knob.kernel), ""),
         "down": view.down,
@@ -122,7 +132,7 @@ def map_told(sweep: Sweep[Any], now: Turned[Any], *, done: bool) -> dict[str, ob
         "columns": list(view.columns),
         "cells": [[_cell(view, row, column) for column in range(len(view.columns))] for row in range(len(view.rows))],
         "now": place,
-        "apart": f"It was filled before {', '.join(apart)} changed: fill it again." if apart else "",
+        "apart": f"It was begun before {', '.join(apart)} changed: fill it again." if apart else "",
         "best": view.best,
         "summary": summary(view),
         "known": len(sweep.points),
@@ -135,8 +145,8 @@ def _cell(view: HeatMap, row: int, column: int) -> dict[str, object]:
     spot = view.spots[row][column]
     ran = spot is not None and spot.cycles is not None
     return {
-        "text": short(spot.cycles) if spot is not None and spot.cycles is not None else "",
-        "colour": round(view.colour(spot.cycles), 3) if spot is not None and spot.cycles is not None else None,
+        "text": view.written(spot) if spot is not None else "",
+        "colour": round(view.colour(spot), 3) if spot is not None and ran else None,
         "state": "ran" if ran else "unknown" if spot is None else "refused",
         "told": view.told(row, column),
     }

@@ -129,7 +129,8 @@ class KnobsLook(Look):
     def answer_turn(self, kernel: str, knob: str, text: str) -> Answer:
         """Asks for a value, as it was typed or as a slider has it; the step is told when it is there."""
         try:
-            value = value_from(self.experiment.knobs(kernel or None)[knob], text)
+            found = self._present(kernel).get(knob) or self.experiment.knobs(kernel or None)[knob]
+            value = value_from(found, text)
         except BadOption as error:  # said at the knob
             return {"refused": str(error)}
         self.experiment.turn(knob, value, kernel=kernel or None)
@@ -198,9 +199,8 @@ class KnobsLook(Look):
                 for each in told.findings
                 if each.change != "stays"
             ]
-            return (
-                {"moved": moved, "stay": len(told.findings) - len(moved)} if experiment.current.number == step else {}
-            )
+            stay = sum(each.each[-1].count for each in told.findings if each.change == "stays" and each.each[-1])
+            return {"moved": moved, "stay": stay} if experiment.current.number == step else {}
 
         return Later(found)
 
@@ -232,7 +232,8 @@ class KnobsLook(Look):
         """Begins to fill the map over two knobs, or one, around the current setting."""
         if self._sweep is not None:
             self._sweep.stop(wait=False)
-        values = {name: knob.values for name, knob in self._present(kernel).items() if name in knobs}
+        present = {knob.name: knob for knob in self.experiment.journey.knobs().knobs} | self._present(kernel)
+        values = {name: present[name].values for name in knobs if name in present}
         self._sweep = self.experiment.around(kernel or None).sweep(*knobs, values=values, background=True)
         return self.answer_map_now()
 
@@ -240,7 +241,7 @@ class KnobsLook(Look):
         """As much of the map as is known; what went wrong that is no refusal is raised."""
         sweep = self._swept()
         done = sweep.wait(0)
-        return {"map": map_told(sweep, self.experiment.current.setting, done=done)}
+        return {"map": map_told(sweep, self.experiment.current, done=done)}
 
     def answer_stop(self) -> Later:
         """Ends the filling; what is there stays."""

@@ -33,6 +33,8 @@ class Card:
     """Cycles that it saved when it was tried."""
     ask: str = ""
     """Where that is not known yet, what says it."""
+    untried: str = ""
+    """Why it was not tried, where others were."""
     hardware: bool = False
     """Whether the call is of another machine."""
 
@@ -44,6 +46,10 @@ class Card:
     @property
     def gain(self) -> str:
         """What trying the call saves, and how that is known."""
+        return "; ".join(filter(None, (self._saves, self.untried)))
+
+    @property
+    def _saves(self) -> str:
         if not self.call:
             return ""
         if self.measured is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.views.scratchpads.tile_grids import strength
 
+_CLOCK = "machine.clock_mhz"
 _FEW_MORE = 1.1
 """A gain below this is told as a share: "1.00 times as fast" says nothing."""
 
@@ -18,6 +19,7 @@ class Spot:
     cycles: int | None
     bytes: int | None
     refused: str
+    microseconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,13 @@ class HeatMap:
     called: str = "today's"
     """What that setting is called."""
 
+    def with_spot(self, at: tuple[int, int], spot: Spot) -> HeatMap:
+        """The same with one setting that is known already."""
+        rows = [list(row) for row in self.spots]
+        rows[at[0]][at[1]] = spot
+        faster = self.best is None or self.cost(spot) < self.cost(rows[self.best[0]][self.best[1]] or spot)
+        return replace(self, spots=tuple(map(tuple, rows)), best=at if faster else self.best)
+
     @property
     def across(self) -> str:
         return self.knobs[-1]
@@ -46,14 +55,28 @@ class HeatMap:
         return self.knobs[0] if len(self.knobs) > 1 else ""
 
     @property
-    def known(self) -> list[int]:
-        """The cycles of all settings that ran."""
-        return [spot.cycles for row in self.spots for spot in row if spot and spot.cycles is not None]
+    def by_time(self) -> bool:
+        """Whether cycles are of different lengths, so that time is compared instead."""
+        return _CLOCK in self.knobs
 
-    def colour(self, cycles: int) -> float:
+    def cost(self, spot: Spot) -> float:
+        """What is compared: cycles, or the time where cycles are of different lengths."""
+        return max(spot.microseconds, 1e-6) if self.by_time else max(spot.cycles or 0, 1)
+
+    @property
+    def _costs(self) -> list[float]:
+        return [self.cost(spot) for row in self.spots for spot in row if spot and spot.cycles is not None]
+
+    def colour(self, spot: Spot) -> float:
         """How much of the colour a setting has: the fastest has most, and twice the cycles are as far everywhere."""
-        least, most = math.log(max(min(self.known), 1)), math.log(max(*self.known, 1))
-        return strength((most - math.log(max(cycles, 1))) / (most - least) if most > least else 1.0)
+        least, most = math.log(min(self._costs)), math.log(max(self._costs))
+        return strength((most - math.log(self.cost(spot))) / (most - least) if most > least else 1.0)
+
+    def written(self, spot: Spot) -> str:
+        """What stands in a setting's cell."""
+        if spot.cycles is None:
+            return ""
+        return f"{spot.microseconds:,.4g} µs" if self.by_time else short(spot.cycles)
 
     def told(self, row: int, column: int) -> str:
         """A cell in words."""
@@ -67,7 +90,8 @@ class HeatMap:
             return f"{where}: refused: {spot.refused}"
         marked = (("best", self.best), (self.called, self.today))
         marks = "".join(f", {name}" for name, at in marked if at == (row, column))
-        return f"{where}: {spot.cycles:,} cycles, {spot.bytes or 0:,} bytes{marks}"
+        time = f", {spot.microseconds:,.2f} µs" if self.by_time else ""
+        return f"{where}: {spot.cycles:,} cycles{time}, {spot.bytes or 0:,} bytes{marks}"
 
 
 def short(cycles: int) -> str:
@@ -91,7 +115,12 @@ def summary(view: HeatMap) -> str:
         return told
     if view.today == view.best:
         return f"{told}: {view.called}"
-    ratio = spot.cycles / max(min(view.known), 1)
+    beside = view.spots[row][column]
+    assert beside is not None, "the best is known"
+    ratio = view.cost(spot) / view.cost(beside)
+    now = f"{spot.microseconds:,.2f} µs" if view.by_time else f"{spot.cycles:,}"
+    if ratio == 1:
+        return f"{told}: the same as {view.called}"
     if ratio < _FEW_MORE:
-        return f"{told}: {1 - 1 / ratio:.1%} fewer than {view.called}, {spot.cycles:,}"
-    return f"{told}: {ratio:.2f} times as fast as {view.called}, {spot.cycles:,}"
+        return f"{told}: {1 - 1 / ratio:.2%} less than {view.called}, {now}"
+    return f"{told}: {ratio:.2f} times as fast as {view.called}, {now}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from workbench.views.basics.markup import escape, legend
-from workbench.views.comparisons.heat_map import HeatMap, short, summary
+from workbench.views.comparisons.heat_map import HeatMap, summary
 
 _WIDE, _HIGH = 62, 30
 _LETTER = 6.6
@@ -47,8 +47,8 @@ def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float)
     spot = view.spots[row][column]
     look, text = "fill:none", ""
     if spot is not None and spot.cycles is not None:
-        part = 100 * view.colour(spot.cycles)
-        look, text = f"fill:color-mix(in srgb,var({_HUE}) {part:.0f}%,var(--ground))", short(spot.cycles)
+        part = 100 * view.colour(spot)
+        look, text = f"fill:color-mix(in srgb,var({_HUE}) {part:.0f}%,var(--ground))", view.written(spot)
     elif spot is not None:
         look = f"fill:url(#{_hatch_of(view)})"
     at = f'x="{x + wide / 2:.1f}" y="{y + _HIGH / 2 + 4:.1f}" text-anchor="middle" font-size="12"'
@@ -92,7 +92,7 @@ def _legend() -> str:
     hatch = "repeating-linear-gradient(45deg,var(--soft) 0 1px,transparent 1px 4px)"
     return legend(
         [
-            ("fewest to most cycles", f"{shades})"),
+            ("fast to slow", f"{shades})"),
             ("refused", f"{hatch};border:1px solid var(--line)"),
             ("best", "none;border:2px solid var(--ink)"),
             ("today's", "none;border:1px dashed var(--ink)"),

@@ -37,7 +37,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   const range = element("span", { class: "kn-range soft" }, knob.holds === "switch" ? "" : knob.range);
   const name = element("span", { class: "kn-name mono", title: knob.about }, knob.kernel ? knob.name : knob.item);
   const about = element("span", { class: "soft" }, (range.textContent && knob.about ? " · " : "") + knob.about);
-  const row = element("div", { class: `kn-knob of-${knob.holds}`, role: "group", "aria-label": knob.name, "data-knob": knob.name },
+  const row = element("div", { class: `kn-knob of-${knob.holds}`, role: "group", "aria-label": knob.name, "data-knob": knob.name, "data-words": `${knob.name} ${knob.about}`.toLowerCase() },
     name, ...parts.shown, element("span", { class: "kn-about" }, element("span", { class: "kn-limits" }, range, about), ask), said);
   row.style.setProperty("--letters", knob.holds === "order" ? knob.start.length : 0);
   host.append(row);

@@ -10,9 +10,14 @@ function nameOf({ kernel, down, across }) {
   return `cycles by ${[down, across].filter(Boolean).join(" and ")}${kernel && ` of ${kernel}`}`;
 }
 
+/** What stands above and beside its cells, and what it is of. */
+function headsOf(map) {
+  return JSON.stringify([nameOf(map), map.rows, map.columns]);
+}
+
 /** What colours and frames mean; unseen until there is a map. */
 function mapLegend() {
-  const marks = [["shades", "fewest to most cycles"], ["refused", "refused"], ["best", "best"], ["now", "the setting now"]];
+  const marks = [["shades", "fast to slow"], ["refused", "refused"], ["best", "best"], ["now", "the setting now"]];
   return element("div", { class: "legend kn-legend", hidden: true },
     ...marks.map(([look, what]) => element("span", {}, element("i", { class: look }), what)));
 }
@@ -74,13 +79,12 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     bar.value = map.known;
     const of = map.kernel && `${map.kernel}: `;
     summary.textContent = of + [map.summary, map.apart].filter(Boolean).join(". ");
-    const same = cells.length === map.rows.length && cells[0]?.length === map.columns.length;
-    if (!same || !place.firstChild || place.dataset.of !== nameOf(map)) build(map);
+    if (!place.firstChild || place.dataset.of !== headsOf(map)) build(map);
     map.cells.forEach((row, r) => row.forEach((cell, c) => paint(cells[r][c], cell, map, r, c)));
   }
 
   function build(map) {
-    place.dataset.of = nameOf(map);
+    place.dataset.of = headsOf(map);
     const corner = element("th", { scope: "col", class: "soft" }, map.down ? `${map.down} ↓  ${map.across} →` : `${map.across} →`);
     const head = element("tr", {}, corner, ...map.columns.map((each) => element("th", { scope: "col" }, each)));
     cells = map.rows.map((_, r) => map.columns.map((_, c) => {

@@ -69,6 +69,7 @@ export function knobScript(host, { read, write, own, signal }) {
     if (text.value === kept && text.value !== broken) return;
     kept = text.value;
     tried = true;
+    say([], "", "trying it…");
     if (!(await write(text.value))) tried = false;
   }
 
@@ -79,8 +80,7 @@ export function knobScript(host, { read, write, own, signal }) {
   }
 
   text.addEventListener("input", () => {
-    wrong = new Map();
-    paint();
+    say([], "", "it is tried when you pause");
     clearTimeout(timer);
     timer = setTimeout(attempt, TYPING_MILLISECONDS);
   }, { signal });
@@ -125,7 +125,8 @@ export function knobScript(host, { read, write, own, signal }) {
     back.textContent = back.dataset.restores ? "Restore the text" : "Use the knobs again";
   }
 
-  function say(found, refused) {
+  /** Problems at their lines, or why all of it is refused; else what is being done. */
+  function say(found, refused, doing = "") {
     wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
     paint();
     const lines = found.map(({ line, message }) => {
@@ -133,6 +134,7 @@ export function knobScript(host, { read, write, own, signal }) {
       if (line) said.addEventListener("click", () => goTo(line), { signal });
       return said;
     });
-    problems.replaceChildren(...(lines.length || !refused ? lines : [element("span", { class: "kn-why" }, refused)]));
+    const all = refused ? element("span", { class: "kn-why" }, refused) : element("span", { class: "soft" }, doing);
+    problems.replaceChildren(...(lines.length ? lines : refused || doing ? [all] : []));
   }
 }

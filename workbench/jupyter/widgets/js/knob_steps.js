@@ -91,6 +91,11 @@ export function knobHistory(host, { back, signal }) {
         return element("li", {}, button);
       }),
     );
+    const current = list.querySelector("[aria-current]")?.parentElement;
+    if (current) {
+      const above = current.offsetTop - list.offsetTop;
+      if (above < list.scrollTop || above + current.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = above;
+    }
   };
 }
 

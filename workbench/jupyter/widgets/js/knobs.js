@@ -28,11 +28,11 @@ class KnobEditor {
     this.shared = element("div", {});
     this.note = element("p", { class: "kn-why", role: "alert", hidden: true });
     const unscript = element("button", { type: "button", title: "the knobs count again" }, "Drop it");
-    this.rests = element("p", { class: "kn-rests", role: "status", hidden: true },
+    this.scripted = element("p", { class: "kn-rests", role: "status", hidden: true },
       "A script of yours sets tile, order and cores of this kernel.", unscript);
     const reset = element("button", { type: "button" }, "Back to the start");
     const left = element("div", { class: "kn-left" },
-      element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.rests, this.own, this.shared);
+      element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.scripted, this.own, this.shared);
     const figures = element("div", { class: "kn-figures" });
     const history = element("div", { class: "kn-past" });
     const right = element("div", { class: "kn-right" }, figures, history);
@@ -53,7 +53,7 @@ class KnobEditor {
     this.map = knobMap(this.root, {
       ask: async (what, given = {}) =>
         (await link.ask(what, what === "map" ? { kernel: this.kernel, ...given } : given))?.answer,
-      knobs: () => [...this.knobs, ...this.opened.shared],
+      knobs: () => [...this.knobs.filter((knob) => !this.rests(knob)), ...this.opened.shared],
       take: (row, column) => this.ask("take", { row, column }),
       signal,
     });
@@ -61,7 +61,7 @@ class KnobEditor {
     reset.addEventListener("click", () => this.back(AT_START), { signal });
     this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
     link.on("step", (step) => this.take(step));
-    link.atGone(() => this.rest());
+    link.atGone(() => this.restAll());
   }
 
   async open() {
@@ -136,7 +136,7 @@ class KnobEditor {
       this.settle();
     }, { signal: this.signal });
     field.addEventListener("input", () => {
-      for (const row of list.children) row.hidden = !row.dataset.knob.includes(field.value.trim().toLowerCase());
+      for (const row of list.children) row.hidden = !row.dataset.words.includes(field.value.trim().toLowerCase());
     }, { signal: this.signal });
   }
 
@@ -183,7 +183,7 @@ class KnobEditor {
   }
 
   /** Switches off what nobody answers any more; the pictures are still there to be looked at. */
-  rest() {
+  restAll() {
     for (const part of this.root.children) {
       if (part.contains(this.pictures.host)) continue;
       for (const each of part.querySelectorAll("button, input, select, textarea")) {
@@ -221,6 +221,11 @@ class KnobEditor {
     return this.steps.find(({ number }) => number === this.now);
   }
 
+  /** Whether a script sets what the knob would. */
+  rests({ kernel, kind }) {
+    return KNOBS_OF_SCRIPTS.includes(kind) && this.current.scripts.includes(kernel);
+  }
+
   inForce(knob) {
     return this.current.values.find((each) => knobKey(each) === knobKey(knob))?.text ?? knob.start;
   }
@@ -245,19 +250,22 @@ class KnobEditor {
     if (this.unanswered) return;
     const last = this.steps.at(-1);
     const inForce = this.current.scripts.includes(this.kernel);
-    this.rests.hidden = !inForce;
+    if (this.scripted.hidden === inForce) {
+      this.scripted.hidden = !inForce;
+      this.map.offer();
+    }
     const guilty = last.refused ? last.turned.map(knobKey) : [];
     for (const [key, { knob, control }] of this.controls) {
       if (guilty.includes(key)) control.refuse(last.refused, this.inForce(knob));
       else control.show(this.inForce(knob));
-      control.enable(!(knob.kernel && inForce && KNOBS_OF_SCRIPTS.includes(knob.kind)));
+      control.enable(!this.rests(knob));
     }
     const elsewhere = last.refused && !guilty.some((key) => this.controls.has(key)) && !last.written.includes(this.kernel);
     this.note.hidden = !elsewhere;
     this.note.textContent = elsewhere ? `${last.what}: ${last.refused}` : "";
     const written = last.written.includes(this.kernel);
     this.script.show({ inForce, written, refused: written ? last.refused : "", problems: written ? last.problems : [] });
-    if (this.link.gone()) this.rest(); // an answer that was waited for came to nothing
+    if (this.link.gone()) this.restAll(); // an answer that was waited for came to nothing
   }
 
   async findFindings(number) {

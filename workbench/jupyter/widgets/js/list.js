@@ -16,10 +16,12 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   const drawn = new Map();
   let marked = new Uint32Array(0);
   let active = 0;
+  let width = 0;
   let height = 0;
   let top = 0; // where it is scrolled to in this frame
   let seenTop = 0;
   let sideways = false;
+  let laidOut = false;
   let rulerOf = marked; // the rows that the ruler shows
   let toSight = false; // whether the first marked row is to be scrolled to
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
@@ -40,12 +42,13 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   if (!about.count) box.append(element("p", { class: "soft nothing" }, "nothing here"));
 
   const look = () => {
+    laidOut = box.clientHeight > 0;
     top = box.scrollTop;
     sideways = box.scrollLeft > 0;
   };
   const draw = oncePerFrame(() => {
     if (rulerOf !== marked) drawRuler();
-    if (!height) return;
+    if (!height || !laidOut) return; // what is out of sight is drawn when it is back
     if (toSight) bringToSight();
     const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
     const last = Math.min(about.count, Math.ceil((top + height) / ROW) + MARGIN);
@@ -199,8 +202,10 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   );
   watchSize(
     box,
-    (_, now) => {
-      height = now;
+    (wide, now) => {
+      const back = wide === width && now === height; // it was out of sight, where it lost its place
+      if (back && box.scrollTop !== seenTop) box.scrollTop = seenTop;
+      [width, height] = [wide, now];
       draw();
     },
     signal,
