@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import html
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,7 @@ def test_remedies_are_followed_one_after_another_on_copies():
     assert not told.remedy.str.contains("machine").any()
     first = journey.findings.followed(1, same_machine=True)
     assert ".followed(" in repr(first).splitlines()[-1] and "goes on" in first._repr_html_()
+    assert "same_machine=True) goes on" in repr(first)
 
 
 def test_remedies_of_other_hardware_are_told_and_can_be_left_out():
@@ -301,6 +303,27 @@ def test_remedies_of_other_hardware_are_told_and_can_be_left_out():
     tried = found.tried(same_machine=True)
     left = tried.untried == "not tried: it changes the machine"
     assert left.tolist() == of_machines and tried.gain[left].isna().all()
+    assert " ".join(repr(tried).split()).count("not tried: it changes the machine") == sum(of_machines)
+    found.tried()
+    again = found.tried(same_machine=True)
+    assert "measured" not in repr(again), "what was measured before is not told beside 'not tried'"
+    followed = found.followed(same_machine=True)
+    assert len(followed) == 1 and "left that need another machine: without same_machine=True" in repr(followed)
+
+
+def test_parts_and_copies_of_the_tables_are_plain_or_say_what_they_lack():
+    found = softmax().findings
+    assert type(pickle.loads(pickle.dumps(found))) is pd.DataFrame
+    for table in (found, found.tried(), found.followed(1)):
+        assert repr(type(table)(table)) and type(table)(table)._repr_html_()
+    short = softmax().findings
+    short.drop(index=[0], inplace=True)
+    assert repr(short) and short.cards == ()
+    with pytest.raises(BadOption, match="these rows are not all findings of a journey any more"):
+        short.tried()
+    steps = found.followed(1)
+    steps.drop(columns=["cycles"], inplace=True)
+    assert repr(steps) and steps._repr_html_()
 
 
 def test_what_saves_nothing_is_not_kept(own_rules: None):

@@ -374,6 +374,47 @@ def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Edito
     page.locator('td.now[data-row="3"]').wait_for()
 
 
+def test_a_map_of_other_values_has_other_headings(editor: Editor):
+    page = editor.page
+    page.get_by_text("Map of mappings").click()
+    page.get_by_label("the knob downwards").select_option("one knob only")
+    page.get_by_label("the knob across").select_option("tile.m")
+    heads: list[str] = []
+    for step, size in enumerate(("24", "20"), 1):
+        field = editor.knob("tile.m")
+        field.fill(size)
+        field.press("Enter")
+        editor.drawn(step)
+        page.get_by_text("Fill the map").click()
+        page.locator(".kn-map th", has_text=re.compile(f"^{size}$")).wait_for()
+        page.wait_for_function("!document.querySelector('.kn-cell.unknown')")
+        heads = page.locator(".kn-map thead th").all_inner_texts()[1:]
+        titles = [each.get_attribute("title") or "" for each in page.locator("td.kn-cell").all()]
+        assert [title.partition(":")[0] for title in titles] == [f"tile.m {head}" for head in heads]
+
+
+def test_what_a_script_sets_is_said_and_not_offered_to_the_map(j: wb.Journey, editor: Editor):
+    page = editor.page
+    editor.widget.experiment.script("k0", j.scheduled.record.kernels[0].schedule)
+    editor.drawn(1)
+    said = page.locator(".kn-rests")
+    expect(said).to_contain_text("A script of yours sets tile, order and cores")
+    offered = page.get_by_label("the knob across").locator("option")
+    becomes(lambda: [each for each in offered.all_text_contents() if "tile" in each], [])
+    said.get_by_role("button", name="Drop it").click()
+    editor.drawn(2)
+    expect(said).to_be_hidden()
+    becomes(lambda: "tile.m" in offered.all_text_contents(), True)
+    assert editor.widget.step.call == "j"
+
+
+def test_knobs_are_found_by_what_they_are(editor: Editor):
+    page = editor.page
+    page.get_by_text("Figures of the machine").click()
+    page.get_by_label("find among Figures of the machine").fill("multipliers")
+    becomes(lambda: page.locator("[data-knob^='machine.']:visible").count(), 3)
+
+
 def test_axe_finds_nothing_in_either_theme(editor: Editor):
     page: Any = editor.page
     page.get_by_text("Map of mappings").click()

@@ -37,7 +37,7 @@ class CardTable(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         if not self._whole:
-            return pd.DataFrame(self)._repr_html_()  # pyright: ignore[reportCallIssue]
+            return pd.DataFrame(self)._repr_html_() or ""
         return markup.fragment(cards_html(self.cards, MOST_OPEN))
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class StepTable(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         if not self._whole:
-            return pd.DataFrame(self)._repr_html_()  # pyright: ignore[reportCallIssue]
+            return pd.DataFrame(self)._repr_html_() or ""
         table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self._rows())))
         left = f"<p>{markup.escape(self._left)}</p>" if self._left else ""
         return markup.fragment(markup.table(table, wide=("remedy",)) + left)

@@ -1,0 +1,90 @@
+"""The lab's lists while they are out of sight: what is selected then is in sight when they are back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from tests.browser.lab import becomes, needs_chromium, patient
+from tests.jupyter.live import live
+from workbench.jupyter.widgets.stepper_widget import Stepper
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_chromium
+
+_LONG = ("rendered", "scheduled", "instructions", "spans")
+_IN_SIGHT = """names => names.map(name => {
+    const box = document.querySelector(`.list.of-${name}`), { top, bottom } = box.getBoundingClientRect();
+    return [...box.querySelectorAll('.row.s')].some(row => {
+        const middle = row.getBoundingClientRect().top + 10;
+        return middle > top && middle < bottom;
+    });
+})"""
+
+
+@pytest.fixture
+def lab(chromium_browser: Browser) -> Iterator[tuple[Page, Stepper]]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(96, 128), nn.GELU(), nn.Linear(128, 96), nn.Softmax(1))
+    widget = wb.trace(model, torch.randn(64, 96), machine="edge-8x8").widget()
+    assert isinstance(widget, Stepper)
+    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
+    wrong = list[str]()
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector(".list.of-spans .row")
+        yield page, widget
+        assert wrong == []
+        page.close()
+    widget.close()
+
+
+def seen(page: Page) -> list[bool]:
+    return page.evaluate(_IN_SIGHT, list(_LONG))
+
+
+def test_what_was_selected_while_one_stage_stood_alone_is_in_sight_afterwards(lab: tuple[Page, Stepper]):
+    page, widget = lab
+    page.get_by_role("button", name="show Capture alone").click()
+    widget.selection = "k2"
+    page.locator(".what", has_text="k2").wait_for()
+    page.get_by_role("button", name="show all stages").first.click()
+    becomes(lambda: seen(page), [True] * len(_LONG))
+
+
+@pytest.mark.parametrize("way", ["hidden", "taken out"])
+def test_a_lab_that_was_out_of_sight_is_as_it_was(lab: tuple[Page, Stepper], way: str):
+    page, widget = lab
+    widget.selection = "k2"
+    becomes(lambda: seen(page), [True] * len(_LONG))
+    tops = "() => [...document.querySelectorAll('.list')].map(each => each.scrollTop)"
+    before = page.evaluate(tops)
+    gone = "host.style.display = 'none'" if way == "hidden" else "host.replaceChildren()"
+    back = "host.style.display = ''" if way == "hidden" else "host.append(...kept)"
+    page.evaluate(
+        "async () => {const host = document.querySelector('#host'), kept = [...host.children];"
+        f"{gone}; await new Promise(done => setTimeout(done, 200)); {back};}}"
+    )
+    becomes(lambda: page.evaluate(tops), before)
+    becomes(lambda: seen(page), [True] * len(_LONG))
+    widget.selection = "k0"
+    becomes(lambda: seen(page), [True] * len(_LONG))
+
+
+def test_what_is_selected_while_the_lab_is_hidden_is_in_sight_when_it_is_shown(lab: tuple[Page, Stepper]):
+    page, widget = lab
+    page.evaluate("document.querySelector('#host').style.display = 'none'")
+    widget.selection = "k2"
+    page.wait_for_function("document.querySelector('.what').textContent.includes('k2')")
+    page.wait_for_timeout(200)
+    page.evaluate("document.querySelector('#host').style.display = ''")
+    becomes(lambda: seen(page), [True] * len(_LONG))
