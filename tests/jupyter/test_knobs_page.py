@@ -400,7 +400,7 @@ def test_what_a_script_sets_is_said_and_not_offered_to_the_map(j: wb.Journey, ed
     said = page.locator(".kn-rests")
     expect(said).to_contain_text("A script of yours sets tile, order and cores")
     offered = page.get_by_label("the knob across").locator("option")
-    becomes(lambda: [each for each in offered.all_text_contents() if "tile" in each], [])
+    becomes(lambda: [each for each in offered.all_text_contents() if each.startswith("tile.")], [])
     said.get_by_role("button", name="Drop it").click()
     editor.drawn(2)
     expect(said).to_be_hidden()
