@@ -70,9 +70,9 @@ def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
     assert_looks_right(page, name)
 
 
-_OVERLAPS = """() => [...document.querySelectorAll('.wb-lab .badge')].flatMap(badge => {
+_OVERLAPS = """() => [...document.querySelectorAll('.wb-lab :is(.badge, .why)')].flatMap(badge => {
     const text = document.createRange(), button = badge.getBoundingClientRect();
-    text.selectNodeContents(badge.parentElement.querySelector('b'));
+    text.selectNodeContents(badge.closest('.card-of').querySelector('b'));
     return [...text.getClientRects()]
         .filter(line => line.right > button.left && line.left < button.right && line.top < button.bottom)
         .map(() => `${badge.textContent} lies over ${text}`);
