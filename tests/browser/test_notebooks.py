@@ -70,7 +70,7 @@ def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
     assert_looks_right(page, name)
 
 
-_OVERLAPS = """() => [...document.querySelectorAll('.wb-lab :is(.badge, .why)')].flatMap(badge => {
+_OVERLAPS = """() => [...document.querySelectorAll('.wb-lab .badge')].flatMap(badge => {
     const text = document.createRange(), button = badge.getBoundingClientRect();
     text.selectNodeContents(badge.closest('.card-of').querySelector('b'));
     return [...text.getClientRects()]
