@@ -36,7 +36,7 @@ def j() -> wb.Journey:
             "  %f2outer",
             '  transform.annotate %root "a\\"{" : !transform.any_op\n  %g = x.y\n  %f2outer',
             5,
-            "there is no op 'x.y'|x",
+            "there is no op 'x.y'",
         ),
         (
             "  %f2outer",

@@ -25,11 +25,10 @@ def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: T
     """What runs each launch of `lowered` that the NPU computes, by its name."""
     programs, types = {kernel.kernel: kernel for kernel in scheduled.kernels}, lowered.types
     values = {kernel.name: (*kernel.inputs, *kernel.outputs) for kernel in lowered.kernels}
-    edges = np.searchsorted(trace.launch, np.arange(len(scheduled.launches.launches) + 1))
     found = dict[str, Run]()
     for place, launch in enumerate(scheduled.launches.launches):
         if launch.kernel in programs and launch.name in values:
-            spans = slice(int(edges[place]), int(edges[place + 1]))
+            spans = trace.rows_of(place)
             kinds = [types[value] for value in values[launch.name]]
             found[launch.name] = partial(_run, programs[launch.kernel], kinds, trace.start[spans], trace.done[spans])
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from workbench.views.scratchpads.tile_grids import strength
 
@@ -63,7 +64,7 @@ class HeatMap:
         """What is compared: cycles, or the time where cycles are of different lengths."""
         return max(spot.microseconds, 1e-6) if self.by_time else max(spot.cycles or 0, 1)
 
-    @property
+    @cached_property
     def _costs(self) -> list[float]:
         return [self.cost(spot) for row in self.spots for spot in row if spot and spot.cycles is not None]
 
