@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patterns import UnknownPattern, pattern
+from request_stream import Stream, run_stream
 
 from simulator.errors import MachineError
 from simulator.machine.dram_file import Memory, load_memory
-from simulator.memory.request_stream import Stream, run_stream
 
 TABLE = Path(__file__).parent / "data" / "dram_reference.csv"
 REQUESTS = 40_000

@@ -24,11 +24,11 @@ from pathlib import Path
 
 from models import workload
 from patterns import pattern
+from request_stream import run_stream
 
 import workbench as wb
 from simulator import simulate
 from simulator.machine.dram_file import load_memory
-from simulator.memory.request_stream import run_stream
 from workbench.simulating.simulate import launched
 
 MEMORY, SPAN = "HBM2_2000Mbps", 1 << 30

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.audit.broken_programs import drop_edge, implied
 from simulator.engine.engine import simulate
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.records.spans import Launched
 from simulator.tileprogram.program import DependenceKind, TileProgram
 from simulator.tileprogram.verifier import verify
 from simulator.trace.trace import Trace
+from tests.broken_programs import drop_edge, implied
 from tests.flow import Flow, flow
 from workbench.checking.replay.replay_trace import replay
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from simulator.audit.broken_programs import drop_edge, implied, remove_slot
 from simulator.engine.engine import simulate
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.records.spans import Launched
 from simulator.tileprogram.program import Space, TileProgram
 from simulator.tileprogram.verifier import verify
+from tests.broken_programs import drop_edge, implied, remove_slot
 from tests.flow import Flow, flow
 from tests.programs import FFN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -15,16 +14,15 @@ from simulator.tileprogram.buffer_addresses import clashes
 from simulator.tileprogram.circular_waits import circle, told
 from simulator.tileprogram.conflicts import conflicts, unordered
 from simulator.tileprogram.hazards import ACCUMULATOR
+from simulator.tileprogram.operand_forms import indexed_form, label_of, operand_forms
 from simulator.tileprogram.program import (
     I32,
     I64,
     MAX_RANK,
     Access,
     DependenceKind,
-    Instruction,
     OpClass,
     Opcode,
-    Operand,
     Space,
     TileProgram,
 )
@@ -46,7 +44,7 @@ def verify(program: TileProgram) -> None:
     """
     verify_structure(program)
     found = [
-        f"{_label(program, conflict.later)} does not wait for {_label(program, conflict.earlier)}: "
+        f"{label_of(program, conflict.later)} does not wait for {label_of(program, conflict.earlier)}: "
         f"both touch {conflict.where}"
         for conflict in islice(unordered(program, conflicts(program)), MOST)
     ]
@@ -57,7 +55,7 @@ def verify(program: TileProgram) -> None:
 def verify_structure(program: TileProgram) -> None:
     """Raises `ProgramError` unless indices, boxes, slots and dependences make sense; says nothing of hazards."""
     verify_tables(program)
-    found = [line for index in range(len(program)) for line in _shape_violations(program, index)]
+    found = [line for index in range(len(program)) for line in operand_forms(program, index)]
     if found:
         raise ProgramError(program.kernel, found)
 
@@ -78,13 +76,6 @@ def verify_tables(program: TileProgram) -> None:
         ]
     if found:
         raise ProgramError(program.kernel, found)
-
-
-def _label(program: TileProgram, index: int) -> str:
-    op = program.ops[int(program.op[index])]
-    steps = ", ".join(f"{loop}={int(step)}" for loop, step in zip(op.loops, program.iteration[index], strict=False))
-    when = f" for {steps}" if steps else ""
-    return f"instruction {index} ({Opcode(program.opcode[index]).name} {op.name} at line {op.line}{when})"
 
 
 def _table_violations(program: TileProgram) -> Iterator[str]:
@@ -162,16 +153,17 @@ def _form_violations(program: TileProgram) -> Iterator[str]:
         least, most = _OPERANDS.get(opcode, (0, None))
         for index in rows[(operands[rows] < least) | (operands[rows] > (most or operands[rows]))][:MOST]:
             expected = str(least) if most else f"{least} or more"
-            yield f"{_label(program, index)} has {operands[index]} operands, expected {expected}"
+            yield f"{label_of(program, index)} has {operands[index]} operands, expected {expected}"
         if opcode in _RANKS:
             for index in rows[program.rank[rows] != _RANKS[opcode]][:MOST]:
-                yield f"{_label(program, index)} has {program.rank[index]} dims, expected {_RANKS[opcode]}"
+                yield f"{label_of(program, index)} has {program.rank[index]} dims, expected {_RANKS[opcode]}"
         if opcode in (Opcode.GATHER, Opcode.SCATTER):
             yield from islice(_unsaid(program, rows), MOST)
     for index in np.flatnonzero((program.lane < -1) | (program.lane >= np.maximum(program.rank, 1)))[:MOST]:
-        yield f"{_label(program, index)} lays dim {program.lane[index]} of {program.rank[index]} along the lanes"
+        yield f"{label_of(program, index)} lays dim {program.lane[index]} of {program.rank[index]} along the lanes"
     for index in np.flatnonzero((program.stationary > 1) | (program.accumulates > 1))[:MOST]:
-        yield f"{_label(program, index)} keeps operand {program.stationary[index]} in the array: only 0 and 1 can stay"
+        kept = program.stationary[index]
+        yield f"{label_of(program, index)} keeps operand {kept} in the array: only 0 and 1 can stay"
 
 
 def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
@@ -179,9 +171,9 @@ def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
     for number in map(int, np.unique(program.op[rows])):
         info = program.ops[number].indexed
         for index in rows[program.op[rows] == number].tolist():
-            yield from [] if info is None else _indexed_violations(program, index, program.instruction(index))
+            yield from [] if info is None else indexed_form(program, index, program.instruction(index))
             if info is None:
-                yield f"{_label(program, index)} does not say what its indices mean"
+                yield f"{label_of(program, index)} does not say what its indices mean"
 
 
 def _overflows(program: TileProgram) -> Iterator[str]:
@@ -230,7 +222,7 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
         target = program.target[here]
         missing = here[(target < 0) | (target >= len(room))]
         for index in missing[:MOST]:
-            label, named = _label(program, int(owner[index])), f"{what} {program.target[index]}"
+            label, named = label_of(program, int(owner[index])), f"{what} {program.target[index]}"
             yield f"{label} names {named}, which is not there: {_numbered(names) or 'it has none'}"
         if len(missing):
             continue
@@ -238,17 +230,17 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
         for index in outside[:MOST]:
             name, most = names[program.target[index]], room[program.target[index]]
             reached = f"reaches bytes {first[index]} to {end[index]} of {name!r}"
-            yield f"{_label(program, int(owner[index]))} {reached}, which has {most}"
+            yield f"{label_of(program, int(owner[index]))} {reached}, which has {most}"
         depth = slots[target] if space == Space.SCRATCHPAD else np.ones(len(here), np.int64)
         for index in here[(program.slot[here] < 0) | (program.slot[here] >= depth)][:MOST]:
             name = names[program.target[index]]
-            yield f"{_label(program, int(owner[index]))} uses slot {program.slot[index]} of {name!r}"
+            yield f"{label_of(program, int(owner[index]))} uses slot {program.slot[index]} of {name!r}"
     here = np.flatnonzero(program.space == Space.SCRATCHPAD)
     cores = np.array([buffer.core for buffer in program.buffers], np.int64)
     if not np.any((program.target[here] < 0) | (program.target[here] >= len(cores))):
         for index in here[cores[program.target[here]] != program.core[owner[here]]][:MOST]:
             buffer, core = program.buffers[program.target[index]], program.core[owner[index]]
-            label = _label(program, int(owner[index]))
+            label = label_of(program, int(owner[index]))
             yield f"{label} runs on core {core} and uses {buffer.name!r}, in the scratchpad of core {buffer.core}"
 
 
@@ -267,14 +259,14 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
     unknown = np.flatnonzero((program.dependence < 0) | (program.dependence >= len(program)))
     for index in unknown[:MOST]:
-        label = _label(program, int(owner[index]))
+        label = label_of(program, int(owner[index]))
         yield f"{label} waits for instruction {program.dependence[index]}, which is not there"
     if len(unknown):
         return
     wrong = np.flatnonzero(program.dependence >= owner)
     for index in wrong[:MOST]:
         yield (
-            f"{_label(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
+            f"{label_of(program, int(owner[index]))} waits for instruction {program.dependence[index]}, "
             f"which is not earlier in the program{_circle(program, int(owner[index]))}"
         )
     if len(wrong):
@@ -284,7 +276,7 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     wrong = ~_chains(program, earlier, later)
     wrong[1:] |= later[1:] == later[:-1]  # one matmul cannot follow two
     for index in np.flatnonzero(wrong)[:MOST]:
-        yield f"{_label(program, int(later[index]))} cannot accumulate onto {_label(program, int(earlier[index]))}"
+        yield f"{label_of(program, int(later[index]))} cannot accumulate onto {label_of(program, int(earlier[index]))}"
 
 
 def _circle(program: TileProgram, first: int) -> str:
@@ -309,123 +301,3 @@ def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bo
         same = column[first] == column[second]
         fits &= same if same.ndim == 1 else same.all(1)
     return fits
-
-
-_SPACES = {
-    Opcode.LOAD: (Space.DRAM, Space.SCRATCHPAD),
-    Opcode.STORE: (Space.SCRATCHPAD, Space.DRAM),
-    Opcode.COPY: (Space.SCRATCHPAD, Space.SCRATCHPAD),
-}
-
-
-def _shape_violations(program: TileProgram, index: int) -> Iterator[str]:
-    """What each opcode expects of its operands."""
-    row = program.instruction(index)
-    spaces = tuple(operand.space for operand in row.operands)
-    accesses = tuple(operand.access for operand in row.operands)
-    if row.opcode in _SPACES:
-        if spaces != _SPACES[row.opcode] or accesses != (Access.READ, Access.WRITE):
-            yield f"{_label(program, index)} does not read one box and write another in its spaces"
-        elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
-            yield f"{_label(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
-    elif row.opcode == Opcode.HOST:
-        yield f"{_label(program, index)} is no instruction of a program: steps on the host stand between launches"
-    elif row.opcode == Opcode.MATMUL:
-        yield from _matmul_violations(program, index, row)
-    elif row.opcode == Opcode.VECTOR:
-        if any(space != Space.SCRATCHPAD for space in spaces):
-            yield f"{_label(program, index)} computes on DRAM"
-        if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
-            yield f"{_label(program, index)} names a dim beyond its {len(row.extent)}"
-    elif row.opcode == Opcode.BARRIER:
-        if row.operands or len(row.extent) != 1:
-            yield f"{_label(program, index)} touches memory, or does not say of how many cores it is"
-    elif row.opcode == Opcode.DIRECT:
-        yield from _direct_violations(program, index, row)
-    elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
-        yield from _indexed_violations(program, index, row)
-    for operand in row.operands:
-        written = operand.space == Space.DRAM and operand.access & Access.WRITE
-        if written and not program.arguments[operand.target].written:
-            yield f"{_label(program, index)} writes argument {program.arguments[operand.target].name!r}, an input"
-
-
-def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations.
-
-    Without any it computes: what its iterations hand on, or once what stands outside a loop.
-    """
-    label, info = _label(program, index), program.ops[row.op]
-    computes = bool(info.carried) or (row.extent == (1,) and any(info.class_counts))
-    if len(row.extent) != 1 or not (row.operands or computes):
-        yield f"{label} is no loop of accesses: extent {row.extent}, {len(row.operands)} operands"
-        return
-    for operand in row.operands:
-        if len(operand.shape) != 1 or operand.access == Access.READ_WRITE:
-            yield f"{label} has an operand that is not one load or store of an element per iteration"
-        elif operand.shape[0] > row.extent[0]:
-            yield f"{label} accesses {operand.shape[0]} elements in {row.extent[0]} iterations"
-    for chain in info.carried:
-        most = [chain.iterations * count for count in info.class_counts]
-        if len(chain.class_counts) != len(most) or any(
-            not 0 <= count <= limit for count, limit in zip(chain.class_counts, most, strict=True)
-        ):
-            told = f"a chain of {chain.class_counts} operations in {chain.iterations} iterations"
-            yield f"{label} has {told} of {info.class_counts} each"
-
-
-def _indexed_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Indices, what is moved, and last the memory, with a walker for each of its axes."""
-    label, info = _label(program, index), program.ops[row.op].indexed
-    if info is None:
-        yield f"{label} does not say what its indices mean"
-        return
-    count, moved = len(info.index_dims), row.operands[len(info.index_dims) : -1]
-    least = 1 if row.opcode == Opcode.GATHER else 0  # what is scattered may be one number
-    if len(row.operands) <= count or not least <= len(moved) <= 1:
-        yield f"{label} has {len(row.operands)} operands, {count} of them indices"
-        return
-    memory = row.operands[-1]
-    if memory.space != Space.DRAM or any(operand.access != Access.READ for operand in row.operands[:count]):
-        yield f"{label} must read its indices, and have its places in DRAM"
-    wanted = (Access.READ,) if row.opcode == Opcode.GATHER else (Access.WRITE, Access.READ_WRITE)
-    if memory.access not in wanted:
-        yield f"{label} has {memory.access.name} places"
-    if len(info.axes) != len(memory.shape) or {-1 - code for code in info.axes if code < 0} != set(range(count)):
-        yield f"{label} walks {info.axes} in {len(memory.shape)} axes with {count} indices"
-        return
-    for axis, code in enumerate(info.axes):
-        if code >= len(row.extent) or (code >= 0 and memory.shape[axis] != row.extent[code]):
-            yield f"{label} walks axis {axis} of {memory.shape} along dim {code} of {row.extent}"
-    for operand, dims in zip(row.operands, info.index_dims, strict=False):
-        if any(dim >= len(row.extent) for dim in dims) or _elements(operand) != math.prod(row.extent[d] for d in dims):
-            yield f"{label} has {_elements(operand)} indices along dims {dims} of {row.extent}"
-
-
-def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    label = _label(program, index)
-    if len(row.operands) != 3 or len(row.extent) != 4:
-        yield f"{label} needs 3 operands and extents (batch, m, n, k), has {len(row.operands)} and {row.extent}"
-        return
-    batch, m, n, k = row.extent
-    sizes = tuple(_elements(operand) for operand in row.operands)
-    if sizes != (batch * m * k, batch * k * n, batch * m * n) and batch == 1:
-        yield f"{label} multiplies {m}x{k} by {k}x{n}, its operands have {sizes} elements"
-    if any(operand.space != Space.SCRATCHPAD for operand in row.operands):
-        yield f"{label} computes on DRAM"
-    if row.stationary not in (0, 1):
-        yield f"{label} keeps operand {row.stationary} in the array: only 0 and 1 can stay"
-    wanted = Access.READ_WRITE if row.accumulates else Access.WRITE
-    if row.operands[ACCUMULATOR].access != wanted or any(o.access != Access.READ for o in row.operands[:2]):
-        yield f"{label} must read two operands and {wanted.name} its accumulator"
-
-
-def _elements(operand: Operand) -> int:
-    count = 1
-    for extent in operand.shape:
-        count *= extent
-    return count
-
-
-def _bytes(operand: Operand) -> int:
-    return _elements(operand) * operand.element_bytes

@@ -16,7 +16,7 @@ from workbench import errors
 from workbench.capturing.capture import capture
 from workbench.host.run_graph import run_nodes
 from workbench.ir import KernelGraph, RecordFormatError
-from workbench.lowering.fusion import RULES
+from workbench.lowering.fusion_rules import RULES
 from workbench.lowering.lower import lower
 from workbench.tensors.element_types import to_dtype
 

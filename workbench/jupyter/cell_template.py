@@ -15,7 +15,8 @@ from workbench import aten, verbs
 from workbench.checking.check_report import Check
 from workbench.errors import BadOption, TemplateSyntaxError
 from workbench.journey import Journey
-from workbench.kernels.template import Place, Template
+from workbench.kernels.rendered_text import Place
+from workbench.kernels.template import Template
 
 
 class InCell:

@@ -32,7 +32,8 @@ from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.ir import Mapping, codec
 from workbench.ir.kernel_identity import nameless
-from workbench.kernels.template import Rendering, Template
+from workbench.kernels.rendered_text import Rendering
+from workbench.kernels.template import Template
 from workbench.mlir.bindings import function_of
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import jinja2
 from torch_mlir import ir
@@ -36,9 +35,8 @@ from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSy
 from workbench.importing.importer import element_type, layout_strides, memref_type_text
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.kernels.hooks import hook_op
+from workbench.kernels.rendered_text import MARK, Place, Rendering, jinja_line, text_start, unmarked
 from workbench.mlir.dialect import SLOTS
-
-_MARK: Final = " // template line "
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +245,7 @@ class Template:
             raise TemplateSyntaxError(place.name, place.at(error.lineno), error.message or "not valid Jinja") from None
         except Exception as error:  # whatever the user's text or methods raise is about their line, not ours
             reason = f"{type(error).__name__}: {error}"
-            raise TemplateSyntaxError(place.name, place.at(_jinja_line(error)), reason) from error
+            raise TemplateSyntaxError(place.name, place.at(jinja_line(error)), reason) from error
         unused = sorted(set(self.hooks) - self.hooks_called)
         if unused:
             raise TemplateHookUnused(place.name, place.at(None), unused[0], self.outputs[0].name)
@@ -257,7 +255,7 @@ class Template:
             raise TemplateOutputError(
                 place.name, place.at(None), f"render() gave {type(made).__name__}; expected MLIR text or an ir.Module"
             )
-        return _unmarked(made, place)
+        return unmarked(made, place)
 
     def text(self) -> str:
         """The template's text, read from its file when it is one."""
@@ -280,7 +278,7 @@ class Template:
             if kind == "data":
                 pieces = value.split("\n")
                 for piece in pieces[:-1]:
-                    out += [piece, f"{_MARK}{line}", "\n"] if piece.strip() or out[-1:] != ["\n"] else [piece, "\n"]
+                    out += [piece, f"{MARK}{line}", "\n"] if piece.strip() or out[-1:] != ["\n"] else [piece, "\n"]
                     line += 1
                 out.append(pieces[-1])
             else:
@@ -302,7 +300,7 @@ class Template:
         file = _file_of(owner)
         if self.source.endswith(".mlir.j2"):
             return Place(name, str(Path(file).parent / self.source), 0)
-        return Place(name, file, _text_start(file, self.source))
+        return Place(name, file, text_start(file, self.source))
 
 
 def _file_of(cls: type) -> str:
@@ -312,78 +310,6 @@ def _file_of(cls: type) -> str:
     except (OSError, TypeError):
         module = sys.modules.get(cls.__module__)
         return str(getattr(module, "__file__", None) or cls.__module__)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a template's text stands: `before` lines of its file come before the text's first line."""
-
-    name: str
-    file: str
-    before: int | None
-    """None for a text that is put together, and so stands nowhere as it is."""
-
-    def at(self, line: int | None) -> str:
-        if line is None:
-            return self.file
-        return (
-            f"{self.file}:{self.before + line}" if self.before is not None else f"{self.file}, line {line} of its text"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """A rendered kernel; `lines[i]` is the template line that line i + 1 came from, 0 when that is not known."""
-
-    text: str
-    located: str
-    """The same lines, with the origins of what the hooks put in."""
-    lines: tuple[int, ...]
-    place: Place
-
-    def at(self, line: int | None) -> str:
-        """The template's own place of a line of the rendered text."""
-        known = line is not None and 0 < line <= len(self.lines) and self.lines[line - 1]
-        return self.place.at(self.lines[line - 1]) if known and line is not None else self.place.at(None)
-
-
-_LOCATION = re.compile(r' loc\("aten:\d+":1:0\)')
-
-
-def _unmarked(text: str, place: Place) -> Rendering:
-    clean: list[str] = []
-    lines: list[int] = []
-    for line in text.split("\n"):
-        body, _, number = line.partition(_MARK)
-        if body.strip():
-            clean.append(body.rstrip())
-            lines.append(int(number.split(_MARK)[0] or 0) if number else 0)
-    located = "\n".join(clean) + "\n"
-    return Rendering(_LOCATION.sub("", located), located, tuple(lines), place)
-
-
-def _jinja_line(error: BaseException) -> int | None:
-    """The line of the template in which rendering failed: the innermost frame of the template's own code."""
-    line: int | None = None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<template>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
-def _text_start(file: str, text: str) -> int | None:
-    """How many lines of a Python file come before a text that stands in it literally."""
-    first = next((line for line in text.splitlines() if line.strip()), None)
-    if first is None:
-        return None
-    try:
-        content = Path(file).read_text("utf-8")
-    except OSError:
-        return None
-    found = content.find(text)
-    return content.count("\n", 0, found) if found >= 0 else None
 
 
 def _default_names(inputs: int, outputs: int) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.knobs.dim_words import dim_words
 from workbench.knobs.figure_words import FIGURE_WORDS
-from workbench.lowering.fusion import RULES
 from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_rules import RULES
 from workbench.scheduling.user_mapping import most_slots
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from workbench.knobs.knob import (
     rules_off,
     scheduled_kernel,
 )
-from workbench.lowering.fusion import RULES
+from workbench.lowering.fusion_rules import RULES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypedDict, cast
 
 from workbench.errors import FusionError
-from workbench.lowering.fusion import RULES, Choice
+from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.grouping import Choice
 
 
 class FusionOptions(TypedDict, total=False):

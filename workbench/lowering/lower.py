@@ -43,8 +43,9 @@ from workbench.ir import (
 from workbench.lowering.assembly import assembled
 from workbench.lowering.creations import at_their_readers
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
-from workbench.lowering.fusion import Grouping, kind_of, node_class
 from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_rules import kind_of, node_class
+from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.reshapes import above_reshapes
 from workbench.new_op.operator_facts import facts_of

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Cause, Deadlock, Launched, Machine, MachineError, Trace, load_machine, simulate
-from simulator.audit.broken_programs import drop_edge, implied
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.buffer_addresses import placed
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
+from tests.broken_programs import drop_edge, implied
 from tests.simulator.build import Made
 
 

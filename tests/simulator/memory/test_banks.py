@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.request_stream import Stream, run_stream
 from simulator.errors import MachineError
 from simulator.machine.dram_file import Memory, load_memory, memory_names, parse_memory
 from simulator.machine.machine_file import load_machine
@@ -28,7 +29,6 @@ from simulator.memory.banked.address_map import (
     coordinate_of,
 )
 from simulator.memory.banked.banks import figures_of, idle_gates, is_fresh, mark_fresh
-from simulator.memory.request_stream import Stream, run_stream
 from simulator.tileprogram.program import I64
 from tests.simulator.ticking import Request, Ticking
 

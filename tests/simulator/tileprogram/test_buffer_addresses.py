@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Launched, Machine, Trace, load_machine, simulate, verify
-from simulator.audit.broken_programs import drop_edge, implied, remove_slot, slot_implied
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
 from simulator.tileprogram.buffer_addresses import clashes, in_use, placed
 from simulator.tileprogram.program import Access, DependenceKind, Opcode, Space, TileProgram
+from tests.broken_programs import drop_edge, implied, remove_slot, slot_implied
 from tests.simulator.build import Made, elements
 
 EDGE = load_machine("edge-8x8")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Launched, Machine, load_machine, simulate, verify
-from simulator.audit.broken_programs import drop_edge, implied, remove_slot, slot_implied
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.tileprogram.program import DependenceKind, Opcode, TileProgram
+from tests.broken_programs import drop_edge, implied, remove_slot, slot_implied
 from tests.simulator.build import Made, elementwise, matmul_chain
 from tests.simulator.random_programs import check, check_circle, launches, machines, programs
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate, verify
-from simulator.audit.broken_programs import drop_edge, implied
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
+from tests.broken_programs import drop_edge, implied
 from tests.simulator.build import Made, direct_copy, elements, tiled_copy
 
 READ, WRITE = Access.READ, Access.WRITE

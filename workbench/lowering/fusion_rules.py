@@ -1,4 +1,4 @@
-"""Which nodes share a kernel: rules as data, a legality check for whole groups, and the grouping itself.
+"""Which nodes may share a kernel: rules as data, and a legality check for whole groups.
 
 A kernel makes exactly one value, unless it is opaque. Six kinds exist, by what anchors them:
 
@@ -17,11 +17,11 @@ What an op is follows from its overload; for a node that somebody registered for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from workbench.aten.automatic_route import class_of
-from workbench.ir import Fusion, Literal, Node, Sequence, TensorType
+from workbench.ir import Literal, Node, Sequence, TensorType
 
 Shape = tuple[int, ...]
 Classes = Mapping[str, str]
@@ -307,159 +307,3 @@ def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
     return next(
         (kind for kind in ("opaque", "tile", "contraction", "window", "reduction") if kind in found), "elementwise"
     )
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a user turned off: whole rules, and nodes that shall not share a kernel."""
-
-    off: frozenset[str] = frozenset()
-    """Names of rules."""
-    apart: frozenset[frozenset[str]] = frozenset()
-    """Pairs of nodes, after decomposition."""
-
-    def refuses(self, nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
-        """Why these nodes shall not be one kernel, empty when they may."""
-        group = tuple(nodes)
-        names = {node.name for node in group}
-        for pair in sorted(self.apart, key=sorted):
-            if pair <= names:
-                return f"kept apart on request: {' and '.join(sorted(pair))}"
-        maker = {value: node for node in group for value in node.results} if self.off else {}
-        for consumer in group:
-            for producer in (maker[value] for value in consumer.operands if value in maker):
-                rule = rule_for(producer, consumer, classes).name
-                if rule in self.off:
-                    return f"the rule {rule!r} is turned off"
-        return ""
-
-
-@dataclass
-class Grouping:
-    """Nodes into groups, and a reason for every edge that stayed between two."""
-
-    nodes: tuple[Node, ...]
-    """Those that compute, in topological order: no views."""
-    types: Mapping[str, TensorType]
-    kept: frozenset[str]
-    """Values that must exist in memory: results, and whatever a view reads."""
-    classes: Classes = field(default_factory=dict[str, str])
-    choice: Choice = Choice()
-    group_of: dict[str, int] = field(default_factory=dict[str, int])
-
-    def __post_init__(self) -> None:
-        self._place = {node.name: index for index, node in enumerate(self.nodes)}
-        self._by_name = {node.name: node for node in self.nodes}
-        self._maker = {value: node for node in self.nodes for value in node.results}
-        self._users: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
-        for node in self.nodes:
-            for value in node.operands:
-                if value in self._maker:
-                    self._users[self._maker[value].name].append(node)
-        self.group_of = dict(self._place)
-        self._members: dict[int, tuple[Node, ...]] = {index: (node,) for index, node in enumerate(self.nodes)}
-        for anchor in ("tile", "contraction", "window", "reduction"):
-            for node in self.nodes:
-                if node_class(node, self.classes) == anchor:
-                    self._grow(node)
-        for node in reversed(self.nodes):
-            self._join_users(node)
-
-    def members(self, group: int) -> tuple[Node, ...]:
-        """In topological order; the last one makes the value that leaves the group."""
-        return self._members[group]
-
-    def groups(self) -> tuple[tuple[Node, ...], ...]:
-        """Each group after those it reads: a group stands where its last node does."""
-        return tuple(sorted(filter(None, self._members.values()), key=lambda nodes: self._place[nodes[-1].name]))
-
-    def _move(self, nodes: tuple[Node, ...], group: int) -> None:
-        for node in nodes:
-            old = self.group_of[node.name]
-            self._members[old] = tuple(member for member in self._members[old] if member is not node)
-            self.group_of[node.name] = group
-        self._members[group] = self._sorted((*self._members[group], *nodes))
-
-    def _sorted(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        return tuple(sorted(nodes, key=lambda node: self._place[node.name]))
-
-    def _leaves_memory(self, node: Node) -> bool:
-        return any(value in self.kept for value in node.results)
-
-    def _grow(self, anchor: Node) -> None:
-        """Adds what follows while all users of the group's result lead to one next result and the group is legal."""
-        group = self.group_of[anchor.name]
-        last = self.members(group)[-1]
-        while (step := self._until_next_single(last)) is not None:
-            free = all(self.group_of[node.name] == self._place[node.name] for node in step)
-            if not free or self._illegal(self._sorted((*self.members(group), *step))):
-                return
-            self._move(step, group)
-            last = step[-1]
-
-    def _until_next_single(self, start: Node) -> tuple[Node, ...] | None:
-        """The nodes through which `start`'s result flows until a single one holds all that depends on it."""
-        if self._leaves_memory(start) or not self._users[start.name]:
-            return None
-        flow = {user.name for user in self._users[start.name]}
-        done: list[Node] = []
-        while flow:
-            node = self._by_name[min(flow, key=self._place.__getitem__)]
-            flow.discard(node.name)
-            done.append(node)
-            if not flow:
-                return tuple(done)
-            if self._leaves_memory(node) or not self._users[node.name]:
-                return None
-            flow |= {user.name for user in self._users[node.name]}
-        return None
-
-    def _join_users(self, node: Node) -> None:
-        """Puts a whole group into its users' group, if they are all in one: then its result stays inside."""
-        users = {self.group_of[user.name] for user in self._users[node.name]}
-        own = self.group_of[node.name]
-        if len(users) != 1 or self._leaves_memory(node) or own in users:
-            return
-        (target,) = users
-        products = [user for user in self._users[node.name] if node_class(user, self.classes) == "contraction"]
-        refused = any(self._refused(node, user) for user in products)
-        if not refused and not self._illegal(self._joined(own, target)):
-            self._move(self.members(own), target)
-
-    def _illegal(self, nodes: tuple[Node, ...]) -> str:
-        """Why these nodes cannot, or on request shall not, be one kernel."""
-        return illegal(nodes, self.types, self.classes) or self.choice.refuses(nodes, self.classes)
-
-    def _refused(self, producer: Node, consumer: Node) -> str:
-        rule = rule_for(producer, consumer, self.classes)
-        return rule.condition(Candidate((producer, consumer), self.types, self.classes))
-
-    def _joined(self, first: int, second: int) -> tuple[Node, ...]:
-        return self._sorted((*self.members(first), *self.members(second)))
-
-    def decisions(self) -> tuple[Fusion, ...]:
-        """One for every edge between two computing nodes."""
-        found: list[Fusion] = []
-        for consumer in self.nodes:
-            makers = dict.fromkeys(self._maker[v].name for v in consumer.operands if v in self._maker)
-            for producer in (self._by_name[name] for name in makers):
-                rule = rule_for(producer, consumer, self.classes)
-                reason = self._reason(producer, consumer)
-                found.append(Fusion(producer.name, consumer.name, not reason, rule.name, reason or rule.text))
-        return tuple(found)
-
-    def _reason(self, producer: Node, consumer: Node) -> str:
-        own, other = self.group_of[producer.name], self.group_of[consumer.name]
-        if own == other:
-            return ""
-        if reason := self._refused(producer, consumer):
-            return reason
-        if reason := self.choice.refuses((producer, consumer), self.classes):
-            return reason
-        if self._leaves_memory(producer):
-            return "the result is also needed outside: a kernel makes one value"
-        if len({self.group_of[user.name] for user in self._users[producer.name]}) > 1:
-            return "the result is read by several kernels, and a kernel makes one value"
-        if reason := self._illegal(self._joined(own, other)):
-            return reason
-        return "the kernel that makes it has more than one reader"

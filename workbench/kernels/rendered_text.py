@@ -1,0 +1,83 @@
+"""What a template has rendered, and which line of the template each line came from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MARK: Final = " // template line "
+"""Stands behind each line while it is rendered, with the line's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a template's text stands: `before` lines of its file come before the text's first line."""
+
+    name: str
+    file: str
+    before: int | None
+    """None for a text that is put together, and so stands nowhere as it is."""
+
+    def at(self, line: int | None) -> str:
+        if line is None:
+            return self.file
+        return (
+            f"{self.file}:{self.before + line}" if self.before is not None else f"{self.file}, line {line} of its text"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A rendered kernel; `lines[i]` is the template line that line i + 1 came from, 0 when that is not known."""
+
+    text: str
+    located: str
+    """The same lines, with the origins of what the hooks put in."""
+    lines: tuple[int, ...]
+    place: Place
+
+    def at(self, line: int | None) -> str:
+        """The template's own place of a line of the rendered text."""
+        known = line is not None and 0 < line <= len(self.lines) and self.lines[line - 1]
+        return self.place.at(self.lines[line - 1]) if known and line is not None else self.place.at(None)
+
+
+_LOCATION = re.compile(r' loc\("aten:\d+":1:0\)')
+
+
+def unmarked(text: str, place: Place) -> Rendering:
+    clean: list[str] = []
+    lines: list[int] = []
+    for line in text.split("\n"):
+        body, _, number = line.partition(MARK)
+        if body.strip():
+            clean.append(body.rstrip())
+            lines.append(int(number.split(MARK)[0] or 0) if number else 0)
+    located = "\n".join(clean) + "\n"
+    return Rendering(_LOCATION.sub("", located), located, tuple(lines), place)
+
+
+def jinja_line(error: BaseException) -> int | None:
+    """The line of the template in which rendering failed: the innermost frame of the template's own code."""
+    line: int | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def text_start(file: str, text: str) -> int | None:
+    """How many lines of a Python file come before a text that stands in it literally."""
+    first = next((line for line in text.splitlines() if line.strip()), None)
+    if first is None:
+        return None
+    try:
+        content = Path(file).read_text("utf-8")
+    except OSError:
+        return None
+    found = content.find(text)
+    return content.count("\n", 0, found) if found >= 0 else None
