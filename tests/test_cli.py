@@ -15,6 +15,7 @@ import pytest
 import workbench as wb
 from workbench import cli
 from workbench.errors import ProgramFileError
+from workbench.program_file import load_program
 
 ADD = """
 import torch
@@ -172,14 +173,14 @@ def test_a_missing_file_and_an_unknown_machine_exit_with_two(tmp_path: Path, cap
 
 
 def test_a_dict_gives_keyword_arguments(tmp_path: Path):
-    program = cli.load_program(write(tmp_path, ADD + "inputs = {'x': x, 'y': x}\n"))
+    program = load_program(write(tmp_path, ADD + "inputs = {'x': x, 'y': x}\n"))
     assert program.inputs == () and sorted(program.kwargs) == ["x", "y"]
 
 
 def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_path: Path):
-    both = cli.load_program(write(tmp_path, ADD + "inputs = ((x,), {'y': x})\n"))
+    both = load_program(write(tmp_path, ADD + "inputs = ((x,), {'y': x})\n"))
     assert (len(both.inputs), sorted(both.kwargs)) == (1, ["y"])
-    plain = cli.load_program(write(tmp_path, ADD + "inputs = (x, x)\n"))
+    plain = load_program(write(tmp_path, ADD + "inputs = (x, x)\n"))
     assert (len(plain.inputs), plain.kwargs) == (2, {})
 
 
@@ -191,13 +192,13 @@ def test_what_is_no_python_is_told_with_its_line_alone(content: bytes, words: st
     path = tmp_path / "mine.py"
     path.write_bytes(content)
     with pytest.raises(ProgramFileError) as caught:
-        cli.load_program(str(path))
+        load_program(str(path))
     assert words in str(caught.value) and "Traceback" not in str(caught.value)
 
 
 def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
     with pytest.raises(ProgramFileError, match="is a list; expected a tuple, a dict of keyword arguments"):
-        cli.load_program(write(tmp_path, ADD + "inputs = [x]\n"))
+        load_program(write(tmp_path, ADD + "inputs = [x]\n"))
 
 
 def test_the_list_tells_of_chiplets_where_a_machine_has_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -22,9 +22,7 @@ import traceback
 import webbrowser
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Final, Never, cast
 
 import workbench as wb
@@ -35,6 +33,7 @@ from workbench import aten, doctor, environment, new_op, views
 from workbench.doctor import diagnosis
 from workbench.environment.progress import waiting
 from workbench.errors import BadOption, MissingExtra, ProgramFileError, WorkbenchError
+from workbench.program_file import INPUTS_FORMS, ProgramFile, load_program
 from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ INTERRUPTED, NO_READER = 128 + 2, 128 + 13  # SIGINT, SIGPIPE
 PROBLEMS = CHECK_FAILED
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE_ENDINGS: Final = (".html", ".htm")
-
-_INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +110,7 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print what came out")
-    trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {_INPUTS_FORMS}")
+    trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {INPUTS_FORMS}")
     machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
@@ -314,74 +311,6 @@ def _doctor(options: argparse.Namespace) -> int:
     encoding = sys.stdout.encoding or "ascii"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")  # what cannot be printed, too
     return OK if diagnosis.healthy(found) else PROBLEMS
-
-
-@dataclass(frozen=True)
-class ProgramFile:
-    """What a file gives to trace."""
-
-    model: Callable[..., object]
-    inputs: tuple[object, ...]
-    kwargs: dict[str, object]
-
-
-def load_program(given: str) -> ProgramFile:
-    """Runs the file of `FILE[:NAME]` and takes `NAME` and `inputs` from it."""
-    path, name = _split(given)
-    module = _run(path)
-    for needed in (name, "inputs"):
-        if not hasattr(module, needed):
-            raise ProgramFileError(f"{path} does not define {needed!r}; it must define {name!r} and 'inputs'")
-    model: object = getattr(module, name)
-    inputs: object = getattr(module, "inputs")  # noqa: B009
-    if not callable(model):
-        raise ProgramFileError(f"{name!r} in {path} is a {type(model).__name__}; expected a function or an nn.Module")
-    positional, keywords = _inputs(inputs() if callable(inputs) else inputs, path)
-    return ProgramFile(model, positional, keywords)
-
-
-def _split(given: str) -> tuple[Path, str]:
-    file, colon, name = given.rpartition(":")
-    if not colon or not name.isidentifier() or Path(given).exists():
-        file, name = given, "model"
-    path = Path(file)
-    if not path.is_file():
-        raise ProgramFileError(f"there is no file {file!r}; expected FILE or FILE:NAME")
-    return path, name
-
-
-def _run(path: Path) -> ModuleType:
-    name = f"workbench_program_{path.stem}"  # a name of its own: the user's file may be called like a package
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ProgramFileError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, UnicodeDecodeError) as error:  # nothing of it ran: there is no traceback of the user's
-        raise ProgramFileError(f"{path} is no Python that can be read: {_where(error)}") from None
-    except Exception:  # whatever the user's own code raises, its traceback is the message
-        raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
-    return module
-
-
-def _where(error: SyntaxError | UnicodeDecodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is not {error.encoding}: {error.reason}"
-    return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
-
-
-def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, object]]:
-    if isinstance(given, dict):
-        return (), cast("dict[str, object]", given)
-    if isinstance(given, tuple):
-        parts = cast("tuple[object, ...]", given)
-        if len(parts) == 2 and isinstance(parts[0], tuple) and isinstance(parts[1], dict):
-            return cast("tuple[object, ...]", parts[0]), cast("dict[str, object]", parts[1])
-        return parts, {}
-    raise ProgramFileError(f"'inputs' in {path} is a {type(given).__name__}; expected {_INPUTS_FORMS}")
 
 
 def summary(journey: Journey, check: Check) -> dict[str, object]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -21,6 +20,13 @@ import numpy.typing as npt
 
 from simulator.errors import FileFormatError
 from simulator.files import typed_records, versioned_files
+from simulator.tileprogram.opcodes import UNIT_OF as UNIT_OF
+from simulator.tileprogram.opcodes import Access as Access
+from simulator.tileprogram.opcodes import DependenceKind as DependenceKind
+from simulator.tileprogram.opcodes import OpClass as OpClass
+from simulator.tileprogram.opcodes import Opcode as Opcode
+from simulator.tileprogram.opcodes import Space as Space
+from simulator.tileprogram.opcodes import UnitClass as UnitClass
 
 FORMAT, VERSION = "aten-workbench/tile-program", 4
 MAX_RANK = 5
@@ -28,80 +34,6 @@ MAX_RANK = 5
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
-
-
-class Opcode(IntEnum):
-    LOAD = 0
-    STORE = 1
-    COPY = 2
-    GATHER = 3
-    SCATTER = 4
-    MATMUL = 5
-    VECTOR = 6
-    DIRECT = 7
-    BARRIER = 8
-    HOST = 9
-    """Not in programs: what a trace shows of a step on the host."""
-
-
-class UnitClass(IntEnum):
-    DMA = 0
-    SYSTOLIC = 1
-    VECTOR = 2
-    SCALAR = 3
-    HOST = 4
-
-
-class Space(IntEnum):
-    DRAM = 0
-    SCRATCHPAD = 1
-
-
-class Access(IntEnum):
-    READ = 1
-    WRITE = 2
-    READ_WRITE = 3
-
-
-class DependenceKind(IntEnum):
-    """Why an instruction waits for an earlier one.
-
-    ACCUMULATE orders two matmuls into one accumulator without draining the array between them; REUSE is a
-    write-after-read that exists only because two buffers share an address.
-    """
-
-    READ_AFTER_WRITE = 0
-    WRITE_AFTER_READ = 1
-    WRITE_AFTER_WRITE = 2
-    ACCUMULATE = 3
-    REUSE = 4
-
-
-class OpClass(IntEnum):
-    """What one element of a vector body costs, by hardware function."""
-
-    ALU = 0
-    """add, subtract, multiply, compare, select, min, max, logic."""
-    SPECIAL = 1
-    """exp, log, tanh, erf, sin, cos, rsqrt, sqrt, divide, power."""
-    CONVERT = 2
-    """Changes of element type."""
-    MOVE = 3
-    """A body that only passes values on: fill, broadcast, transpose."""
-
-
-UNIT_OF: dict[Opcode, UnitClass] = {
-    Opcode.LOAD: UnitClass.DMA,
-    Opcode.STORE: UnitClass.DMA,
-    Opcode.COPY: UnitClass.DMA,
-    Opcode.GATHER: UnitClass.DMA,
-    Opcode.SCATTER: UnitClass.DMA,
-    Opcode.MATMUL: UnitClass.SYSTOLIC,
-    Opcode.VECTOR: UnitClass.VECTOR,
-    Opcode.DIRECT: UnitClass.SCALAR,
-    Opcode.BARRIER: UnitClass.SCALAR,
-    Opcode.HOST: UnitClass.HOST,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
 from simulator.units.systolic import shares
-from workbench.extraction.evaluate import Box
+from workbench.extraction.memref_boxes import Box
 from workbench.mlir.instruction_forms import Axes, Description
 
 

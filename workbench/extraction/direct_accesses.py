@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from simulator.tileprogram.program import Access, Operand
 from workbench.errors import NotAffine
-from workbench.extraction.evaluate import Box
+from workbench.extraction.memref_boxes import Box
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from simulator.tileprogram.program import MAX_RANK, Access, Operand, Space
 from workbench.errors import DataDecides, not_yet
+from workbench.extraction.memref_boxes import NOWHERE, Box
 from workbench.extraction.scalar_index import Number, larger, scalar_function, smaller
 from workbench.mlir.affine import compile_expr, compile_map, constant_of, forall_bounds
 from workbench.mlir.bindings import (
     DYNAMIC_STRIDE,
     Index,
     Value,
-    element_bytes,
     integer,
     kept_axes,
     maker,
@@ -35,30 +34,6 @@ from workbench.mlir.bindings import (
 )
 from workbench.mlir.dialect import DRAM
 from workbench.mlir.instruction_forms import op_class
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A memref's concrete place: where it starts, its extents and its strides, in elements."""
-
-    space: Space
-    target: int
-    slot: int
-    """Which copy of the buffer; -n for all n of them, whose leading axis chooses one."""
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    element_bytes: int
-
-    def operand(self, access: Access) -> Operand:
-        shape, strides = self.shape, self.strides
-        if len(shape) > MAX_RANK:
-            kept = [axis for axis, extent in enumerate(shape) if extent != 1]
-            shape, strides = tuple(shape[a] for a in kept), tuple(strides[a] for a in kept)
-        return Operand(self.space, self.target, self.slot, self.offset, shape, strides, self.element_bytes, access)
-
-
-NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)
 
 
 @dataclass
@@ -391,17 +366,3 @@ def _inside(op: ir.Operation) -> list[ir.Operation]:
             for inner in block.operations:
                 found += [inner.operation, *_inside(inner.operation)]
     return found
-
-
-def argument_box(number: int, argument: Value) -> Box:
-    """The box of a function argument."""
-    kind = ir.MemRefType(argument.type)
-    strides, offset = kind.get_strides_and_offset()
-    return Box(Space.DRAM, number, 0, offset, tuple(kind.shape), tuple(strides), element_bytes(kind))
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [1] * len(shape)
-    for axis in reversed(range(len(shape) - 1)):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)

@@ -36,9 +36,10 @@ from simulator.units.vector import best_lanes
 from workbench.errors import not_yet
 from workbench.extraction import direct_accesses
 from workbench.extraction.array_sharing import shared
-from workbench.extraction.evaluate import Box, Evaluator, State, Step, argument_box, row_major
+from workbench.extraction.evaluate import Evaluator, State, Step
 from workbench.extraction.lane_layout import Layouts
 from workbench.extraction.loop_carried import carried_chains
+from workbench.extraction.memref_boxes import Box, argument_box, row_major
 from workbench.extraction.program_size import check_count, slot_bytes
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
 from workbench.mlir.context import line_of, operations, parse

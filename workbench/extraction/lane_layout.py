@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from simulator.tileprogram.program import Space
-from workbench.extraction.evaluate import Box
+from workbench.extraction.memref_boxes import Box
 from workbench.mlir.instruction_forms import Axes, Description
 
 

@@ -13,7 +13,8 @@ from torch_mlir import ir
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Space
 from workbench.errors import TooManyInstructions
-from workbench.extraction.evaluate import Box, Evaluator, State, Step
+from workbench.extraction.evaluate import Evaluator, State, Step
+from workbench.extraction.memref_boxes import Box
 from workbench.mlir.bindings import (
     Value,
     block_of,

@@ -7,8 +7,6 @@ after a decomposition), and else the host, where PyTorch computes it from the re
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,7 +17,6 @@ from workbench.aten.automatic_route import DTYPES, class_of
 from workbench.aten.overload_names import check_known
 from workbench.aten.proven import proven
 from workbench.aten.registry import DEFAULT, Registrations
-from workbench.aten.run_node import HIGHER_ORDER
 from workbench.faults.trial import OK, TRIALS
 from workbench.formulas.decompose import expand, reading
 from workbench.formulas.formula_builder import infer, meta_tensor
@@ -47,9 +44,9 @@ from workbench.lowering.fusion_options import choice_of
 from workbench.lowering.fusion_rules import kind_of, node_class
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
+from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.reshapes import above_reshapes
-from workbench.new_op.operator_facts import facts_of
-from workbench.new_op.skeleton import stub
+from workbench.lowering.view_edges import across_views
 
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
 """Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""
@@ -378,7 +375,7 @@ def _with_kernels(
     work: _Work, kernels: tuple[Kernel, ...], grouping: Grouping
 ) -> tuple[tuple[LoweredNode, ...], tuple[Fusion, ...]]:
     kernel_of = {name: kernel.name for kernel in kernels for name in kernel.nodes}
-    fusions = (*grouping.decisions(), *_across_views(work))
+    fusions = (*grouping.decisions(), *across_views(work.items))
     fused = {fusion.consumer: fusion.rule for fusion in fusions if fusion.fused}
     fused |= {fusion.producer: fusion.rule for fusion in fusions if fusion.fused and fusion.producer not in fused}
     nodes = tuple(
@@ -386,43 +383,3 @@ def _with_kernels(
         for item in work.items
     )
     return nodes, fusions
-
-
-def _across_views(work: _Work) -> list[Fusion]:
-    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest."""
-    maker = {value: item for item in work.items for value in item.node.results}
-    found: list[Fusion] = []
-    for item in work.items:
-        for value in item.node.operands if item.route != "view" else ():
-            reason = f"{value} is other strides over the result: kernels are not fused across a view"
-            for producer in _behind(value, maker):
-                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
-    return found
-
-
-def _behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
-    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
-    names: dict[str, None] = {}
-    ahead = [value] if value in maker and maker[value].route == "view" else []
-    while ahead:
-        item = maker.get(ahead.pop(0))
-        if item is not None and item.route == "view":
-            ahead += item.node.operands
-        elif item is not None:
-            names[item.node.name] = None
-    return tuple(names)
-
-
-def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:
-    """The one error for all ops that nothing here can make; `faulty` says of some nodes why."""
-    counts = Counter(node.op for node in missing)
-    lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
-    for op, count in sorted(counts.items()):
-        places = sorted({node.origin.place for node in missing if node.op == op})
-        lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
-        lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
-    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
-    lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
-    for op in sorted(op for op in counts if not op.startswith(HIGHER_ORDER)):
-        lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
-    return errors.MissingRoutes("\n".join(lines))

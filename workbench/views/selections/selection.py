@@ -12,7 +12,6 @@ from typing import SupportsIndex, cast
 import numpy as np
 
 from simulator.argument_types import checks_what_it_is_given
-from simulator.tileprogram.program import Opcode
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.ir.kernel_names import with_full_kernel
@@ -36,6 +35,15 @@ from workbench.views.selections.origins import (
     RenderedLine,
     Rows,
     TileAt,
+)
+from workbench.views.selections.selection_lines import (
+    head_cell,
+    headed,
+    instruction_lines,
+    line_text,
+    rendered_text,
+    scheduled_text,
+    span_lines,
 )
 
 _PLACED = re.compile(r"(.+):(\d+)")
@@ -95,7 +103,7 @@ class Selection(Shown):
 
     def text(self) -> str:
         """The thread from Python to the timeline, a part a stage."""
-        return "\n".join(f"{head:<12} {line}" for part, lines in self.parts() for head, line in _headed(part, lines))
+        return "\n".join(f"{head:<12} {line}" for part, lines in self.parts() for head, line in headed(part, lines))
 
     def parts(self) -> list[tuple[str, list[str]]]:
         """(stage, lines), from the user's code to the timeline: what `text` and the page show."""
@@ -107,8 +115,8 @@ class Selection(Shown):
         ]
         nodes = [f"{name} = {index.captured[name].op}{_module(index.captured[name])}" for name in self.nodes]
         folded = [f"{gone.node}: {gone.reason}" for gone in self.absorbed]
-        rendered = [_line_text(line, _rendered_text(index, line.kernel)) for line in self.rendered_lines]
-        scheduled = [_line_text(line, _scheduled_text(index, line.kernel)) for line in self.mlir_lines]
+        rendered = [line_text(line, rendered_text(index, line.kernel)) for line in self.rendered_lines]
+        scheduled = [line_text(line, scheduled_text(index, line.kernel)) for line in self.mlir_lines]
         made = [
             ("python", sources),
             ("captured", nodes),
@@ -116,8 +124,8 @@ class Selection(Shown):
             ("lowered", [f"{kernel}: {', '.join(self._of_kernel(kernel))}" for kernel in self.kernels]),
             ("rendered", rendered),
             ("scheduled", scheduled),
-            ("instructions", _instruction_lines(index, self.instructions)),
-            ("simulated", _span_lines(index, self.spans, self.cycles)),
+            ("instructions", instruction_lines(index, self.instructions)),
+            ("simulated", span_lines(index, self.spans, self.cycles)),
         ]
         return [(stage, lines) for stage, lines in made if lines]
 
@@ -133,7 +141,7 @@ class Selection(Shown):
     def html_parts(self) -> list[str]:
         """The rows of that table, a text a stage."""
         return [
-            "".join(f"<tr>{_head_cell(head)}<td>{markup.escape(line)}</td></tr>" for head, line in _headed(part, lines))
+            "".join(f"<tr>{head_cell(head)}<td>{markup.escape(line)}</td></tr>" for head, line in headed(part, lines))
             for part, lines in self.parts()
         ]
 
@@ -372,48 +380,3 @@ def _module(node: Node) -> str:
 
 def _count(items: tuple[object, ...], noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
-
-
-def _headed(part: str, lines: list[str], most: int = 8) -> list[tuple[str, str]]:
-    shown = lines if len(lines) <= most else [*lines[: most - 1], f"... and {len(lines) - most + 1} more"]
-    return [(part if place == 0 else "", line) for place, line in enumerate(shown)]
-
-
-def _head_cell(head: str) -> str:
-    """A title, or an empty cell, which is no title of anything."""
-    return f'<th scope="row">{markup.escape(head)}</th>' if head else "<td></td>"
-
-
-def _line_text(line: MlirLine | RenderedLine, text: str) -> str:
-    return f"{line.kernel}:{line.line}  {text.splitlines()[line.line - 1].strip()[:100]}"
-
-
-def _rendered_text(index: OriginIndex, kernel: str) -> str:
-    return next(module.mlir for module in index.rendered if module.kernel == kernel)
-
-
-def _scheduled_text(index: OriginIndex, kernel: str) -> str:
-    return index.programs[kernel].mlir
-
-
-def _instruction_lines(index: OriginIndex, instructions: tuple[InstructionAt, ...]) -> list[str]:
-    """A line a kernel and opcode: how many, and the first of them."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for kernel, number in instructions:
-        opcode = Opcode(index.programs[kernel].program.opcode[number]).name
-        groups.setdefault((kernel, opcode), []).append(f"#{number}")
-    lines: list[str] = []
-    for (kernel, opcode), numbers in groups.items():
-        shown = numbers if len(numbers) <= 4 else [*numbers[:4], "..."]
-        lines.append(f"{len(numbers)} {opcode} of {kernel} ({', '.join(shown)})")
-    return lines
-
-
-def _span_lines(index: OriginIndex, spans: tuple[int, ...], cycles: int) -> list[str]:
-    if not spans:
-        return []
-    trace, rows = index.trace, list(spans)
-    used: list[int] = trace.unit[rows].tolist()
-    units = ", ".join(trace.unit_names[unit] for unit in sorted(set(used)))
-    first, last = int(trace.start[rows].min()), int(trace.end[rows].max())
-    return [f"{len(spans)} spans on {units}, {cycles:,} unit cycles between cycle {first:,} and {last:,}"]

@@ -1,0 +1,84 @@
+"""Ops that add up: which argument holds the terms of their sums, and how many a sum has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+
+
+def _product(first: int, second: int) -> Callable[[Any, Any], tuple[int, int]]:
+    """Sums of products: the operand with fewer numbers stands for the terms, each of which has one of it."""
+
+    def terms(args: Any, kwargs: Any) -> tuple[int, int]:
+        a, b = args[first], args[second]
+        return (first if a.numel() <= b.numel() else second), a.shape[-1]
+
+    return terms
+
+
+def _window(args: Any, kwargs: Any) -> tuple[int, int]:
+    x, weight, transposed = args[0], args[1], len(args) > 6 and args[6]
+    count = weight.numel() // max(weight.shape[1 if transposed else 0], 1)
+    return (0 if x.numel() <= weight.numel() else 1), count
+
+
+def _all_dims(args: Any, kwargs: Any) -> tuple[int, int]:
+    x, dims = args[0], args[1] if len(args) > 1 else kwargs.get("dim")
+    return 0, _extent(x, dims)
+
+
+def _norm(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, _extent(args[0], args[2] if len(args) > 2 else kwargs.get("dim"))
+
+
+NORMS: Final = ("linalg_vector_norm", "norm")
+
+
+def is_rooted(args: Any) -> bool:
+    """Whether a norm is a root that a library takes: of an order that is neither 0, 1, 2 nor infinite."""
+    order = args[1] if len(args) > 1 and args[1] is not None else 2
+    return order not in (0, 1, 2) and not math.isinf(order)
+
+
+def _extent(x: torch.Tensor, dims: Any) -> int:
+    if not x.dim():
+        return 1
+    named = [dims] if isinstance(dims, int) else list(dims) if dims is not None and len(dims) else range(x.dim())
+    return math.prod(x.shape[dim] for dim in named)
+
+
+def _pooled(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, math.prod(args[1])
+
+
+def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
+    return 0, max(args[0].numel() // max(args[0].shape[0] * args[0].shape[1] * math.prod(args[1]), 1), 1)
+
+
+def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
+    """Of an image that is interpolated: each pixel is a sum over so many neighbours, times weights that are rounded."""
+    return lambda args, kwargs: (0, count + 1)
+
+
+STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+"""Which argument holds what is added."""
+
+TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2)),
+    **dict.fromkeys(("convolution", "_convolution"), _window),
+    **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _all_dims),
+    **dict.fromkeys(NORMS, _norm),
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
+    **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
+    "upsample_linear1d": _neighbours(2),
+    "upsample_bilinear2d": _neighbours(4),
+    "upsample_trilinear3d": _neighbours(8),
+    "upsample_bicubic2d": _neighbours(16),
+    "grid_sampler_2d": _neighbours(4),
+    "grid_sampler_3d": _neighbours(8),
+}
+"""Which argument holds the terms of a sum, and how many terms it has."""

@@ -1,0 +1,50 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Where a memref lies while a program is read off: its place, its extents, its strides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from simulator.tileprogram.program import MAX_RANK, Access, Operand, Space
+from workbench.mlir.bindings import Value, element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A memref's concrete place: where it starts, its extents and its strides, in elements."""
+
+    space: Space
+    target: int
+    slot: int
+    """Which copy of the buffer; -n for all n of them, whose leading axis chooses one."""
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+
+    def operand(self, access: Access) -> Operand:
+        shape, strides = self.shape, self.strides
+        if len(shape) > MAX_RANK:
+            kept = [axis for axis, extent in enumerate(shape) if extent != 1]
+            shape, strides = tuple(shape[a] for a in kept), tuple(strides[a] for a in kept)
+        return Operand(self.space, self.target, self.slot, self.offset, shape, strides, self.element_bytes, access)
+
+
+NOWHERE = Box(Space.DRAM, 0, 0, 0, (), (), 1)
+
+
+def argument_box(number: int, argument: Value) -> Box:
+    """The box of a function argument."""
+    kind = ir.MemRefType(argument.type)
+    strides, offset = kind.get_strides_and_offset()
+    return Box(Space.DRAM, number, 0, offset, tuple(kind.shape), tuple(strides), element_bytes(kind))
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1] * len(shape)
+    for axis in reversed(range(len(shape) - 1)):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return tuple(strides)

@@ -1,0 +1,27 @@
+"""The error for ops that nothing here can make: each with its places, why, and lines to start from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from workbench import errors
+from workbench.aten.run_node import HIGHER_ORDER
+from workbench.ir import AtenGraph, Node
+from workbench.new_op.operator_facts import facts_of
+from workbench.new_op.skeleton import stub
+
+
+def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:
+    """The one error for all ops that nothing here can make; `faulty` says of some nodes why."""
+    counts = Counter(node.op for node in missing)
+    lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
+    for op, count in sorted(counts.items()):
+        places = sorted({node.origin.place for node in missing if node.op == op})
+        lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
+        lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
+    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
+    lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
+    for op in sorted(op for op in counts if not op.startswith(HIGHER_ORDER)):
+        lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
+    return errors.MissingRoutes("\n".join(lines))
