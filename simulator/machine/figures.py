@@ -10,7 +10,7 @@ from simulator.errors import MachineError
 from simulator.machine.chiplets import POLICIES
 from simulator.machine.dram_file import HASHES, REFRESHES
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.topology import PLACES_FORM
+from simulator.machine.topology import PLACES_FORM, check_places
 
 Figure = int | float | str
 
@@ -91,6 +91,8 @@ def check_figure(machine: str, name: str, kind: str, value: object) -> None:
     if kind == "str":
         if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
             raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
+        if _FORMS.get(name) == PLACES_FORM:
+            check_places(where, value)
         if name in _CHOICES and value not in _CHOICES[name]:
             near = did_you_mean(value, _CHOICES[name])
             raise MachineError(f"{where}{near or ':'} {'E' if near else 'e'}xpected one of {', '.join(_CHOICES[name])}")

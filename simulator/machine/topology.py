@@ -102,8 +102,16 @@ def _along_x_then_y(here: Place, there: Place) -> list[Place]:
     return [*across, *((to_x, at) for at in range(y, to_y, 1 if to_y > y else -1)), there]
 
 
+_PLACE = re.compile(r"\d+,\d+")
 PLACES_FORM = "routers as 'column,row', with spaces between them"
 """What a figure that names routers looks like."""
+
+
+def check_places(where: str, text: str) -> None:
+    """Raises for a text that names no routers, of whatever mesh."""
+    for each in text.split():
+        if not _PLACE.fullmatch(each):
+            raise MachineError(f"{where}: {each!r} is no place; expected {PLACES_FORM}")
 
 
 def places(machine: MachineRecord, name: str) -> list[Place]:
@@ -111,12 +119,7 @@ def places(machine: MachineRecord, name: str) -> list[Place]:
     text = str(getattr(machine, name))
     found = list[Place]()
     for each in text.split():
-        match = re.fullmatch(r"(\d+),(\d+)", each)
-        if not match:
-            raise MachineError(
-                f"machine {machine.name!r}: {name} = {text!r}: {each!r} is no place; expected {PLACES_FORM}"
-            )
-        column, row = int(match[1]), int(match[2])
+        column, row = map(int, each.split(","))
         if column >= machine.mesh_columns or row >= machine.mesh_rows:
             raise MachineError(
                 f"machine {machine.name!r}: {name} = {text!r}: there is no router {each} in a mesh of "

@@ -130,6 +130,8 @@ def test_every_figure_of_the_machine_is_a_knob_with_its_range(ffn: wb.Journey):
     assert set(FIGURE_WORDS) <= set(figures), "words of a figure that there is not"
     assert figures["vector_lanes"].about == FIGURE_WORDS["vector_lanes"] and figures["clock_mhz"].about == ""
     assert all(knob.about for knob in knobs.knobs if knob.kind == "fusion")
+    energies = [figure.about for name, figure in figures.items() if "_pj" in name]
+    assert len(energies) == 7 and all("j.simulated.energy alone" in about for about in energies)
     assert "expected at most 4,096" in knobs.why_not("machine.cores", 4097)
     assert "more than zero" in knobs.why_not("machine.cores", 0)
     with pytest.raises(MachineError):

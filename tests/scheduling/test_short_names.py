@@ -45,6 +45,22 @@ def test_a_script_that_matches_no_op_is_refused():
         _ = softmax().with_(schedule={"k0_softmax": wrong}).simulated
 
 
+def test_a_script_that_matches_ops_by_a_name_that_none_has_is_refused():
+    script = """\
+transform.named_sequence @__transform_main(%root: !transform.any_op) {
+  %op = transform.structured.match ops{["linalg.matmull"]} in %root : (!transform.any_op) -> !transform.any_op
+  %tiled, %loop = transform.structured.tile_using_for %op tile_sizes [16]
+    : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
+  transform.yield
+}"""
+    product = wb.trace(torch.matmul, X, X, machine="edge-8x8")
+    with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op is linalg\.matmull; did you mean") as told:
+        _ = product.with_(schedule={"k0": script}).simulated
+    assert "changes nothing" in str(told.value)
+    with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op is linalg\.conv_2d.*; there are .*linalg"):
+        _ = product.with_(schedule={"k0": script.replace("linalg.matmull", "linalg.conv_2d")}).simulated
+
+
 def test_python_runs_the_command():
     ran = subprocess.run([sys.executable, "-m", "workbench", "machines"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0 and "edge-8x8" in ran.stdout

@@ -35,7 +35,7 @@ from workbench.scheduling.passes.borders import has_borders
 from workbench.scheduling.passes.split_gathers import holds_gathers
 from workbench.scheduling.passes.window_points import has_windows
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
-from workbench.scheduling.user_scripts import check_numbers, check_script, in_script, without_lines
+from workbench.scheduling.user_scripts import check_matches, check_numbers, check_script, in_script, without_lines
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -90,8 +90,12 @@ def scripted_kernel(
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
     trace = ready.take(split)
     check_numbers(rendered.kernel, script, trace.module)
+    before = print_module(trace.module)
     try:
-        scheduled = _read_off(rendered, _tile(trace, said_by_script, script), machine)
+        tiled = _tile(trace, said_by_script, script)
+        after = next(each.mlir for each in trace.snapshots if each.name == DETACHED)
+        check_matches(rendered.kernel, script, before, after)
+        scheduled = _read_off(rendered, tiled, machine)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
     except ScheduledFormError as error:
@@ -190,6 +194,10 @@ class _Tiled:
     dims: dict[str, int]
 
 
+DETACHED = "detach the schedule"
+"""The step after which a kernel is as its script left it."""
+
+
 def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Tiled:
     with trace.module.context:
         payload = analyse(trace.module)
@@ -199,7 +207,7 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
     else:
         trace.run("attach the schedule", f"npu-attach-script{{{script}}}")
     trace.run("tile and fuse", "transform-interpreter")
-    trace.run("detach the schedule", "npu-detach-schedule")
+    trace.run(DETACHED, "npu-detach-schedule")
     trace.run("reuse outputs", "eliminate-empty-tensors")
     trace.run(
         "bufferize",

@@ -11,6 +11,7 @@ from typing import cast
 
 from torch_mlir import ir
 
+from simulator.did_you_mean import did_you_mean
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
@@ -21,6 +22,9 @@ from workbench.scheduling.script_problems import plain_problems
 
 _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
+_MATCHED_OPS = re.compile(r"\bops\s*\{\s*\[([^\]]*)\]")
+_OP_NAMES = re.compile(r"^\s*(?:%[^=]*= )?\"?([a-z_]\w*(?:\.\w+)+)", re.MULTILINE)
+"""Ops as MLIR prints them: at the begin of a line or after what they result in."""
 
 
 def check_script(kernel: str, script: str) -> None:
@@ -48,6 +52,25 @@ def check_numbers(kernel: str, script: str, module: ir.Module) -> None:
             if int(found) not in known:
                 told = Problem(f"no op has {ID} = {found}; there are {', '.join(map(str, known))}", number)
                 raise ScheduleScriptError(kernel, script, "matches an op that is not there", (told,))
+
+
+def check_matches(kernel: str, script: str, before: str, after: str) -> None:
+    """Raises where a script left the kernel as it was since the ops that it matches by their names are not there.
+
+    A script that makes ops and changes them matches what is there neither before nor after; then the kernel changed.
+    """
+    if before != after:
+        return
+    there = sorted(set(_OP_NAMES.findall(before)))
+    for number, line in enumerate(script.splitlines(), 1):
+        for listed in _MATCHED_OPS.findall(line.partition("//")[0]):
+            wanted = re.findall(r'"([^"]*)"', listed)
+            if wanted and not set(wanted) & set(there):
+                near = did_you_mean(wanted[0], there) or ";"
+                told = f"no op is {' or '.join(wanted)}{near} there are {', '.join(there)}"
+                raise ScheduleScriptError(
+                    kernel, script, "matches an op that is not there, and changes nothing", (Problem(told, number),)
+                )
 
 
 def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:

@@ -123,6 +123,7 @@ def test_the_shipped_interconnect_is_simple_and_has_no_links() -> None:
     [
         ({"interconnect": "ring"}, "expected one of simple, crossbar, mesh"),
         ({"interconnect": "mesh", "mesh_queues": "0,0 0;1"}, "mesh_queues = '0,0 0;1': '0;1' is no place; expected"),
+        ({"mesh_queues": "a,b"}, "mesh_queues = 'a,b': 'a,b' is no place; expected routers"),
         ({"interconnect": "mesh", "mesh_channels": "4,0"}, "no router 4,0 in a mesh of mesh_columns = 4"),
         ({"interconnect_link_bytes_per_cycle": 0}, "expected more than zero"),
         ({"interconnet": "mesh"}, "did you mean 'interconnect'"),
