@@ -22,6 +22,8 @@ PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-a
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
+DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
+LINKED += DESIGN
 
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 _EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)
@@ -88,6 +90,21 @@ def test_links_lead_somewhere(file: Path):
     for target in targets:
         known = target[1:] in anchors if target.startswith("#") else (file.parent / target).exists()
         assert known or target.startswith("http"), target
+
+
+def test_the_design_has_short_pages_and_an_index_of_them():
+    index = DESIGN[0].read_text()
+    assert len(DESIGN) > 10 and all(f"](design/{page.name})" in index for page in DESIGN[1:])
+    assert {
+        page.name: len(page.read_text().splitlines()) for page in DESIGN if page.read_text().count("\n") >= 200
+    } == {}
+
+
+@pytest.mark.parametrize("page", DESIGN[1:], ids=lambda page: page.stem)
+def test_files_that_the_design_names_are_there(page: Path):
+    roots = (ROOT, ROOT / "workbench", ROOT / "simulator")
+    named = re.findall(r"`([\w/]+\.(?:py|md|csv))`", page.read_text())
+    assert [each for each in named if not any((root / each).exists() for root in roots)] == []
 
 
 def test_every_test_that_holds_a_class_of_failure_exists():
