@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.engine import host_round_trip
-from simulator.engine.event_loop import run
+from simulator.engine.event_loop import Hardware, run
 from simulator.engine.repeated_launches import Repeats
-from simulator.engine.state import figures_of
+from simulator.engine.state import Parts, figures_of
 from simulator.engine.watch import Progress, Watch
 from simulator.errors import LaunchError, ProgramError
 from simulator.machine.chiplets import Placed, check_placed
@@ -22,11 +22,11 @@ from simulator.memory import chiplet_buses, dram, network
 from simulator.memory.chiplet_pages import PageTable
 from simulator.records.spans import DONE, WAITS, HostCall, Launched
 from simulator.tileprogram.buffer_addresses import check_fit
-from simulator.tileprogram.program import I32, I64, TileProgram
+from simulator.tileprogram.program import I32, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
-from simulator.trace.trace import Trace, assemble, unit_names
+from simulator.trace.trace import Ran, Trace, assemble, unit_names
 from simulator.units.common_memory import CommonMemory, Resident, check_plan
-from simulator.units.cost_table import Told, work
+from simulator.units.cost_table import work
 from simulator.units.zero_tiles import skipped
 
 
@@ -50,14 +50,13 @@ def simulate(
     common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
     simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
-    figures = figures_of(machine)
-    memory, state, banked = dram.parameters(machine), dram.idle_state(), dram.banked(machine)
+    parts = Parts(figures_of(machine), dram.parameters(machine), dram.idle_state())
+    banked = dram.banked(machine)
     net, lines, pages = network.network(machine), chiplet_buses.buses(machine), PageTable(machine, placed)
-    works, begins = list[Told](), list[int]()
-    spans, met, waits = list[I64](), list[I64](), list[I32]()
+    ran, begins = list[Ran](), list[int]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
-    ran, common = Repeats(machine, repeats), CommonMemory(residents)
+    repeated, common = Repeats(machine, repeats), CommonMemory(residents)
     check_plan(residents, machine, len(launches))
     check_placed(placed, machine)
     now = 0
@@ -68,7 +67,7 @@ def simulate(
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
-            within = _no_waits(len(rows), machine)
+            found = Ran(asked, rows, times, _no_waits(len(rows), machine))
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -77,7 +76,7 @@ def simulate(
             now += machine.launch_overhead_cycles
             begins.append(now)
             served = common.launch(index, launched, skipped(launched, machine))
-            found = ran.find(launched, served, now)
+            found = repeated.find(launched, served, now)
             if found is None:
                 whole = work(launched.program, launched.addresses, machine, launched.indices, served)
                 whole = pages.launch(index, launched.program, whole)
@@ -85,21 +84,16 @@ def simulate(
                 net, lines = network.launched(net, machine, whole), chiplet_buses.launched(lines, whole)
                 told, within = whole.told(), _no_waits(len(launched.program), machine)
                 whole = whole.to_run()
-                rows, times = run(
-                    launched.program, whole, figures, memory, state, banked, net, lines, within, now, watch
-                )
-                found = told, rows, times, within
+                hardware = Hardware(parts, banked, net, lines)
+                rows, times = run(launched.program, whole, hardware, within, now, watch)
+                found = Ran(told, rows, times, within)
                 del whole  # which is as large as its program
-                ran.keep(launched, served, now, found)
-            asked, rows, times, within = found
-        now = max(now, int(rows[:, DONE].max(initial=0)))
-        watch.before += len(rows)
-        works.append(asked)
-        spans.append(rows)
-        met.append(times)
-        waits.append(within)
-    channels, links = dram.statistics(memory, banked, now), network.carried(net)
-    return assemble(launches, machine, works, spans, met, waits, begins, channels, links, residents, placed)
+                repeated.keep(launched, served, now, found)
+        now = max(now, int(found.spans[:, DONE].max(initial=0)))
+        watch.before += len(found.spans)
+        ran.append(found)
+    channels, links = dram.statistics(parts.memory, banked, now), network.carried(net)
+    return assemble(launches, machine, ran, begins, channels, links, residents, placed)
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:

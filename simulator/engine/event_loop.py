@@ -21,6 +21,8 @@ although something has not started, instructions wait for one another for ever: 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simulator.compiled import compiled
@@ -31,7 +33,6 @@ from simulator.engine.state import (
     ARRAYS,
     BACKLOG,
     BASE,
-    BEGIN,
     BLOCKED,
     CORES,
     COUNT,
@@ -57,110 +58,88 @@ from simulator.engine.state import (
     TURN,
     UNIT_STATE,
     WINDOW,
+    Asked,
+    Launch,
+    Parts,
 )
 from simulator.engine.watch import EVENTS, Watch
 from simulator.memory import dram
 from simulator.memory.chiplet_buses import Buses
 from simulator.memory.network import Network
 from simulator.records.spans import CAUSES, DONE, SPAN_COLUMNS
-from simulator.tileprogram.program import I32, I64, U8, TileProgram
+from simulator.tileprogram.program import I32, I64, TileProgram
 from simulator.units.cost_table import COMMON, REQUESTED, Work
 
 
-def run(
-    program: TileProgram,
-    asked: Work,
-    figures: I64,
-    memory: I64,
-    state: I64,
-    banked: dram.Banked | None,
-    net: Network | None,
-    lines: Buses | None,
-    waits: I32,
-    begin: int,
-    watch: Watch,
-) -> tuple[I64, I64]:
+class Hardware(NamedTuple):
+    """A machine as the loop knows it; banks, a network and buses of chiplets are None where there are none."""
+
+    parts: Parts
+    banked: dram.Banked | None
+    net: Network | None
+    lines: Buses | None
+
+
+def run(program: TileProgram, work: Work, hardware: Hardware, waits: I32, begin: int, watch: Watch) -> tuple[I64, I64]:
     """Spans of one launch, and when each of their constraints was met; fills in what they waited for within."""
-    rows = len(asked.table)
-    by = np.zeros(CAUSES, np.int64)  # and by whom, of the instruction that is at hand
-    cores = int(figures[CORES])
+    parts, banked, net, lines = hardware
+    figures = parts.figures.copy()
+    figures[DEPTH] = min(int(figures[DEPTH]), max(len(work.table), 1))  # more than all never wait
+    parts = parts._replace(figures=figures)
+    asked = Asked(work.table, work.dependence_start, work.dependence, work.dependence_kind)
+    launch = _about_to_begin(program, figures, waits, begin)
+    came = PAUSED
+    while came == PAUSED:
+        # what may be None are arguments of their own: the compiler leaves out what is for machines that have them
+        came = _loop(asked, parts, banked, net, lines, launch, EVENTS)
+        if came == PAUSED:
+            watch.look(int(launch.shared[STARTED]), int(launch.stages[:, TIME].max()))
+    if came == STUCK:
+        queue, latest = launch.queue, int(launch.spans[:, DONE].max(initial=begin))
+        queues = [
+            [int(queue[of, (row[HEAD] + at) % len(queue[of])]) for at in range(row[COUNT])]
+            for of, row in enumerate(launch.unit)
+        ]
+        raise deadlock(program, work, launch.spans, queues, int(figures[WINDOW]), latest)
+    return launch.spans, launch.met
+
+
+def _about_to_begin(program: TileProgram, figures: I64, waits: I32, begin: int) -> Launch:
+    """A launch of which nothing has been issued."""
+    rows, cores = len(program), int(figures[CORES])
     units = cores * (int(figures[QUEUES] + figures[ARRAYS]) + 2)
     unit = np.full((units, UNIT_STATE), -1, np.int64)
     unit[:, (HEAD, COUNT, SHADOW, BACKLOG)] = 0
-    figures = figures.copy()
-    figures[DEPTH] = min(int(figures[DEPTH]), max(rows, 1))  # more than all never wait
-    queue = np.zeros((units, int(figures[DEPTH])), np.int64)
-    order = np.argsort(program.core, kind="stable").astype(np.int32)  # core by core
-    stage = np.full((cores, ISSUE_STATE), -1, np.int64)
-    stage[:, (NEXT, BLOCKED, RETIRED, TURN)], stage[:, TIME] = 0, begin
-    stage[:, LENGTH] = np.bincount(program.core, minlength=cores)
-    stage[:, BASE] = np.cumsum(stage[:, LENGTH]) - stage[:, LENGTH]
-    place = np.zeros(rows, np.int32)  # of an instruction in its core's order
-    place[order] = np.arange(rows) - stage[program.core[order], BASE]
-    shared = np.array([-1, 0, begin, 0, -1], np.int64)
-    spans = np.full((rows, SPAN_COLUMNS), -1, np.int64)
-    met = np.full((rows, CAUSES), -1, np.int64)  # when each constraint was met
-    retired = np.zeros(rows, np.int32)  # who is complete last of all of a core up to each, in its order
-    came = PAUSED
-    while came == PAUSED:
-        came = _loop(
-            asked.table,
-            asked.dependence_start,
-            asked.dependence,
-            asked.dependence_kind,
-            figures,
-            memory,
-            state,
-            banked,
-            net,
-            lines,
-            unit,
-            queue,
-            order,
-            place,
-            stage,
-            shared,
-            retired,
-            spans,
-            met,
-            by,
-            waits,
-            EVENTS,
-        )
-        if came == PAUSED:
-            watch.look(int(shared[STARTED]), int(stage[:, TIME].max()))
-    if came == STUCK:
-        queues = [
-            [int(queue[of, (row[HEAD] + at) % len(queue[of])]) for at in range(row[COUNT])]
-            for of, row in enumerate(unit)
-        ]
-        raise deadlock(program, asked, spans, queues, int(figures[WINDOW]), int(spans[:, DONE].max(initial=begin)))
-    return spans, met
+    order = np.argsort(program.core, kind="stable").astype(np.int32)
+    stages = np.full((cores, ISSUE_STATE), -1, np.int64)
+    stages[:, (NEXT, BLOCKED, RETIRED, TURN)], stages[:, TIME] = 0, begin
+    stages[:, LENGTH] = np.bincount(program.core, minlength=cores)
+    stages[:, BASE] = np.cumsum(stages[:, LENGTH]) - stages[:, LENGTH]
+    place = np.zeros(rows, np.int32)
+    place[order] = np.arange(rows) - stages[program.core[order], BASE]
+    return Launch(
+        unit=unit,
+        queue=np.zeros((units, int(figures[DEPTH])), np.int64),
+        order=order,
+        place=place,
+        stages=stages,
+        shared=np.array([-1, 0, begin, 0, -1], np.int64),
+        retired=np.zeros(rows, np.int32),
+        spans=np.full((rows, SPAN_COLUMNS), -1, np.int64),
+        met=np.full((rows, CAUSES), -1, np.int64),
+        by=np.zeros(CAUSES, np.int64),
+        waits=waits,
+    )
 
 
 @compiled
 def _loop(
-    table: I64,
-    wait_start: I64,
-    wait: I32,
-    wait_kind: U8,
-    figures: I64,
-    memory: I64,
-    state: I64,
+    asked: Asked,
+    parts: Parts,
     banked: dram.Banked | None,
     net: Network | None,
     lines: Buses | None,
-    unit: I64,
-    queue: I64,
-    order: I32,
-    place: I32,
-    stage: I64,
-    shared: I64,
-    retired: I32,
-    spans: I64,
-    met: I64,
-    by: I64,
-    waits: I32,
+    launch: Launch,
     events: int,
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
@@ -168,7 +147,8 @@ def _loop(
     Returns `OVER` then, `PAUSED` after so many events (a cycle of a banked memory counts as one), and `STUCK` if no
     event is possible.
     """
-    begin, units = shared[BEGIN], len(unit) // len(stage)
+    unit, queue, stages, shared, place = launch.unit, launch.queue, launch.stages, launch.shared, launch.place
+    table, units = asked.table, len(launch.unit) // len(launch.stages)
     while shared[STARTED] < len(table) or shared[RUNNING] > 0:
         if events == 0:
             return PAUSED
@@ -179,65 +159,46 @@ def _loop(
                 continue
             head = queue[number, unit[number, HEAD]]
             if unit[number, READY] < 0:
-                unit[number, READY] = ready_time(head, number, table, wait_start, wait, wait_kind, unit, spans, figures)
+                unit[number, READY] = ready_time(head, number, asked, launch)
             time = unit[number, READY]
             if time < 0:
                 continue
             if table[head, REQUESTED] > 0:
-                time = granted(memory, state, lines, head, time)
+                time = granted(parts, lines, head, time)
             elif table[head, COMMON] > 0:
-                time = dram.grant_common(memory, state, time)
+                time = dram.grant_common(parts.memory, parts.memory_state, time)
             ready = unit[number, READY]
             tie = best >= 0 and time == at
             if time < at or (tie and (ready < first or (ready == first and place[head] < place[best]))):
                 at, best, chosen, first = time, head, number, ready
         issue, issuing = NEVER, -1
-        for core in range(len(stage)):
-            time = issue_time(table, figures, unit, order, stage[core], retired, spans, begin)
+        for core in range(len(stages)):
+            time = issue_time(table, parts.figures, launch, core)
             if time < issue:
                 issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
-            before = dram.reached(state)
-            source = dram.advance(memory, state, banked, net, min(issue, at)) if shared[RUNNING] > 0 else -1
-            events = max(0, events - (dram.reached(state) - before))
+            before = dram.reached(parts.memory_state)
+            source = -1
+            if shared[RUNNING] > 0:
+                source = dram.advance(parts.memory, parts.memory_state, banked, net, min(issue, at))
+            events = max(0, events - (dram.reached(parts.memory_state) - before))
             if source == dram.ON_THE_WAY:
                 continue
             if source >= 0:
-                number = unit_of(source, figures)
-                end_transfer(number, source, table, memory, banked, unit, shared, spans, waits)
-                retire(order, stage[number // units], retired, spans)
+                number = unit_of(source, parts.figures)
+                end_transfer(number, source, asked, parts, banked, launch)
+                retire(launch, number // units)
                 continue
         if issuing >= 0 and issue <= at:
-            issue_next(issue, table, figures, unit, queue, order, stage[issuing], retired, spans, met, by, begin)
+            issue_next(issue, table, parts.figures, launch, issuing)
         elif best < 0:
             return STUCK
         else:
-            own = stage[chosen // units]
-            start_head(
-                best,
-                chosen,
-                at,
-                table,
-                wait_start,
-                wait,
-                wait_kind,
-                figures,
-                memory,
-                state,
-                banked,
-                net,
-                lines,
-                unit,
-                shared,
-                spans,
-                met,
-                by,
-                waits,
-            )
-            retire(order, own, retired, spans)
-            unit[chosen, HEAD] = (unit[chosen, HEAD] + 1) % figures[DEPTH]
+            start_head(best, at, asked, parts, banked, net, lines, launch)
+            retire(launch, chosen // units)
+            unit[chosen, HEAD] = (unit[chosen, HEAD] + 1) % parts.figures[DEPTH]
             unit[chosen, COUNT] -= 1
             unit[chosen, READY] = -1
-            own[FREED], own[FREED_BY] = at, best
+            stages[chosen // units, FREED], stages[chosen // units, FREED_BY] = at, best
             shared[STARTED] += 1
     return OVER

@@ -12,6 +12,7 @@ from simulator.engine.state import (
     AT_WINDOW,
     BACKLOG,
     BASE,
+    BEGIN,
     BLOCKED,
     COUNT,
     DEPTH,
@@ -32,9 +33,10 @@ from simulator.engine.state import (
     TIME,
     TURN,
     WINDOW,
+    Launch,
 )
 from simulator.records.spans import DONE, ISSUE, ISSUE_BLOCKER, ISSUE_CAUSE, UNIT
-from simulator.tileprogram.program import I32, I64
+from simulator.tileprogram.program import I64
 from simulator.units.cost_table import CHAIN, CLASS, CORE, CYCLES, MARK, MEETS
 
 
@@ -69,26 +71,25 @@ def _queue_for(table: I64, figures: I64, unit: I64, row: int, turn: int, spans: 
 
 
 @compiled
-def issue_time(
-    table: I64, figures: I64, unit: I64, order: I32, stage: I64, retired: I32, spans: I64, begin: int
-) -> int:
+def issue_time(table: I64, figures: I64, launch: Launch, core: int) -> int:
     """When a core's next instruction could be issued, `NEVER` while something else must happen first."""
+    stage, order, spans = launch.stages[core], launch.order, launch.spans
     index, base = stage[NEXT], stage[BASE]
     if index >= stage[LENGTH]:
         return NEVER
     row = int(order[base + index])
-    time = begin if index == 0 else stage[TIME] + figures[INTERVAL]
+    time = launch.shared[BEGIN] if index == 0 else stage[TIME] + figures[INTERVAL]
     needed = _needed(table, figures, row, index)
     if needed > 0:
         if stage[RETIRED] < needed:
             return NEVER
-        time = max(time, spans[retired[base + needed - 1], DONE])
+        time = max(time, spans[launch.retired[base + needed - 1], DONE])
     if index > 0 and table[order[base + index - 1], MARK] == MEETS:
         met = order[base + index - 1]
         if spans[met, DONE] < 0:
             return NEVER
         time = max(time, spans[met, DONE])
-    if _queue_for(table, figures, unit, row, stage[TURN], spans, time) < 0:
+    if _queue_for(table, figures, launch.unit, row, stage[TURN], spans, time) < 0:
         stage[BLOCKED] = 1
         return NEVER
     if stage[BLOCKED] == 1:
@@ -103,25 +104,14 @@ def _needed(table: I64, figures: I64, row: int, index: int) -> int:
 
 
 @compiled
-def issue_next(
-    time: int,
-    table: I64,
-    figures: I64,
-    unit: I64,
-    queue: I64,
-    order: I32,
-    stage: I64,
-    retired: I32,
-    spans: I64,
-    met: I64,
-    by: I64,
-    begin: int,
-) -> None:
+def issue_next(time: int, table: I64, figures: I64, launch: Launch, core: int) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
+    unit, spans, met, by = launch.unit, launch.spans, launch.met, launch.by
+    stage, order = launch.stages[core], launch.order
     index, base = stage[NEXT], stage[BASE]
     row = int(order[base + index])
     needed = _needed(table, figures, row, index)
-    met[row, AT_LAUNCH], by[AT_LAUNCH] = begin, -1
+    met[row, AT_LAUNCH], by[AT_LAUNCH] = launch.shared[BEGIN], -1
     if index > 0:
         before = order[base + index - 1]
         met[row, AT_ISSUE], by[AT_ISSUE] = stage[TIME] + figures[INTERVAL], before
@@ -129,7 +119,7 @@ def issue_next(
             met[row, AT_BARRIER], by[AT_BARRIER] = spans[before, DONE], before
     if needed > 0:
         column = AT_BARRIER if table[row, MARK] == MEETS else AT_WINDOW
-        latest = retired[base + needed - 1]
+        latest = launch.retired[base + needed - 1]
         if spans[latest, DONE] > met[row, column]:
             met[row, column], by[column] = spans[latest, DONE], latest
     if stage[BLOCKED] == 1:
@@ -144,7 +134,7 @@ def issue_next(
     if table[row, CLASS] == SYSTOLIC and table[row, CHAIN] < 0:
         stage[TURN] = (stage[TURN] + 1) % figures[ARRAYS]
     place = (unit[number, HEAD] + unit[number, COUNT]) % figures[DEPTH]
-    queue[number, place] = row
+    launch.queue[number, place] = row
     unit[number, COUNT] += 1
     unit[number, BACKLOG] += table[row, CYCLES]
     spans[row, UNIT], spans[row, ISSUE] = number, time
@@ -153,8 +143,9 @@ def issue_next(
 
 
 @compiled
-def retire(order: I32, stage: I64, retired: I32, spans: I64) -> None:
+def retire(launch: Launch, core: int) -> None:
     """Moves past a core's oldest instructions whose completion is known."""
+    stage, order, retired, spans = launch.stages[core], launch.order, launch.retired, launch.spans
     done, base = stage[RETIRED], stage[BASE]
     while done < stage[LENGTH] and spans[order[base + done], DONE] >= 0:
         row = order[base + done]

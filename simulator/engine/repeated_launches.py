@@ -15,12 +15,9 @@ import numpy as np
 
 from simulator.machine.machine import Machine
 from simulator.records.spans import DONE, END, ISSUE, PHASE, START, Launched
-from simulator.tileprogram.program import I32, I64
+from simulator.trace.trace import Ran
 from simulator.units.common_memory import Served
-from simulator.units.cost_table import Told
 
-Ran = tuple[Told, I64, I64, I32]
-"""What a launch asked, its spans, when their constraints were met, and what they waited for within."""
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
 
 
@@ -42,7 +39,7 @@ class Repeats:
         began, (asked, spans, met, waits) = found
         spans, met = spans.copy(), np.where(met < 0, met, met + (begin - began))
         spans[:, (START, END, DONE, PHASE, ISSUE)] += begin - began
-        return asked, spans, met, waits
+        return Ran(asked, spans, met, waits)
 
     def keep(self, launched: Launched, served: Served | None, begin: int, ran: Ran) -> None:
         if self._apply:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simulator.machine.machine import Machine
 from simulator.records.spans import Wait
-from simulator.tileprogram.program import I64
+from simulator.tileprogram.program import I32, I64, U8
 
 # Unit classes and causes as plain integers, which is what the compiled functions know
 DMA, SYSTOLIC, SCALAR = 0, 1, 3
@@ -33,6 +35,47 @@ BUS_USER, RUNNING, BEGIN, STARTED, COMMON_USER = 0, 1, 2, 3, 4
 
 # How the loop comes back
 OVER, PAUSED, STUCK = 0, 1, 2
+
+
+class Asked(NamedTuple):
+    """What a program asks of the machine: a row of costs an instruction, and what each waits for, edge by edge."""
+
+    table: I64
+    wait_start: I64
+    wait: I32
+    wait_kind: U8
+
+
+class Parts(NamedTuple):
+    """What every machine has: the figures that the loop reads, those of its memory, and the state of that."""
+
+    figures: I64
+    memory: I64
+    memory_state: I64
+
+
+class Launch(NamedTuple):
+    """A launch under way: the state of units, issue stages and what they share, and what is known of its spans."""
+
+    unit: I64
+    queue: I64
+    """What stands before each unit, a ring."""
+    order: I32
+    """Instructions core by core."""
+    place: I32
+    """Of an instruction in its core's order."""
+    stages: I64
+    """The issue stage of each core."""
+    shared: I64
+    retired: I32
+    """Who is complete last of all of a core up to each, in its order."""
+    spans: I64
+    met: I64
+    """When each constraint was met."""
+    by: I64
+    """And by whom, of the instruction that is at hand."""
+    waits: I32
+    """What an instruction waits for while it holds its unit."""
 
 
 def figures_of(machine: Machine) -> I64:

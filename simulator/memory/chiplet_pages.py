@@ -174,18 +174,17 @@ def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_r
                     address += rest % walked.box[box, column] * walked.box[box, column + 1]
                     rest //= walked.box[box, column]
                 way = 1 << walked.box[box, WRITES]
-                _count(address, walked.box[box, RUN], way, row, home[row], size, pages, by_page, by_row)
+                last = address + walked.box[box, RUN] - 1
+                _count(address // size, last // size, way, size, pages, by_page[:, home[row]], by_row[row : row + 1])
         for run in range(walked.run_start[row], walked.run_start[row + 1]):
             address, long, ways = walked.run[run, 0], walked.run[run, 1], walked.run[run, 2]
-            _count(address, long, ways, row, home[row], size, pages, by_page, by_row)
+            first, last = address // size, (address + long - 1) // size
+            _count(first, last, ways, size, pages, by_page[:, home[row]], by_row[row : row + 1])
 
 
 @compiled
-def _count(
-    address: int, run: int, ways: int, row: int, home: int, size: int, pages: Pages, by_page: I64, by_row: I64
-) -> None:
-    """Counts the requests of one run, page by page; a request lies in the page of its first byte."""
-    first, last = address // size, (address + run - 1) // size
+def _count(first: int, last: int, ways: int, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
+    """Counts the requests of one run, the first to the last, page by page: each lies in the page of its first byte."""
     while first <= last:
         page = first * size >> pages.shift
         behind = -(-((page + 1) << pages.shift) // size)  # the first request of the next page
@@ -193,9 +192,9 @@ def _count(
         for way in range(2):
             if ways & (1 << way):
                 if len(by_page):
-                    by_page[page, home] += count
+                    by_page[page] += count
                 if len(by_row):
-                    by_row[row, way, pages.chiplet[page]] += count
+                    by_row[0, way, pages.chiplet[page]] += count
         first += count
 
 

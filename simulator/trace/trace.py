@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -181,13 +181,19 @@ _CAUSE_LABELS = [cause.label for cause in Cause]
 _VIA_LABELS = [via.label for via in Via]
 
 
+class Ran(NamedTuple):
+    """What a launch asked, its spans, when their constraints were met, and what they waited for within."""
+
+    told: Told
+    spans: I64
+    met: I64
+    waits: I32
+
+
 def assemble(
     launches: Sequence[Launched | HostCall],
     machine: Machine,
-    works: Sequence[Told],
-    spans: Sequence[I64],
-    met: Sequence[I64],
-    waits: Sequence[I32],
+    ran: Sequence[Ran],
     begins: Sequence[int],
     channels: Statistics,
     links: I64,
@@ -195,7 +201,8 @@ def assemble(
     placed: Sequence[Placed] = (),
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
-    rows = _joined(spans, np.int64, SPAN_COLUMNS)
+    works = [each.told for each in ran]
+    rows = _joined([each.spans for each in ran], np.int64, SPAN_COLUMNS)
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
     has_host = any(isinstance(launched, HostCall) for launched in launches)
@@ -223,8 +230,8 @@ def assemble(
         issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
         via=_joined([asked.via for asked in works], np.uint8),
         assumed=_joined([asked.assumed for asked in works], np.bool_),
-        waits=_joined(waits, np.int32, WAITS),
-        met=_joined(met, np.int64, CAUSES),
+        waits=_joined([each.waits for each in ran], np.int32, WAITS),
+        met=_joined([each.met for each in ran], np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
         origin=_joined([program.origin for program in programs], np.int32),
         totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),

@@ -135,13 +135,13 @@ def work(
     rows = dma.in_rows(program)
     for piece, part in pieces(program):
         if not machine.core_figures:
-            _add_costs(part, addresses, rows, machine, table[piece], moved[piece], read[piece], written[piece])
+            _add_costs(part, addresses, rows, machine, _Costs(*(each[piece] for each in (table, moved, read, written))))
             continue
         for alike, ratio, cores in core_kinds.kinds(machine):
             mine = np.isin(part.core, cores)
-            made = [np.zeros_like(each[piece]) for each in (table, moved, read, written)]
-            _add_costs(part, addresses, rows, alike, made[0], made[1], made[2], made[3], ratio)
-            _at_clock(made[0], ratio)
+            made = _Costs(*(np.zeros_like(each[piece]) for each in (table, moved, read, written)))
+            _add_costs(part, addresses, rows, alike, made, ratio)
+            _at_clock(made.table, ratio)
             for into, each in zip((table, moved, read, written), made, strict=True):
                 into[piece][mine] += each[mine]
     table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
@@ -185,18 +185,25 @@ def _at_clock(table: I64, ratio: Fraction) -> None:
         table[units, column] = np.sign(cycles) * scaled
 
 
+class _Costs(NamedTuple):
+    """Costs that are being added up, a row an instruction: for the event loop, and in bytes."""
+
+    table: I64
+    moved: I64
+    read: I64
+    written: I64
+
+
 def _add_costs(
     program: TileProgram,
     addresses: Sequence[int],
     in_rows: Mask,
     machine: Machine,
-    table: I64,
-    moved: I64,
-    read: I64,
-    written: I64,
+    costs: _Costs,
     ratio: Fraction = Fraction(1),
 ) -> None:
     """Adds what each instruction costs by itself to its row of the table and to the bytes it moves."""
+    table = costs.table
     unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
     table[:, CLASS] = unit_of[program.opcode]
     copies = dma.transfers(program, addresses, machine, in_rows)
@@ -214,9 +221,9 @@ def _add_costs(
     table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
     table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
     table[:, CYCLES] += meets * (machine.interconnect_latency_cycles + between_cycles(machine))
-    moved += copies.bytes + direct.bytes
-    read += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
-    written += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
+    costs.moved[:] += copies.bytes + direct.bytes
+    costs.read[:] += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
+    costs.written[:] += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
 
 
 def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:

@@ -27,7 +27,7 @@ from workbench.capturing.by_dynamo import by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
-from workbench.capturing.graph_pieces import BrokenUp, merge, observed
+from workbench.capturing.graph_pieces import BrokenUp, Whole, merge, observed
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
@@ -173,20 +173,19 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:
         refuse_unreadable(tensor, path or "a result", trace.name)
-    merged = merge(
+    whole = Whole(
         trace.name,
-        calls,
-        graphs,
+        trace.called,
         user=trace.user,
         slot_of=trace.slot_of,
-        found=found,
         all_held=tensors,
+        found=found,
         tree=tree,
         input_tree=trace.input_tree,
-        first_break=f"{why.place}: {why.reason}" if why.place else why.reason,
-        last=isinstance(why, errors.HiddenState),
-        called=trace.called,
     )
+    reason = f"{why.place}: {why.reason}" if why.place else why.reason
+    last = isinstance(why, errors.HiddenState)
+    merged = merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
     parts = Parts(broken, merged.parts, merged.constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

@@ -16,7 +16,7 @@ from workbench import errors
 from workbench.aten.registry import Registrations
 from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
-from workbench.capturing.record_nodes import Recorded, Slot, record
+from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
 from workbench.capturing.tensor_copies import apart, copies
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.environment.call_sites import Place, called_from
@@ -154,17 +154,20 @@ def record_of(
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
     fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
-    return record(
+    traced = Traced(
         program,
+        exported,
+        user=tuple(trace.user),
+        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        leaves=tuple(leaves),
+        modules={**trace.modules(), **(module_paths or {})},
+    )
+    return record(
+        traced,
         name=trace.name,
         capture=mode,
-        user=trace.user,
-        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
-        exported=exported,
-        leaves=leaves,
         tree=tree,
         input_tree=trace.input_tree,
-        modules={**trace.modules(), **(module_paths or {})},
         registrations=trace.registrations,
         called=trace.called,
     )

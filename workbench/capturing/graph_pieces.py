@@ -7,7 +7,7 @@ before gave to Python, and makes what Python gives to the next. It has no kernel
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -216,35 +216,38 @@ def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
     return arg
 
 
-def merge(
-    name: str,
-    calls: Sequence[Call],
-    graphs: Mapping[int, Graph],
-    *,
-    user: Sequence[Slot],
-    slot_of: Callable[[torch.Tensor, str], Slot],
-    found: Sequence[tuple[str, torch.Tensor]],
-    all_held: Iterable[torch.Tensor],
-    tree: Tree,
-    input_tree: Tree,
-    first_break: str,
-    last: bool,
-    called: Place,
-) -> Merged:
-    """One record of the calls. `found` are the tensors that were returned, `first_break` is why there is not one graph.
+@dataclass(frozen=True)
+class Whole:
+    """The call of the user's that was broken up."""
 
-    `graphs` has each graph as it is by itself. `called` is where the user asked for it. `last` says that the reason is
-    for what Python does after the last graph. Without any call, all that is given and held goes to Python.
+    name: str
+    called: Place
+    """Where the user asked for it."""
+    user: Sequence[Slot]
+    slot_of: Callable[[torch.Tensor, str], Slot]
+    all_held: Sequence[torch.Tensor]
+    found: Sequence[tuple[str, torch.Tensor]]
+    """The tensors that were returned."""
+    tree: Tree
+    input_tree: Tree
+
+
+def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, first_break: str, last: bool) -> Merged:
+    """One record of the calls. `graphs` has each graph as it is by itself, `first_break` is why there is not one graph.
+
+    `last` says that the reason is for what Python does after the last graph. Without any call, all that is given and
+    held goes to Python.
     """
+    user, slot_of, found, called = whole.user, whole.slot_of, whole.found, whole.called
     inside = {id(result) for call in calls for result in call.results} | {id(slot.tensor) for slot in user}
     held = {id(each): each for call in calls for each in call.tensors if id(each) not in inside}
     held |= {id(each): each for _, each in found if id(each) not in inside}
     if not calls:
-        held |= {id(each): each for each in all_held}
+        held |= {id(each): each for each in whole.all_held}
     slots = [slot for slot in (slot_of(each, "") for each in held.values()) if slot.kind != "constant"]
     kinds = ("parameter", "buffer", "closure")
     ordered = [*user, *sorted(slots, key=lambda slot: (kinds.index(slot.kind), slot.path))]
-    work = _Merge(name, slot_of, ordered)
+    work = _Merge(whole.name, slot_of, ordered)
     for slot in ordered:
         work.give(slot)
     parts: dict[int, AtenGraph] = {}
@@ -271,14 +274,14 @@ def merge(
         new = [each for _, each in found if id(each) not in work.where]
         work.cross(before, new, origin)
     graph = AtenGraph(
-        name=name,
+        name=whole.name,
         inputs=tuple(Input(work.fixed[id(slot.tensor)], slot.kind, slot.path) for slot in work.slots),
         nodes=tuple(work.nodes),
         outputs=tuple(work.where[id(each)] for _, each in found),
-        tree=tree,
+        tree=whole.tree,
         types=work.types,
         mutations=tuple(Mutation(name, work.where[key]) for key, name in work.fixed.items() if work.where[key] != name),
-        input_tree=input_tree,
+        input_tree=whole.input_tree,
         numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
     )
     held_by = {number: constants for number, (_, constants) in graphs.items()}

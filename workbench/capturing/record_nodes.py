@@ -76,36 +76,46 @@ class Namer:
         return name
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A functional program, and what only who traced it knows."""
+
+    program: ExportedProgram
+    exported: ExportedProgram
+    """The program before it was made functional."""
+    user: tuple[Slot, ...]
+    """The caller's tensors in order, used or not."""
+    slot_of: Callable[[str], Slot]
+    """What a placeholder stands for."""
+    leaves: tuple[int | Slot, ...]
+    """The results: numbers of the program's outputs, or the slot of an input that is returned as it is."""
+    modules: Mapping[str, str]
+    """Paths by the keys of a node's module stack."""
+
+
 def record(
-    program: ExportedProgram,
+    traced: Traced,
     *,
     name: str,
     capture: str,
-    user: Iterable[Slot],
-    slot_of: Callable[[str], Slot],
-    exported: ExportedProgram,
-    leaves: Iterable[int | Slot],
     tree: Tree,
     input_tree: Tree,
-    modules: Mapping[str, str],
     registrations: Registrations,
     called: Place,
 ) -> Recorded:
-    """The record of `program`.
+    """The record of a program.
 
-    `user` are the caller's tensors in order, used or not. `slot_of` says what a placeholder stands for. `leaves` are
-    the results: numbers of the program's outputs, or the slot of an input that is returned as it is. `exported` is the
-    program before it was made functional. `modules` maps the keys of a node's module stack to paths. `registrations`
-    may hold conversions. `called` is where the user asked for it: the place of what PyTorch's own modules call.
+    `registrations` may hold conversions. `called` is where the user asked for it: the place of what PyTorch's own
+    modules call.
     """
+    program, slot_of, leaves = traced.program, traced.slot_of, traced.leaves
     graph, made_names = program.graph, result_names(program)
-    leaves = list(leaves)
     live = _live(program, [made_names[leaf] for leaf in leaves if isinstance(leaf, int)])
     given = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
     slots = {node.name: slot_of(node.name) for node in given}
     used = {id(slot.tensor): slot for place, slot in slots.items() if place in live}
     used.update({id(slot.tensor): slot for slot in leaves if isinstance(slot, Slot)})
-    ordered = list(user)
+    ordered = list(traced.user)
     held = [slot for slot in used.values() if slot.kind != "user"]
     ordered += sorted(held, key=lambda slot: (_KINDS.index(slot.kind), slot.path))
 
@@ -125,7 +135,7 @@ def record(
                 values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
             _refuse_symbols(name, node)
-            made = _node(node, namer, values, modules, called)
+            made = _node(node, namer, values, traced.modules, called)
             types.update(_quantised(made, _types(made, node.meta.get("val"), offsets)))
             conversion = registrations.find(made.op, "conversion")
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
@@ -134,7 +144,7 @@ def record(
     _refuse_misfits(name, types, mutations, {names[id(slot.tensor)]: slot.path for slot in ordered})
     after = {mutation.target: mutation.value for mutation in mutations}
     given_names = {place: value for place, value in values.items() if place in slots}
-    owners, found = owners_among(exported, given_names), results(exported)
+    owners, found = owners_among(traced.exported, given_names), results(traced.exported)
     outputs = [values[made_names[leaf]] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
     outputs = [after.get(value, value) for value in outputs]
     lie = [found[leaf] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
