@@ -6,8 +6,10 @@ every request it touches. All runs are taken to lie relative to request borders 
 when the strides between runs are multiples of a request. A run that is walked backwards is the same bytes, and the
 same requests.
 
-    copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency      (see
-    memory/dram.py) copy within scratchpad    bytes / queue rate
+    copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency
+    copy within scratchpad    bytes / queue rate
+
+When a copy is granted the memory, and how long that takes to answer, is told in memory/dram.py.
 
 A queue moves up to its width in a cycle, to one place and those that follow it, so each stretch of bytes that lie side
 by side at both ends begins in a cycle of its own:

@@ -1,7 +1,7 @@
 """Who makes which operator: one table of registrations, by overload, route and dialect.
 
 A registration says that a value (a template class, a builder function, ...) takes part in one overload on one route. A
-node then takes the first route it has: template, builder, automatic, host (see `stages.lower`). Names are exact:
+node then takes the first route it has: template, builder, automatic, host (see lowering/lower.py). Names are exact:
 `aten.add.Tensor` never stands for `aten.add.Scalar`, and `aten.add` without an overload is written out, when it is
 registered, as every overload over tensors that the op has at that moment. The namespace is part of the name.
 
