@@ -58,10 +58,11 @@ demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
 doctor: $(INSTALLED)  ## look the installation over, and say what to do about what is wrong
 	$(BIN)/workbench doctor
 
-check: $(INSTALLED)  ## lint, arrows between packages, types
+check: $(INSTALLED)  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_house.py
 	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright
 

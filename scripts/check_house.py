@@ -1,0 +1,108 @@
+"""Holds the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters.
+
+Prints what breaks a rule, each with its place, then the counts; the exit status is 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("simulator", "templates", "workbench")
+MOST_LINES, MOST_PARAMETERS = 400, 8
+MIRRORS = {
+    "workbench.verbs": "the verbs of `wb`",
+    "workbench.formulas": "formulas have the parameters of an ATen schema",
+    "workbench.capturing.functional_graph._instance_norm": "so has this, of aten.instance_norm",
+}
+"""Where a function may have more parameters, and why."""
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Every file of the library by the name that it is imported by."""
+    found = dict[str, Path]()
+    for package in PACKAGES:
+        for path in (root / package).rglob("*.py"):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The files that a file imports anywhere in it: of `from package import name` the one of that name, if there is."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in known else node.module for name in names)
+        elif isinstance(node, ast.Call) and _called(node) == "import_module":
+            yield from (name.value for name in node.args if isinstance(name, ast.Constant) and name.value in known)
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def imports(known: dict[str, Path]) -> dict[str, set[str]]:
+    """Who imports whom, whether late, by name or for types alone."""
+    return {name: set(imported(path, known)) - {name} for name, path in known.items()}
+
+
+def circle(known: dict[str, Path]) -> list[str]:
+    """Files that import one another in a circle; empty where there is none."""
+    try:
+        TopologicalSorter(imports(known)).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def long_files(known: dict[str, Path]) -> dict[str, int]:
+    """Files that are longer than a reader's patience, and their lines."""
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()}
+    return {name: count for name, count in lines.items() if count > MOST_LINES}
+
+
+def parameters(path: Path) -> Iterator[tuple[str, int]]:
+    """Every function of a file with the number of its parameters, the object of a method left out."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            yield node.name, len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def many_parameters(known: dict[str, Path]) -> dict[str, int]:
+    """Functions with more parameters than a reader keeps apart, but for those that mirror something."""
+    counted = {f"{name}.{function}": count for name, path in known.items() for function, count in parameters(path)}
+    mirrors = tuple(MIRRORS)
+    return {
+        function: count
+        for function, count in counted.items()
+        if count > MOST_PARAMETERS and not any(f"{function}.".startswith(f"{each}.") for each in mirrors)
+    }
+
+
+def main() -> int:
+    known = modules()
+    round_about, long, many = circle(known), long_files(known), many_parameters(known)
+    if round_about:
+        print(f"imports in a circle: {' -> '.join(round_about)}")
+    for name, count in long.items():
+        print(f"{known[name].relative_to(ROOT)}: {count} lines; expected {MOST_LINES} at most")
+    for function, count in many.items():
+        print(f"{function}: {count} parameters; expected {MOST_PARAMETERS} at most")
+    print(
+        f"{len(known)} files: {int(bool(round_about))} circles, {len(long)} files over {MOST_LINES} lines, "
+        f"{len(many)} functions over {MOST_PARAMETERS} parameters"
+    )
+    return int(bool(round_about or long or many))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
