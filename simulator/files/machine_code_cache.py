@@ -3,7 +3,8 @@
 Numba reads what is there as if nobody but itself had touched it, and raises at the first call that finds an index or
 machine code cut short, emptied or changed. So each file carries a checksum over its name and its bytes, at its end,
 where Numba does not look; one that does not fit counts as absent, and what is then compiled takes its place. What
-cannot be written, as on a full disk, is one warning, and from then on nothing is kept.
+cannot be written, as on a full disk, is one warning, and from then on nothing is kept. What Numba cannot hand over,
+though it has compiled it, is not kept.
 """
 
 from __future__ import annotations
@@ -84,6 +85,10 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
             _function.save_overload(self, sig, data)
         except OSError as error:
             _tell(self._cache_path, error)
+        except (
+            RuntimeError
+        ):  # Numba has no object code of it at hand, which happens: the next process compiles it again
+            return
 
 
 def keep_on_disk(dispatcher: Any, folder: Path) -> None:

@@ -5,9 +5,10 @@ or in the scratchpad, and computes on them one at a time. Every load or store of
 element, a count and a stride. The unit sends its accesses in order, `accesses per cycle` of them, each at once on its
 way when fewer than `outstanding` are still unanswered. Loads of later iterations pass stores that wait for their data
 (access and execution are decoupled), so iterations overlap unless one reads what an earlier one wrote. Addresses are
-made beside the data and cost nothing. All figures of the unit are assumed, and so is what it lacks: there is no cache and
-no buffer for what was just fetched or written, so every access to DRAM is a request of its own, of which all but one
-element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access slow.
+made beside the data and cost nothing. All figures of the unit are assumed, and so is what it lacks: there is no cache
+and no buffer for what was just fetched or written, so every access to DRAM is a request of its own, of which all but
+one element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access
+slow.
 
 With T accesses in all, `latency` that of the place accessed (of the memory, or of the scratchpad), and per iteration
 a ALU operations (arithmetic, comparison, conversion; moving a value is the accesses themselves) and s special ones:

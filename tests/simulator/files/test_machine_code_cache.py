@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.core import codegen  # pyright: ignore[reportMissingTypeStubs]
 
 from simulator import compiled as compiling
 from simulator.errors import CacheWarning
@@ -128,3 +129,14 @@ def test_a_file_in_the_place_of_the_folder_is_one_warning(tmp_path: Path, monkey
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not asked(tmp_path, monkeypatch)
+
+
+def test_code_that_numba_cannot_hand_over_is_run_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(self: object) -> bytes:
+        raise RuntimeError(f"no compiled object yet for {self}")
+
+    with monkeypatch.context() as compiler:
+        compiler.setattr(codegen.CPUCodeLibrary, "_get_compiled_object", none)
+        assert not asked(tmp_path, monkeypatch)
+    assert not asked(tmp_path, monkeypatch)  # compiled again, and kept now
+    assert asked(tmp_path, monkeypatch)
