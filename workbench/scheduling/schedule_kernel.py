@@ -90,7 +90,7 @@ def scripted_kernel(
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
     trace = ready.take(split)
     check_numbers(rendered.kernel, script, trace.module)
-    before = print_module(trace.module)
+    before = trace.snapshots[-1].mlir
     try:
         tiled = _tile(trace, said_by_script, script)
         after = next(each.mlir for each in trace.snapshots if each.name == DETACHED)
