@@ -148,10 +148,11 @@ class Advice:
         return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
-        """The captured nodes a finding is about, and the user's line of the first of them that has one."""
-        nodes = found.nodes or next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
-        origins = self._facts.origins
-        known = (origins[name] for name in nodes if name in origins)
+        """The nodes a finding is about, and the user's line: of the first of them that the kernel computes, if it is
+        about one, else of the first that has a line."""
+        own = next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
+        nodes, origins = found.nodes or own, self._facts.origins
+        known = (origins[name] for name in sorted(nodes, key=lambda name: name not in own) if name in origins)
         places = (origin.place for origin in known if origin.file)
         return nodes, next(places, "")
 

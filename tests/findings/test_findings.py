@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import html
+import inspect
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -240,6 +241,37 @@ def test_a_model_in_training_mode_is_told_and_its_copy_is_not():
     assert made.check() and made.simulated.cycles < j.simulated.cycles
     with pytest.raises(wb.WorkbenchError, match="'evaluation mode' is for modules; what was traced is a function"):
         RELU.changed("evaluation mode")
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_evaluation_takes_what_goes_along_with_the_norm_and_no_more_than_is_at_stake(twice: bool):
+    """Relu is in one kernel with the norm, which goes with the product in evaluation. A convolution that runs twice
+    does so before each of two norms."""
+    j = wb.trace(_normed(twice=twice).train(), torch.randn(2, 16, 12, 12))
+    tried = j.findings.tried().table
+    (row,) = tried[tried.rule == "training mode"].itertuples()
+    assert 0.95 * row.predicted < row.gain <= row.cycles and row.predicted <= row.cycles
+
+
+def test_a_missed_fusion_stands_at_the_line_of_the_kernel_that_reads():
+    def reads_twice(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = (x @ w).relu()
+        return y.t() @ y
+
+    found = wb.trace(reads_twice, torch.randn(64, 64), torch.randn(64, 64)).findings.table
+    missed = found[(found.rule == "missed fusions") & (found.kernel != "")]
+    lines, first = inspect.getsourcelines(reads_twice)
+    reader = first + next(number for number, line in enumerate(lines) if "y.t()" in line)
+    assert len(missed) and all(place.endswith(f":{reader}") for place in missed.place)
+
+
+def test_launches_show_the_first_span_of_each():
+    j = wb.trace(lambda x, w: (x @ w).relu() @ w, torch.randn(64, 64), torch.randn(64, 64), fusion="none")
+    (record,) = (each for each in j.findings.records if each.rule == "launches")
+    events = j.simulated.events
+    begins = events.groupby("launch").start
+    assert len(record.spans) == begins.ngroups == 3
+    assert [events.start[span] for span in record.spans] == begins.min().tolist()
 
 
 def test_what_there_is_to_follow_is_said():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,6 +146,24 @@ def test_names_that_are_not_there_are_told(ffn: wb.Journey):
         ffn.knobs("k0")["tile.q"]
     with pytest.raises(BadOption, match=r"no knob 'tile\.m'"):
         ffn.knobs()["tile.m"]
+
+
+def test_a_kernel_goes_by_its_title_where_no_other_has_it():
+    model = nn.Sequential(OrderedDict(c1=nn.Linear(64, 64), act=nn.GELU(), c2=nn.Linear(64, 64), c3=nn.Linear(64, 64)))
+    j = wb.trace(model, torch.randn(8, 64))
+    assert j.scheduled.titles["k0_linear_gelu"] == "c1 + act"
+    assert (
+        j.knobs("c1").kernel == j.knobs("c1 + act").kernel == "k0_linear_gelu" and j.knobs("c2").kernel == "k1_linear"
+    )
+    assert j.experiment().turn("tile.m", 4, kernel="c3").wait().call == (
+        j.experiment().turn("tile.m", 4, kernel="k2").wait().call
+    )
+    with pytest.raises(BadOption, match="no kernel has the name 'c4'"):
+        j.knobs("c4")
+    apart = wb.trace(lambda x: x.softmax(1), torch.randn(64, 64), fusion="none")
+    assert apart.knobs("softmax (exp)").kernel == "k2_softmax"
+    with pytest.raises(BadOption, match=r"'softmax' is in the titles of \d kernels: name one of k0_softmax, "):
+        apart.knobs("softmax")
 
 
 def test_a_script_leaves_only_the_buffers_to_be_turned(ffn: wb.Journey):

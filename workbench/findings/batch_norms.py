@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption
@@ -24,18 +24,22 @@ _NORM = "aten._native_batch_norm_legit_no_training."
 def batch_norm_pairs(graph: AtenGraph) -> list[tuple[Node, Node]]:
     """A layer with weights, and the batch norm that alone reads what it makes. Both are modules that run once."""
     given = {each.value: each.path for each in graph.inputs}
+    runs = Counter(node.origin.module for node in graph.nodes)
+    norms = [node for node in graph.nodes if node.op.startswith(_NORM)]
+    return [
+        (layer, norm)
+        for layer, norm in products_before(graph, norms)
+        if given.get(layer.operands[1]) == f"{layer.origin.module}.weight"
+        and runs[layer.origin.module] == runs[norm.origin.module] == 1
+    ]
+
+
+def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node, Node]]:
+    """The norms that alone read what a layer with weights makes, each after its layer."""
     weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(_WEIGHTED)}
     readers = Counter(value for node in graph.nodes for value in node.operands)
-    runs = Counter(node.origin.module for node in graph.nodes)
-    pairs = list[tuple[Node, Node]]()
-    for norm in graph.nodes:
-        layer = weighted.get(norm.operands[0]) if norm.op.startswith(_NORM) else None
-        if layer is None or readers[layer.results[0]] > 1 or layer.results[0] in graph.outputs:
-            continue
-        own = given.get(layer.operands[1]) == f"{layer.origin.module}.weight"
-        if own and runs[layer.origin.module] == runs[norm.origin.module] == 1:
-            pairs.append((layer, norm))
-    return pairs
+    alone = {value for value in weighted if readers[value] == 1 and value not in graph.outputs}
+    return [(weighted[norm.operands[0]], norm) for norm in norms if norm.operands[0] in alone]
 
 
 def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> nn.Module:

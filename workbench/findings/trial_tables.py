@@ -17,13 +17,18 @@ _WIDTH = 80
 
 
 class CardTable(pd.DataFrame):
-    """Rows that are shown as cards; the table is `pd.DataFrame(...)` of it. A part of it is a plain table."""
+    """Rows that are shown as cards; `.table` is the plain table. A part of it is one as well."""
 
     _metadata = ["_cards"]  # noqa: RUF012 - as pandas wants it
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
         return pd.DataFrame
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows as pandas shows them, as the `.table` of every other answer."""
+        return pd.DataFrame(self)
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -56,6 +61,11 @@ class StepTable(pd.DataFrame):
     @property
     def _constructor(self) -> type[pd.DataFrame]:
         return pd.DataFrame
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows as pandas shows them."""
+        return pd.DataFrame(self)
 
     def _rows(self) -> list[Any]:
         return list(self.itertuples())

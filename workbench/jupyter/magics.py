@@ -89,7 +89,7 @@ class CellMagics:
         """
         words = words_of("schedule", line, ("JOURNEY", "KERNEL"), "as")
         j = journey_named(self._shell.user_ns, words[0])
-        kernel = _knob().kernel_named(j.scheduled.record, words[1])
+        kernel = _knob().kernel_of(j, words[1])
         if cell is None:
             today = _knob().scheduled_kernel(j.scheduled.record, kernel).schedule
             if not today:

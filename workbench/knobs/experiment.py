@@ -25,7 +25,7 @@ from workbench.comparison import Comparison, compared
 from workbench.environment.progress import Progress, in_background
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, Problem, ScheduleScriptError, Stopped
-from workbench.knobs.knob import Knob, Value, kernel_named
+from workbench.knobs.knob import Knob, Value, kernel_of
 from workbench.knobs.knobs_answer import Knobs, knobs_of
 from workbench.knobs.turned_knobs import Turned, refusal_of
 from workbench.views.basics.shown import Shown
@@ -147,7 +147,7 @@ class Experiment(Shown, Generic[J]):
     @knows_its_options
     def knobs(self, kernel: str | None = None) -> Knobs[J]:
         """The knobs of the journey at the start, and of one of its kernels."""
-        name = "" if kernel is None else kernel_named(self._start.scheduled.record, kernel)
+        name = "" if kernel is None else kernel_of(self._start, kernel)
         if name not in self._knobs:
             self._knobs[name] = knobs_of(self._start, self._request, name or None)
         return self._knobs[name]
@@ -166,7 +166,7 @@ class Experiment(Shown, Generic[J]):
     @knows_its_options
     def script(self, kernel: str, text: str | None) -> Self:
         """Asks for a transform script in the place of a kernel's own; None asks for its own again."""
-        name = kernel_named(self._start.scheduled.record, kernel)
+        name = kernel_of(self._start, kernel)
         return self._ask(lambda wanted: wanted.with_script(name, text), name)
 
     @knows_its_options

@@ -25,8 +25,10 @@ from workbench.knobs.figure_words import FIGURE_WORDS
 from workbench.lowering.fusion_options import choice_of
 from workbench.lowering.fusion_rules import RULES
 from workbench.scheduling.user_mapping import most_slots
+from workbench.views.graphs.titles import kernel_titles
 
 if TYPE_CHECKING:
+    from workbench.artefacts.staged import Staged
     from workbench.pipeline import Request
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
@@ -111,16 +113,31 @@ def kernel_names(scheduled: ScheduledProgram) -> list[str]:
     return [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
 
 
-def kernel_named(scheduled: ScheduledProgram, given: str) -> str:
-    """The graph's kernel of this name; its number alone, `k0`, will do."""
+def kernel_of(journey: Staged, given: str) -> str:
+    """The graph's kernel of this name. Its number alone, `k0`, will do, and so will its title or a part of it that no
+    other kernel has: `c1` of `c1 + relu`."""
+    scheduled = journey.scheduled.record
     hosts = {step.kernel for step in scheduled.hosts}
     names = kernel_names(scheduled)
     if (name := with_full_kernel(given, names)) in names:
         return name
     if given in hosts:
         raise BadOption(f"{given!r} is computed by PyTorch on the host, so nothing of it can be turned")
-    what = f"no kernel has the name {given!r}{did_you_mean(given, names)}"
+    titles = kernel_titles(journey.lowered.record)
+    words = {name: _words_of(titles[name]) for name in names if name in titles}
+    titled = [name for name in words if given in words[name]]
+    if len(titled) == 1:
+        return titled[0]
+    if titled:
+        raise BadOption(f"{given!r} is in the titles of {len(titled)} kernels: name one of {', '.join(titled)}")
+    known = [*names, *sorted(set[str]().union(*words.values()))]
+    what = f"no kernel has the name {given!r}{did_you_mean(given, known)}"
     raise BadOption(sentences(what, f"The kernels are {', '.join(names) or 'none'}"))
+
+
+def _words_of(title: str) -> set[str]:
+    """A title, its parts, and what it is without the ops that it has of a node: `softmax` of `softmax (exp)`."""
+    return {title, *title.split(" + "), title.partition(" (")[0]}
 
 
 def scheduled_kernel(scheduled: ScheduledProgram, name: str) -> ScheduledKernel:

@@ -22,7 +22,7 @@ from workbench.knobs.knob import (
     Value,
     journey_knobs,
     kernel_knobs,
-    kernel_named,
+    kernel_of,
     scheduled_kernel,
     text_of,
 )
@@ -45,9 +45,8 @@ def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
     own: tuple[Knob, ...] = ()
     name = ""
     if kernel is not None:
-        record = journey.scheduled.record
-        name = kernel_named(record, kernel)
-        own = kernel_knobs(name, scheduled_kernel(record, name), request.machine)
+        name = kernel_of(journey, kernel)
+        own = kernel_knobs(name, scheduled_kernel(journey.scheduled.record, name), request.machine)
     return Knobs(Turned(journey, request), name, (*own, *journey_knobs(request)))
 
 

@@ -23,8 +23,6 @@ from workbench.scheduling.script_problems import plain_problems
 _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
 _MATCHED_OPS = re.compile(r"\bops\s*\{\s*\[([^\]]*)\]")
-_OP_NAMES = re.compile(r"^\s*(?:%[^=]*= )?\"?([a-z_]\w*(?:\.\w+)+)", re.MULTILINE)
-"""Ops as MLIR prints them: at the begin of a line or after what they result in."""
 
 
 def check_script(kernel: str, script: str) -> None:
@@ -54,20 +52,28 @@ def check_numbers(kernel: str, script: str, module: ir.Module) -> None:
                 raise ScheduleScriptError(kernel, script, "matches an op that is not there", (told,))
 
 
-def check_matches(kernel: str, script: str, before: str, after: str) -> None:
-    """Raises where a script left the kernel as it was since the ops that it matches by their names are not there.
+def op_names(root: ir.Operation) -> set[str]:
+    """The ops that a script can match by their names and change: not those in the body of a structured op, which go
+    with it."""
+    if root.name.startswith("linalg."):
+        return {root.name}
+    inner = [
+        op_names(item.operation) for region in root.regions for block in region.blocks for item in block.operations
+    ]
+    return {root.name}.union(*inner)
 
-    A script that makes ops and changes them matches what is there neither before nor after; then the kernel changed.
+
+def check_matches(kernel: str, script: str, there: set[str]) -> None:
+    """Raises where an op that a script matches by its name is none of those that are there.
+
+    For scripts that changed nothing. One that makes ops and then changes them matches what was not there before.
     """
-    if before != after:
-        return
-    there = sorted(set(_OP_NAMES.findall(before)))
     for number, line in enumerate(script.splitlines(), 1):
         for listed in _MATCHED_OPS.findall(line.partition("//")[0]):
             wanted = re.findall(r'"([^"]*)"', listed)
             if wanted and not set(wanted) & set(there):
-                near = did_you_mean(wanted[0], there) or ";"
-                told = f"no op is {' or '.join(wanted)}{near} there are {', '.join(there)}"
+                near = did_you_mean(wanted[0], sorted(there)) or ";"
+                told = f"no op is {' or '.join(wanted)}{near} there are {', '.join(sorted(there))}"
                 raise ScheduleScriptError(
                     kernel, script, "matches an op that is not there, and changes nothing", (Problem(told, number),)
                 )

@@ -5,6 +5,7 @@ it, however fast they are. Fewer, longer kernels help; so does a machine that la
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent, times
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
+
+if TYPE_CHECKING:
+    from simulator import Trace
 
 
 @finding("launches")
@@ -27,8 +31,17 @@ def launches(facts: Facts) -> Iterator[Finding]:
         facts.launching,
         f"{percent(facts.launching, facts.cycles)} of all cycles pass before kernels begin: {times(count, 'launch')} "
         + (many if count > 1 else one),
+        tuple(_first_spans(facts.trace, count)),
         remedy=Remedy(
             f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
             machine={"launch_overhead_cycles": overhead // 2},
         ),
     )
+
+
+def _first_spans(trace: Trace, count: int) -> Iterator[int]:
+    """Of each launch the span that begins first: what comes before it on its unit is the launch."""
+    for launch in range(count):
+        rows = trace.rows_of(launch)
+        if rows.start < rows.stop:
+            yield rows.start + int(trace.start[rows].argmin())

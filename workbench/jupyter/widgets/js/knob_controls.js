@@ -34,6 +34,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
     },
     { signal },
   );
+  ask.hidden = knob.holds === "word" && knob.values.length < 2; // a text can be anything: there is nothing to try
   const range = element("span", { class: "kn-range soft" }, knob.holds === "switch" ? "" : knob.range);
   const name = element("span", { class: "kn-name mono", title: knob.about }, knob.kernel ? knob.name : knob.item);
   const about = element("span", { class: "soft" }, (range.textContent && knob.about ? " · " : "") + knob.about);
