@@ -27,3 +27,8 @@ def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
     random.seed(seed)
     if "torch" in sys.modules:  # some tests look at what happens without it
         sys.modules["torch"].manual_seed(seed)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "write tests/golden/programs anew with today's cycles, bytes and tiles"
+    parser.addoption("--rewrite-golden", action="store_true", help=told)
