@@ -264,18 +264,27 @@ _THEME = """async theme => {
 
 _HEIGHT = """() => {
     const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(each => each.getBoundingClientRect());
-    return Math.ceil(cells.at(-1).bottom - cells[0].top + 240);
+    const shown = cells.filter(each => each.height); // those far from sight are not laid out
+    const tops = shown.map(each => each.top), bottoms = shown.map(each => each.bottom);
+    const missing = cells.length - shown.length;
+    return Math.ceil(Math.max(...bottoms) - Math.min(...tops) + 240 + 500 * missing);
 }"""
 
 
 def show(opened: Page, *, dark: bool, width: int) -> None:
     """The open notebook in a theme and a width, in a window so high that all of it is laid out at once."""
     opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
-    for _ in range(2):  # what was not laid out before may be higher than it was taken for
-        opened.set_viewport_size({"width": width, "height": min(_TALLEST, opened.evaluate(_HEIGHT))})
+    height = 0
+    for _ in range(6):  # what was not laid out before may be higher than it was taken for
+        needed = min(_TALLEST, opened.evaluate(_HEIGHT))
+        if height == needed:
+            return
+        height = needed
+        opened.set_viewport_size({"width": width, "height": height})
         opened.wait_for_function("width => innerWidth === width", arg=width)
         opened.evaluate("() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer').scrollTo(0, 0)")
         laid_out(opened)
+    raise AssertionError(f"the notebook takes another height each time it is looked at, now {height}")
 
 
 def laid_out(opened: Page) -> None:

@@ -95,7 +95,7 @@ def test_views_are_legible_in_both_themes_and_all_widths_and_no_reader_is_left_o
                 wrong += [f"{where}: {each} is wider than its place" for each in found]
             wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
             wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_an_array_plays_in_a_notebook_and_keys_stay_in_it(opened: Page):
