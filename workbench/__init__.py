@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.findings import Finding as Finding
     from workbench.findings import Remedy as Remedy
     from workbench.findings import finding as finding
-    from workbench.findings.source_changes import folded_window as folded_window
+    from workbench.findings.folded_windows import folded_window as folded_window
     from workbench.journey import Journey as Journey
     from workbench.scheduling.passes.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -79,7 +79,7 @@ _HOMES = {
     "workbench.checking.check_report": ("Check",),
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
-    "workbench.findings.source_changes": ("folded_window",),
+    "workbench.findings.folded_windows": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
     "workbench.scheduling.passes.user_passes": ("mlir_pass",),
     "workbench.views.basics.user_views": ("view",),

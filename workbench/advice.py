@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -11,6 +11,7 @@ from simulator.errors import WorkbenchError
 from workbench.artefacts.staged import Staged
 from workbench.errors import BadOption
 from workbench.findings import Facts, Finding, Remedy, found
+from workbench.findings.module_copies import submodule_at
 from workbench.findings.remedy_trials import Followed, Trials
 from workbench.findings.rule_registry import Rule
 from workbench.findings.rule_search import rules
@@ -46,8 +47,18 @@ class Advice:
         if not self._made:
             journey = self._journey
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
-            self._made.append(Facts(*records, self._cycles_as_chosen if self._request.mapping else None))
+            chosen = self._cycles_as_chosen if self._request.mapping else None
+            self._made.append(Facts(*records, chosen, None if self._target is None else self._module_at))
         return self._made[0]
+
+    @property
+    def _target(self) -> Callable[..., object] | None:
+        """What was traced; None of a loaded journey, and of one that comes from `torch.compile`."""
+        target = self._request.target
+        return None if isinstance(target, GraphCall) else target
+
+    def _module_at(self, path: str) -> object | None:
+        return submodule_at(self._target, path)
 
     def _cycles_as_chosen(self) -> int | None:
         """With every kernel scheduled as if no mapping were given; None where none can be chosen."""
@@ -133,7 +144,7 @@ class Advice:
     def retraced(self, change: str) -> Followed:
         """The journey of the changed function, with all options as they are."""
         request = self._request
-        if request.target is None or isinstance(request.target, GraphCall):
+        if self._target is None:
             raise BadOption(
                 f"{change!r} is a change of the function, which is then traced anew, and this journey has none: it was "
                 "loaded from a file, or comes from torch.compile. Trace the function with wb.trace, and try the "
@@ -141,9 +152,15 @@ class Advice:
             )
         if traced := self._journey.captured.program:
             traced.refuse_changed()
-        function, inputs, kwargs = changed(
-            change, request.target, request.inputs, request.kwargs, self._journey.captured.record
-        )
+        try:
+            function, inputs, kwargs = changed(
+                change, self._target, request.inputs, request.kwargs, self._journey.captured.record
+            )
+        except WorkbenchError:
+            raise
+        except Exception as error:  # copies are made of the person's own objects
+            told = f"{type(error).__name__}: {error}"
+            raise BadOption(f"{change!r} cannot be tried on a copy of what was traced: {told}") from error
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return cast("Any", type(self._journey))(anew, Stages.of(anew))
 

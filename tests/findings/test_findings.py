@@ -19,7 +19,8 @@ from torch import nn
 import workbench as wb
 from workbench.errors import BadOption
 from workbench.findings import rule_registry, rule_search
-from workbench.findings.source_changes import changed, folded_window, folds
+from workbench.findings.folded_windows import folded_window, folds
+from workbench.findings.source_changes import changed
 
 
 @pytest.fixture

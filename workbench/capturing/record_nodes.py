@@ -353,6 +353,7 @@ def _tree(given: Arg) -> Tree:
 def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:
     stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
     for key, (path, _) in reversed(stack.items()):
-        found = modules.get(key.removeprefix("L__self__")) if key.removeprefix("L__self__").isdigit() else None
+        called = key.removeprefix("L__self__").partition("@")[0]  # `@1` of the second call of one module
+        found = modules.get(called) if called.isdigit() else None
         return found if found is not None else modules.get(path, path)
     return ""

@@ -4,42 +4,72 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from workbench.errors import BadOption
-from workbench.findings.module_copies import copied_module, has_hooks, with_submodule
+from workbench.findings.folded_windows import folded_window_class
+from workbench.findings.module_copies import copied_module, has_hooks, submodule_at, with_submodule
 from workbench.ir import AtenGraph, Node
 
 if TYPE_CHECKING:
     from torch import nn
 
+ModuleAt: TypeAlias = Callable[[str], object | None]
+"""The module at a path of what was traced."""
+
 FOLDED_BATCH_NORMS = "folded batch norms"
 """Every convolution or linear layer with the batch norm after it as one, by weights that have its scale and shift."""
 
-_WEIGHTED = ("aten.conv1d.", "aten.conv2d.", "aten.conv3d.", "aten.linear.")
+_WEIGHTED = {"aten.conv1d.": 3, "aten.conv2d.": 4, "aten.conv3d.": 5, "aten.linear.": 2}
+"""Layers with weights, and the rank of what they make of batches."""
+_VIEWS = ("aten.flatten.", "aten.unsqueeze.", "aten.permute.", "aten.view.", "aten.reshape.")
 _NORM = "aten._native_batch_norm_legit_no_training."
 """In evaluation: its mean and variance are the same in each run."""
 
 
-def batch_norm_pairs(graph: AtenGraph) -> list[tuple[Node, Node]]:
-    """A layer with weights, and the batch norm that alone reads what it makes. Both are modules that run once."""
+def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> list[tuple[Node, Node]]:
+    """A layer with weights, and the batch norm over its channels that alone reads what it makes. Both are modules that
+    run once, and nothing else reads their weights. Of modules that are known, only those that can be folded."""
     given = {each.value: each.path for each in graph.inputs}
-    runs = Counter(node.origin.module for node in graph.nodes)
+    runs = Counter(node.origin.module for node in graph.nodes if node.op.startswith((*_WEIGHTED, _NORM)))
+    readers = Counter(value for node in graph.nodes for value in node.operands)
     norms = [node for node in graph.nodes if node.op.startswith(_NORM)]
-    return [
-        (layer, norm)
-        for layer, norm in products_before(graph, norms)
-        if given.get(layer.operands[1]) == f"{layer.origin.module}.weight"
-        and runs[layer.origin.module] == runs[norm.origin.module] == 1
-    ]
+
+    def foldable(layer: Node, norm: Node) -> bool:
+        own, at = layer.origin.module, norm.origin.module
+        weight = _seen_through(graph, layer.operands[1])
+        read_once = all(readers[value] == 1 for value in (weight, *layer.operands[1:], *norm.operands[1:]))
+        known = module_at is None or _folds(module_at(own), module_at(at))
+        mine = given.get(weight) in (f"{own}.weight", f"{own}.conv.weight")
+        return mine and read_once and known and runs[own] == runs[at] == 1
+
+    return [pair for pair in products_before(graph, norms) if foldable(*pair)]
 
 
 def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """The norms that alone read what a layer with weights makes, each after its layer."""
-    weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(_WEIGHTED)}
+    """The norms over the channels of what a layer with weights makes, which they alone read, each after its layer."""
+    weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(tuple(_WEIGHTED))}
     readers = Counter(value for node in graph.nodes for value in node.operands)
-    alone = {value for value in weighted if readers[value] == 1 and value not in graph.outputs}
+    alone = {
+        value
+        for value, node in weighted.items()
+        if readers[value] == 1 and value not in graph.outputs and _in_batches(graph, node)
+    }
     return [(weighted[norm.operands[0]], norm) for norm in norms if norm.operands[0] in alone]
+
+
+def _in_batches(graph: AtenGraph, layer: Node) -> bool:
+    """Whether the second axis of what it makes, which a batch norm goes by, is that of its channels."""
+    rank = next(rank for op, rank in _WEIGHTED.items() if layer.op.startswith(op))
+    return len(graph.types[layer.results[0]].shape) == rank
+
+
+def _seen_through(graph: AtenGraph, value: str) -> str:
+    """What a view is a view of."""
+    made = {node.results[0]: node for node in graph.nodes if node.op.startswith(_VIEWS)}
+    while value in made:
+        value = made[value].operands[0]
+    return value
 
 
 def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> nn.Module:
@@ -47,32 +77,38 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
     from torch import nn
 
     made, folded = copied_module(FOLDED_BATCH_NORMS, target), 0
-    for layer, norm in batch_norm_pairs(graph):
+    whole = made
+    for layer, norm in batch_norm_pairs(graph, lambda path: submodule_at(whole, path)):
         found = made.get_submodule(layer.origin.module), made.get_submodule(norm.origin.module)
-        if _folds(*found):
-            with_submodule(made, layer.origin.module, _fold(*found))
-            with_submodule(made, norm.origin.module, nn.Identity())
-            folded += 1
+        made = with_submodule(made, layer.origin.module, _fold(*found))
+        made = with_submodule(made, norm.origin.module, nn.Identity())
+        folded += 1
     if not folded:
         raise BadOption(
             f"{FOLDED_BATCH_NORMS!r}: there is no batch norm in evaluation mode that alone reads what a plain "
-            "convolution or linear layer makes, both of them modules without hooks that run once"
+            "convolution or linear layer makes, both of them modules without hooks that run once, of which nothing "
+            "else reads the weights"
         )
     return made
 
 
-def _folds(layer: nn.Module, norm: nn.Module) -> bool:
+def _folds(layer: object, norm: object) -> bool:
     """Whether nothing is lost that a subclass or a hook does."""
     from torch import nn
 
-    plain = type(layer) in (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+    folded = isinstance(layer, folded_window_class())
+    inner = cast(Any, layer).conv if folded else layer
+    plain = type(inner) in (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
     plain_norm = type(norm) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    return plain and plain_norm and not has_hooks(layer) and not has_hooks(norm)
+    return plain and plain_norm and not any(has_hooks(cast("nn.Module", each)) for each in (layer, inner, norm))
 
 
 def _fold(layer: nn.Module, norm: nn.Module) -> nn.Module:
+    """The layer with the norm as part of its weights, and in the mode that it was in."""
     from torch import nn
     from torch.nn.utils import fusion
 
+    if isinstance(layer, folded_window_class()):
+        return folded_window_class()(_fold(cast(Any, layer).conv, norm))
     fuse: Any = fusion.fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fusion.fuse_conv_bn_eval
-    return fuse(layer, norm)
+    return fuse(layer.eval(), norm.eval()).train(layer.training)

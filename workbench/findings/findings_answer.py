@@ -115,7 +115,7 @@ class Findings(CardTable):
         of row 1 is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
+            raise BadOption(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
         trials, found = self._own()
         rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
         done, name = set[tuple[str, str]](), "j"

@@ -21,12 +21,28 @@ def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
     return copy.deepcopy(target)
 
 
+def submodule_at(model: object, path: str) -> nn.Module | None:
+    """The part of a module at a path; None where there is none, and where it is no module."""
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        return None
+    try:
+        return model.get_submodule(path)
+    except AttributeError:
+        return None
+
+
 def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
-    """The module with a part replaced, in place; of the path "" the part itself."""
+    """The module with a part replaced, in place and under all its names; of the path "" the part itself."""
     if not path:
         return part
-    parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, part)
+    before = model.get_submodule(path)
+    named = cast("list[tuple[str, nn.Module]]", [*model.named_modules(remove_duplicate=False)])
+    for name, each in named:
+        if each is before:
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, part)
     return model
 
 

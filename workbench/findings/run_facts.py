@@ -107,6 +107,8 @@ class Facts:
     trace: Trace
     cycles_as_chosen: Callable[[], int | None] | None = None
     """The same with the mappings that scheduling chooses, where some were given; None where nobody can say."""
+    module_at: Callable[[str], object | None] | None = None
+    """The module at a path of what was traced, None where there is none; None altogether where nobody can say."""
 
     @property
     def machine(self) -> Machine:

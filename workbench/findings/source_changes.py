@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
-from workbench.findings.module_copies import copied_module, has_hooks, with_submodule
+from workbench.findings.folded_windows import folded_window, folds
+from workbench.findings.module_copies import copied_module, submodule_at, with_submodule
+from workbench.findings.same_numbers import refuse_other_numbers
 from workbench.ir import AtenGraph
 
 if TYPE_CHECKING:
@@ -34,12 +36,12 @@ def changed(
     """The call with a change made to copies of what it is given; what is given stays as it is. `graph` is
     what was captured of it."""
     kind, _, path = name.partition(":")
-    if kind == FOLDED_WINDOW:
-        return _folded(target, path), tuple(inputs), dict(kwargs)
+    if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
+        folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
+        refuse_other_numbers(name, target, folded, inputs, kwargs)
+        return folded, tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:
         return _channels_last(target, inputs, kwargs)
-    if kind == FOLDED_BATCH_NORMS:
-        return with_batch_norms_folded(target, graph), tuple(inputs), dict(kwargs)
     if kind == EVALUATION:
         return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
     hint = did_you_mean(name, [CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
@@ -75,67 +77,12 @@ def _channels_last(
 
 def _folded(target: Callable[..., object], path: str) -> nn.Module:
     made = copied_module(f"{FOLDED_WINDOW}:{path}", target)
-    try:
-        conv = made.get_submodule(path)
-    except AttributeError:
-        raise BadOption(f"'{FOLDED_WINDOW}:{path}': there is no module at {path!r} in what was traced") from None
+    conv = submodule_at(made, path)
+    if conv is None:
+        raise BadOption(f"'{FOLDED_WINDOW}:{path}': there is no module at {path!r} in what was traced")
     if not folds(conv):
         raise BadOption(
             f"'{FOLDED_WINDOW}:{path}': what stands there is of the class {type(conv).__name__}; expected a plain "
             "Conv2d, without hooks, of one group over images with zeros around them, whose window has no holes"
         )
     return with_submodule(made, path, folded_window(cast("nn.Conv2d", conv)))
-
-
-def folds(module: object) -> bool:
-    """Whether `folded_window` takes it: a convolution over images, zeros around them, windows without holes, and
-    nothing else: what a subclass or a hook does would be lost."""
-    from torch import nn
-
-    return (
-        isinstance(module, nn.Conv2d)
-        and type(module) is nn.Conv2d
-        and not has_hooks(module)
-        and module.groups == 1
-        and module.padding_mode == "zeros"
-        and module.dilation == (1, 1)
-        and not isinstance(module.padding, str)
-    )
-
-
-def folded_window(conv: nn.Conv2d) -> nn.Module:
-    """The same convolution over images whose channels are its window's rows as well, or its columns: so many more.
-
-    What lies beside each other is folded: rows, or, where the channels are innermost, the columns, each of which brings
-    all its channels along. They are copied once for each place of the window that they lie in, in long runs. For that a
-    product's depth is channels times rows or columns, and an array with many rows to fill is filled so much further.
-    """
-    import torch
-    import torch.nn.functional as F
-    from torch import Tensor, nn
-
-    class FoldedWindow(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = conv
-
-        def forward(self, x: Tensor) -> Tensor:
-            innermost = x.is_contiguous(memory_format=torch.channels_last)
-            return self.with_columns_folded(x) if innermost else self.with_rows_folded(x)
-
-        def with_rows_folded(self, x: Tensor) -> Tensor:
-            (high, _), (down, right) = self.conv.kernel_size, self.conv.stride
-            above, left = cast("tuple[int, int]", self.conv.padding)
-            rows = F.pad(x, (0, 0, above, above)).unfold(2, high, down).permute(0, 1, 4, 2, 3).flatten(1, 2)
-            weight = self.conv.weight.flatten(1, 2).unsqueeze(2)
-            return F.conv2d(rows, weight, self.conv.bias, stride=(1, right), padding=(0, left))
-
-        def with_columns_folded(self, x: Tensor) -> Tensor:
-            (_, wide), (down, right) = self.conv.kernel_size, self.conv.stride
-            above, left = cast("tuple[int, int]", self.conv.padding)
-            columns = F.pad(x.permute(0, 2, 3, 1), (0, 0, left, left)).unfold(2, wide, right)
-            places = columns.permute(0, 1, 2, 4, 3).flatten(3, 4).contiguous().permute(0, 3, 1, 2)
-            weight = self.conv.weight.permute(0, 3, 1, 2).flatten(1, 2).unsqueeze(3)
-            return F.conv2d(places, weight, self.conv.bias, stride=(down, 1), padding=(above, 0))
-
-    return FoldedWindow()

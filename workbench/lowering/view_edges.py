@@ -13,7 +13,7 @@ def across_views(items: Sequence[LoweredNode]) -> list[Fusion]:
     found: list[Fusion] = []
     for item in items:
         for value in item.node.operands if item.route != "view" else ():
-            reason = f"{value} is other strides over the result: kernels are not fused across a view"
+            reason = f"{value} reads the result with other strides: kernels are not fused across a view"
             for producer in behind(value, maker):
                 found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
     return found

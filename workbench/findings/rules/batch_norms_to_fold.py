@@ -19,20 +19,22 @@ _WRITTEN = "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn) in place of both"
 
 @finding("batch norms to fold")
 def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
-    norms = tuple(norm.name for _, norm in batch_norm_pairs(facts.lowered.captured))
+    norms = tuple(norm.name for _, norm in batch_norm_pairs(facts.lowered.captured, facts.module_at))
     kernels = [kernel for kernel in facts.computed if kernel.nodes and set(kernel.nodes) <= set(norms)]
     launched = sum(len(kernel.launches) for kernel in kernels)
     saved = sum(kernel.cycles for kernel in kernels) + launched * facts.machine.launch_overhead_cycles
     if saved <= 0:
         return
+    with_products = [kernel for kernel in facts.computed if not set(norms).isdisjoint(kernel.nodes)]
+    passes = sum(kernel.part("vector") for kernel in with_products if kernel not in kernels)
     yield Finding(
         "",
-        min(saved, facts.cycles),
+        min(saved + passes, facts.cycles),
         f"{times(launched, 'launch')} of {len(facts.scheduled.launches.launches)} work on nothing but "
         f"{times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: as part of the weights "
         "before them they take no cycle",
         tuple(sorted(span for kernel in kernels for span in kernel.spans.tolist())),
         nodes=norms,
         remedy=Remedy(call_of(FOLDED_BATCH_NORMS, _WRITTEN), change=FOLDED_BATCH_NORMS),
-        predicted=saved,
+        predicted=min(saved, facts.cycles),
     )

@@ -1,21 +1,30 @@
 """Modules in training mode. There a batch norm works out mean and variance of each batch, which takes passes over it
 and cannot go along with the product before, and counts batches; dropout draws numbers. A model that is only to answer
-is switched with `model.eval()`, and its batch norms take the mean and the variance that they have learnt."""
+is switched with `model.eval()`, and its batch norms take the mean and the variance that they have learnt. Where a
+person's own code gives the mode to a call, nobody knows whether that helps, and nothing is promised."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from workbench.findings.batch_norms import products_before
+from workbench.findings.evaluation import goes_with_evaluation
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import times
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts
 from workbench.findings.source_changes import EVALUATION, call_of
-from workbench.ir import Node
+from workbench.ir import Literal, Node
 
 _NORM = "aten._native_batch_norm_legit_functional."
-_DROPOUT = "aten.native_dropout."
+_DRAWS = ("aten.native_dropout.", "aten.bernoulli.", "aten.rrelu_with_noise")
+_ATTENTION, _DROPPED = "aten.scaled_dot_product_attention.", 4
+"""Attention is given the part that it drops as its argument of this number."""
+_YOURS = (
+    ". Your own code says so, by training=True, by self.training or by a train() of its own: model.eval() switches off "
+    "what goes by self.training"
+)
 _LEFT = 2
 """Launches that are left of a batch norm: those that make its scale and its shift. Each loads and stores."""
 
@@ -23,32 +32,70 @@ _LEFT = 2
 @finding("training mode")
 def training_mode(facts: Facts) -> Iterator[Finding]:
     nodes = facts.lowered.captured.nodes
-    norms = [node for node in nodes if node.op.startswith(_NORM)]
-    drops = [node for node in nodes if node.op.startswith(_DROPOUT)]
-    modules = {node.origin.module for node in (*norms, *drops)}
-    if not modules:
-        return
-    ours = {node.name for node in nodes if node.origin.module in modules}  # what counts batches as well
+    trained = [node for node in nodes if _trains(node)]
+    sure = [node for node in trained if _goes(facts, node)]
+    for each, remedied in ((sure, True), ([node for node in trained if node not in sure], False)):
+        if each and (found := _found(facts, _Trained(each), remedied=remedied)):
+            yield found
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """The nodes that work in training mode."""
+
+    nodes: list[Node]
+
+    @property
+    def norms(self) -> list[Node]:
+        return [node for node in self.nodes if node.op.startswith(_NORM)]
+
+    @property
+    def words(self) -> str:
+        drops = len(self.nodes) - len(self.norms)
+        named = [(len(self.norms), "batch norm"), (drops, "dropout")]
+        means = ["mean and variance of each batch are worked out"] * bool(self.norms) + ["numbers are drawn"] * bool(
+            drops
+        )
+        what = " and ".join(times(count, noun) for count, noun in named if count)
+        return f"{what} {'works' if len(self.nodes) == 1 else 'work'} in training mode: {' and '.join(means)}"
+
+
+def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None:
+    modules = {node.origin.module for node in trained.nodes} if remedied else set[str]()
+    ours = {node.name for node in trained.nodes}
+    ours |= {node.name for node in facts.lowered.captured.nodes if node.origin.module in modules}  # it counts batches
     touched = [kernel for kernel in facts.kernels if not ours.isdisjoint(kernel.nodes)]
-    along = ours | _with_products(facts, norms)
+    along = ours | _with_products(facts, trained.norms)
+    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it drops nothing, and stays
     gone = [kernel for kernel in touched if set(kernel.nodes) <= along]
-    left = _LEFT * len(norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.launch_overhead_cycles)
-    saved = _taken(facts, gone) - left
+    left = _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.launch_overhead_cycles)
+    saved = min(_taken(facts, gone) - left, facts.cycles)
     if saved <= 0:
-        return
-    what = [times(len(each), noun) for each, noun in ((norms, "batch norm"), (drops, "dropout")) if each]
-    means = ["mean and variance of each batch are worked out"] * bool(norms) + ["numbers are drawn"] * bool(drops)
-    alone = "works" if len(norms) + len(drops) == 1 else "work"
-    yield Finding(
+        return None
+    written = "; a model that is only to answer does without" if remedied else _YOURS
+    return Finding(
         "",
         min(_taken(facts, touched), facts.cycles),
-        f"{' and '.join(what)} {alone} in training mode: {' and '.join(means)}; a model that is only to answer "
-        "does without",
+        trained.words + written,
         tuple(sorted(span for kernel in touched for span in kernel.spans.tolist())),
-        nodes=tuple(node.name for node in (*norms, *drops)),
-        remedy=Remedy(call_of(EVALUATION, "model.eval()"), change=EVALUATION),
-        predicted=min(saved, facts.cycles),
+        nodes=tuple(node.name for node in trained.nodes),
+        remedy=Remedy(call_of(EVALUATION, "model.eval()"), change=EVALUATION) if remedied else None,
+        predicted=saved if remedied else None,
     )
+
+
+def _trains(node: Node) -> bool:
+    if node.op.startswith(_ATTENTION):
+        dropped = node.args[_DROPPED] if len(node.args) > _DROPPED else dict(node.kwargs).get("dropout_p")
+        return isinstance(dropped, Literal) and float(dropped.value or 0) > 0
+    return node.op.startswith((_NORM, *_DRAWS))
+
+
+def _goes(facts: Facts, node: Node) -> bool:
+    """Whether `model.eval()` changes it: where no module is known, that of one which stands in some module."""
+    if facts.module_at is None:
+        return bool(node.origin.module)
+    return goes_with_evaluation(facts.module_at, node.origin.module)
 
 
 def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:

@@ -1,0 +1,195 @@
+"""Changes of a person's module: what is folded computes what it did, and what cannot be had is not promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import workbench as wb
+from workbench.errors import BadOption
+
+
+class Made(nn.Module):
+    """A convolution, a batch norm, and what a function of both makes of an image."""
+
+    def __init__(self, runs: Callable[[Any, torch.Tensor], torch.Tensor], conv: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.norm, self.runs = conv, norm, runs
+        self.same = conv
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.runs(self, x)
+
+
+def _learnt(model: nn.Module) -> nn.Module:
+    torch.manual_seed(0)
+    for each in model.modules():
+        if isinstance(each, nn.modules.batchnorm._BatchNorm):
+            nn.init.uniform_(each.weight, 0.5, 2)
+            nn.init.normal_(each.bias)
+            each.running_mean.normal_()  # type: ignore[union-attr]
+            each.running_var.uniform_(0.5, 3)  # type: ignore[union-attr]
+    return model.eval()
+
+
+def _conv(channels: int = 8) -> nn.Conv2d:
+    return nn.Conv2d(channels, 8, 3, padding=1)
+
+
+def _image(channels: int = 8) -> torch.Tensor:
+    return torch.randn(4, channels, 16, 16)
+
+
+def _row(j: wb.Journey, rule: str) -> pd.Series:
+    tried = j.findings.tried(same_machine=True).table
+    return tried[tried.rule == rule].iloc[0]
+
+
+def _advised(j: wb.Journey) -> bool:
+    return "batch norms to fold" in set(j.findings.rule)
+
+
+FOLDED: dict[str, tuple[nn.Module, torch.Tensor]] = {
+    "under two names": (Made(lambda m, x: m.norm(m.same(x)), _conv(), nn.BatchNorm2d(8)), _image()),
+    "groups": (nn.Sequential(nn.Conv2d(8, 8, 3, groups=4), nn.BatchNorm2d(8), nn.ReLU6()), _image()),
+    "conv1d": (nn.Sequential(nn.Conv1d(8, 8, 3), nn.BatchNorm1d(8)), torch.randn(4, 8, 64)),
+    "linear": (nn.Sequential(nn.Linear(32, 64), nn.BatchNorm1d(64), nn.ReLU()), torch.randn(16, 32)),
+    "folded window": (nn.Sequential(wb.folded_window(_conv(3)), nn.BatchNorm2d(8)), _image(3)),
+}
+
+
+@pytest.mark.parametrize("model, x", FOLDED.values(), ids=FOLDED)
+def test_folded_norms_compute_what_the_model_does_and_save_no_more_than_is_at_stake(model: nn.Module, x: torch.Tensor):
+    j = wb.trace(_learnt(model), x, machine="tpu-v3")
+    row = _row(j, "batch norms to fold")
+    assert 0.9 * row.predicted < row.gain <= row.cycles
+    torch.testing.assert_close(j.changed("folded batch norms").run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def _used_elsewhere(m: Any, x: torch.Tensor) -> torch.Tensor:
+    return F.conv2d(m.norm(m.conv(x)), m.conv.weight, padding=1)
+
+
+KEPT: dict[str, tuple[nn.Module, torch.Tensor]] = {
+    "another axis": (nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)), torch.randn(8, 10, 10)),
+    "other widths": (nn.Sequential(nn.Linear(32, 64), nn.BatchNorm1d(10), nn.ReLU()), torch.randn(8, 10, 32)),
+    "weight read twice": (Made(_used_elsewhere, _conv(), nn.BatchNorm2d(8)), _image()),
+    "mean read twice": (
+        Made(lambda m, x: m.norm(m.conv(x)) + m.norm.running_mean.sum(), _conv(), nn.BatchNorm2d(8)),
+        _image(),
+    ),
+    "norm runs twice": (Made(lambda m, x: m.norm(m.conv(m.norm(x).relu())), _conv(), nn.BatchNorm2d(8)), _image()),
+    "over all processes": (nn.Sequential(_conv(), nn.SyncBatchNorm(8)), _image()),
+}
+
+
+@pytest.mark.parametrize("model, x", KEPT.values(), ids=KEPT)
+def test_norms_that_cannot_be_folded_are_not_advised(model: nn.Module, x: torch.Tensor):
+    j = wb.trace(_learnt(model), x, machine="tpu-v3")
+    assert not _advised(j)
+    with pytest.raises(BadOption, match="there is no batch norm in evaluation mode that alone reads"):
+        j.changed("folded batch norms")
+
+
+def test_a_copy_that_computes_other_numbers_is_refused_and_the_table_comes_all_the_same():
+    def branches(m: Any, x: torch.Tensor) -> torch.Tensor:
+        y = m.norm(m.conv(x))
+        return y if isinstance(m.norm, nn.BatchNorm2d) else 2 * y
+
+    def reads_a_part(m: Any, x: torch.Tensor) -> torch.Tensor:
+        return m.norm(m.conv(x)) * m.norm.num_features
+
+    for runs, why in ((branches, "computes other numbers"), (reads_a_part, "raised where the model itself does not")):
+        j = wb.trace(_learnt(Made(runs, _conv(), nn.BatchNorm2d(8))), _image(), machine="tpu-v3")
+        row = _row(j, "batch norms to fold")
+        assert pd.isna(row.gain) and why in row.untried
+
+
+def test_a_frozen_norm_of_a_model_in_training_is_folded():
+    model = _learnt(nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8))).train()
+    model[1].eval()  # type: ignore[index]
+    j = wb.trace(model, _image(), machine="tpu-v3")
+    assert _row(j, "batch norms to fold").gain > 0
+
+
+def test_a_module_that_runs_twice_has_one_path():
+    j = wb.trace(_learnt(Made(lambda m, x: m.norm(m.conv(m.norm(x))), _conv(), nn.BatchNorm2d(8))), _image())
+    assert [node.origin.module for node in j.captured.record.nodes] == ["norm", "conv", "norm"]
+
+
+def test_windows_and_norms_are_folded_in_either_order():
+    model = _learnt(nn.Sequential(_conv(3), nn.BatchNorm2d(8), nn.ReLU(), _conv(), nn.BatchNorm2d(8)))
+    j = wb.trace(model, _image(3), machine="tpu-v3")
+    either = j.changed("folded window:0").changed("folded batch norms")
+    other = j.changed("folded batch norms").changed("folded window:0")
+    assert either.simulated.cycles == other.simulated.cycles < j.simulated.cycles
+
+
+class OwnMode(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(64, 64), nn.Dropout()
+
+    def train(self, mode: bool = True) -> OwnMode:
+        return super().train(True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dropout(self.linear(x))
+
+
+class Always(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(self.linear(x), 0.5, training=True)
+
+
+@pytest.mark.parametrize("target", [OwnMode(), Always(), lambda x: F.dropout(x @ x, 0.5, training=True)])
+def test_what_evaluation_may_leave_as_it_is_promises_nothing(target: Any):
+    found = wb.trace(target, torch.randn(64, 64), machine="tpu-v3").findings.table
+    (row,) = found[found.rule == "training mode"].itertuples()
+    assert row.remedy == "" and pd.isna(row.predicted) and "Your own code says so" in row.reason
+
+
+TRAINING: dict[str, nn.Module] = {
+    "dropout2d": nn.Sequential(_conv(), nn.Dropout2d()),
+    "alpha": nn.Sequential(_conv(), nn.AlphaDropout()),
+    "both": nn.Sequential(_conv(), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout()),
+}
+
+
+@pytest.mark.parametrize("model", TRAINING.values(), ids=TRAINING)
+def test_whatever_trains_of_pytorchs_own_is_told(model: nn.Module):
+    row = _row(wb.trace(model.train(), _image(), machine="tpu-v3"), "training mode")
+    assert 0.9 * row.predicted < row.gain <= row.cycles
+
+
+def test_attention_that_drops_is_at_stake_and_stays():
+    layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True).train()
+    row = _row(wb.trace(layer, torch.randn(2, 8, 32), machine="tpu-v3"), "training mode")
+    assert 0.9 * row.predicted < row.gain <= row.cycles and "4 dropouts" in row.reason
+
+
+def test_a_module_that_cannot_be_copied_is_told():
+    class Alone(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def __deepcopy__(self, memo: object) -> Any:
+            raise RuntimeError("there is one of me")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x)
+
+    j = wb.trace(Alone(), torch.randn(4, 8))
+    with pytest.raises(BadOption, match="cannot be tried on a copy of what was traced: RuntimeError: there is one"):
+        j.changed("evaluation mode")

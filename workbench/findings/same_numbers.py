@@ -1,0 +1,62 @@
+"""Whether a changed copy of what a person traced computes what it did."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from workbench.errors import BadOption
+
+_ROUNDING: Final = 2.0**-10
+"""Of the largest element: what sums in another order, of weights that are products themselves, may be apart. Of types
+with fewer digits the square root of their last place."""
+
+
+def refuse_other_numbers(
+    change: str,
+    target: Callable[..., object],
+    made: Callable[..., object],
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> None:
+    """Raises where the copy gives other numbers for the traced inputs, or raises itself: what a module does besides
+    calling its parts, nobody knows."""
+    before = _results(copy.deepcopy(target), inputs, kwargs)
+    try:
+        after = _results(copy.deepcopy(made), inputs, kwargs)
+    except Exception as error:  # it is the person's code that runs, on a part it does not expect
+        told = f"{type(error).__name__}: {error}"
+        raise BadOption(f"{change!r}: the changed copy raised where the model itself does not: {told}") from None
+    if len(before) != len(after) or any(_apart(*pair) for pair in zip(before, after, strict=True)):
+        raise BadOption(
+            f"{change!r}: the changed copy computes other numbers than the model itself, so the model does more with "
+            "these parts than call them: nothing was changed"
+        )
+
+
+def _results(target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]) -> list[Any]:
+    """The tensors of floats that come of it, with the same random numbers each time; what is given is left alone."""
+    import torch
+    from torch.utils import _pytree
+
+    def own(value: object) -> object:
+        return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(own, (tuple(inputs), dict(kwargs))))
+    drawing = cast(Any, torch.random)
+    with torch.no_grad(), drawing.fork_rng():
+        drawing.manual_seed(0)
+        leaves = _pytree.tree_leaves(target(*given, **keyed))
+    return [each for each in leaves if isinstance(each, torch.Tensor) and each.is_floating_point()]
+
+
+def _apart(before: Any, after: Any) -> bool:
+    import torch
+
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    if not before.numel():
+        return False
+    bound = max(_ROUNDING, torch.finfo(before.dtype).eps ** 0.5) * float(before.double().abs().nan_to_num().max())
+    return not torch.allclose(before.double(), after.double(), rtol=0, atol=bound, equal_nan=True)
