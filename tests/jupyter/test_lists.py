@@ -120,3 +120,10 @@ def test_unit_cycles_say_what_they_are(lab: tuple[Page, Stepper]):
     told = page.locator(".what [title]")
     expect(told).to_have_text(re.compile(r"^[\d,]+ unit cycles$"))
     expect(told).to_have_attribute("title", re.compile("counted each"))
+
+
+def test_counts_of_lists_have_the_colour_of_text(lab: tuple[Page, Stepper]):
+    """That of remarks is too faint on the ground of the heads."""
+    colours = "all => [...new Set(all.map(each => getComputedStyle(each).color))]"
+    ink = lab[0].locator(".panel .name").evaluate_all(colours)
+    assert lab[0].locator(".panel .count").evaluate_all(colours) == ink
