@@ -171,11 +171,24 @@ def test_arithmetic_that_changes_nothing_is_told_apart_from_work():
         (3.5, "a float: select takes a node"),
         (None, "select takes a node"),
         (True, "a bool: select takes"),
+        ("nothing like it", r"what can be typed is a node, .* or span 5$"),
+        ("span 123,456,789", "is span 123456789: rows 0 to"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(ffn: wb.Journey, what: object, message: str):
     with pytest.raises(UnknownSelection, match=message):
         ffn.select(what)
+
+
+def test_the_number_of_a_span_can_be_typed(ffn: wb.Journey):
+    assert ffn.select("span 5") == ffn.select("5") == ffn.select(" 5 ") == ffn.select(5)
+    assert ffn.select("0,005") == ffn.select(5)  # lists write 1,204
+
+
+def test_a_module_that_is_called_by_a_number_goes_before_the_span():
+    journey = wb.trace(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(8, 8))
+    assert journey.select("0").what == "module 0" and journey.select("span 0").what == "span 0"
+    assert journey.select("3").what == "span 3"
 
 
 def same_text(x: torch.Tensor) -> torch.Tensor:

@@ -270,7 +270,7 @@ class Journey(Shown):
         - a line of Python: `"model.py:12"`, or the text of the line
         - a line of scheduled MLIR: `(kernel, line)` or `"kernel:12"`; a pair always means a line
         - an instruction: `wb.InstructionAt(kernel, 3)` or `"kernel#3"`
-        - a span: a row of `j.simulated.events`, or its number
+        - a span: a row of `j.simulated.events`, its number, or `"span 5"`
         - a line of MLIR on whole tensors, a buffer of the scratchpad, a tile: `wb.RenderedLine(kernel, line)`,
           `wb.BufferAt(kernel, number)`, `wb.TileAt(kernel, row)`
         """

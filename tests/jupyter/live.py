@@ -42,6 +42,7 @@ const model = {
   send(content, _, buffers) { window.sent++; post("/send", content); },
 };
 window.model = model;
+window.die = () => tell("comm_live_update");  // as the notebook says that the kernel is gone
 window.end = await made.render({model, el: document.getElementById("host")});
 window.loaded = true;
 while (true) {

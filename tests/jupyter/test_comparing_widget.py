@@ -173,3 +173,23 @@ def test_timelines_are_locked_and_axe_finds_nothing(page: Page):
         described.evaluate("light => document.body.dataset.jpThemeLight = light", light)
         found = Axe().run(described, context="main .wb", options={"resultTypes": ["violations"]}).response["violations"]
         assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
+
+
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+def test_what_they_were_made_with_can_be_read_at_every_width(chromium_browser: Browser, width: int):
+    """Long names of kernels wrap; nothing is cut at the right, and few rows are not scrolled."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8))
+    j = wb.trace(network, torch.randn(2, 3, 12, 12), machine="edge-8x8")
+    widget = wb.compare(j, j.with_(fusion="none"), names=("as it is", "without fusion")).widget()
+    assert isinstance(widget, ComparisonWidget)
+    made = patient(chromium_browser.new_page(viewport={"width": width, "height": 1000}))
+    with live(widget) as address:
+        made.goto(address)
+        made.wait_for_selector(".cmp-pair table")
+        boxes = made.locator(".cmp-pair .scroll")
+        assert boxes.evaluate_all("all => all.map(each => each.scrollWidth - each.clientWidth)") == [0, 0]
+        higher = made.locator(".cmp-pair .scroll").first.evaluate("each => [each.scrollHeight, each.clientHeight]")
+        assert min(higher[0], 400) <= higher[1]
+        made.close()
+    widget.close()

@@ -73,6 +73,8 @@ def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
         assert array.js("look.walk.lastBegun(look.walk.moves_in, g[0])", cycle) == incoming_at(walk, own)
     array.js("look.go(g[0])", length // 2)
     tells(array, f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply")
+    array.js("look.go(g[0])", length)
+    tells(array, f"tile {len(walk.tiles) - 1} ({len(walk.tiles)} of {len(walk.tiles)}): ")
 
 
 def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_browser: Browser):

@@ -81,6 +81,7 @@ def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.
     becomes(editor.spans, [str(len(made.simulated.record)), str(len(j.simulated.record))])
     expect(editor.knob("tile.m")).to_have_value("64")
     becomes(editor.page.locator(".kn-call code").inner_text, editor.widget.step.call)
+    expect(editor.page.locator(".kn-call code")).to_have_attribute("title", re.compile("j: the journey at the start"))
     expect(editor.page.locator(".kn-figure").first).to_contain_text(f"{made.simulated.cycles:,}")
     editor.page.wait_for_selector(".kn-came, .kn-went")
     # locked in time

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from playwright.sync_api import expect
 from torch import nn
 
 import workbench as wb
@@ -88,3 +90,40 @@ def test_what_is_selected_while_the_lab_is_hidden_is_in_sight_when_it_is_shown(l
     page.wait_for_timeout(200)
     page.evaluate("document.querySelector('#host').style.display = ''")
     becomes(lambda: seen(page), [True] * len(_LONG))
+
+
+def test_the_field_is_cleared_when_something_else_is_selected(lab: tuple[Page, Stepper]):
+    """But not what somebody is typing."""
+    page, widget = lab
+    field, what = page.get_by_label("select what j.select takes"), page.locator(".what b")
+    field.fill("span 5")
+    field.press("Enter")
+    expect(what).to_have_text("span 5")
+    expect(field).to_have_value("span 5")
+    page.locator(".row.of-calls").first.click()
+    expect(what).not_to_have_text("span 5")
+    expect(field).to_have_value("")
+    field.fill("span 7")
+    field.press("Enter")
+    expect(what).to_have_text("span 7")
+    widget.selection = "k0"  # while the field has the focus, but nobody types
+    expect(field).to_have_value("")
+    field.fill("k")
+    widget.selection = 3
+    expect(what).to_have_text("span 3")
+    expect(field).to_have_value("k")
+
+
+def test_unit_cycles_say_what_they_are(lab: tuple[Page, Stepper]):
+    page, widget = lab
+    widget.selection = "k0"
+    told = page.locator(".what [title]")
+    expect(told).to_have_text(re.compile(r"^[\d,]+ unit cycles$"))
+    expect(told).to_have_attribute("title", re.compile("counted each"))
+
+
+def test_counts_of_lists_have_the_colour_of_text(lab: tuple[Page, Stepper]):
+    """That of remarks is too faint on the ground of the heads."""
+    colours = "all => [...new Set(all.map(each => getComputedStyle(each).color))]"
+    ink = lab[0].locator(".panel .name").evaluate_all(colours)
+    assert lab[0].locator(".panel .count").evaluate_all(colours) == ink

@@ -163,7 +163,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
     journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
     kernel = journey.lowered.record.kernels[1].name
     lines = [text for text in journey._stages.sources().values() if text.strip()]
-    typed = (*names, *lines, *journey._stages.sources(), f"{kernel}:3", f"{kernel}#2", f"  {kernel} ")
+    typed = (*names, *lines, *journey._stages.sources(), f"{kernel}:3", f"{kernel}#2", f"  {kernel} ", "span 5", "7")
     opened.selects([("choose", {"text": name}, name.strip()) for name in typed])
     count = len(opened.lists["instructions"]) - opened.lists["instructions"].outline()[1][0] - 1
     for name, said in (
@@ -171,6 +171,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
         (f"{kernel}#{count}", f"{kernel} has instructions 0 to {count - 1}"),
         (f"{kernel}:0", f"{kernel} has lines 1 to "),
         ("constructor", "this page has no Python"),
+        ("span 123,456,789", "nothing in this journey is span 123456789: rows 0 to "),
     ):
         assert said in opened.error("choose", text=name)
         with pytest.raises(WorkbenchError):

@@ -22,7 +22,7 @@ from simulator.analysis.slack import dependences
 from simulator.tileprogram.program import Opcode
 from tests.browser.lab import becomes, needs_chromium, patient, settle
 from tests.jupyter.served import page_files, served
-from tests.jupyter.timelines import softmax, two_cores
+from tests.jupyter.timelines import shared, softmax, two_cores
 from workbench.errors import BadOption
 from workbench.ir import Launch, Launches
 from workbench.views.basics.colours import DARK, LIGHT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = needs_chromium
-RUNS = {"softmax": softmax, "two cores": two_cores}
+RUNS = {"softmax": softmax, "two cores": two_cores, "shared": shared}
 
 
 class Shown:
@@ -136,17 +136,38 @@ def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
         lane, cycle = draw.randrange(len(view.lanes)), draw.randrange(whole)
         found = shown.js("t.data.gap(...g)", lane, cycle)
         try:
-            wanted = gap(trace, view.lanes[lane].name, cycle)
+            wanted = gap(trace, view.lanes[lane].name, cycle, shown.run.scheduled.launches)
         except BadOption:
             assert found is None
             continue
         assert (found["begin"], found["end"], found["cause"]) == (wanted.begin, wanted.end, wanted.cause)
         assert found["reason"] == wanted.reason
     typed = ["kind:vector"[:letters] for letters in range(1, 12)]
-    for text in ("", "load", *typed, "kernel", "node", "unit", "k0 unit:dma0", "node:softmax store", "nothing at all"):
+    for text in (
+        "",
+        "load",
+        *typed,
+        "kernel",
+        "node",
+        "unit",
+        "k0 unit:dma0",
+        "kernel:k3_",
+        "node:softmax store",
+        "nothing at all",
+    ):
         marks = shown.js("(f => [...t.data.row].filter((_, s) => f.marks[s]))(t.data.search(g[0]))", text)
         assert sorted(marks) == shown.run.search(text).index.tolist(), text
     assert "no field knid:" in shown.js("t.data.search('knid:load').error")
+
+
+def test_a_span_says_its_own_kernel_and_the_equal_one_whose_program_it_runs(shown: Shown):
+    launches = shown.run.scheduled.launches.launches
+    for launch, each in enumerate(launches):
+        span = shown.run.trace.rows_of(launch).start
+        told = each.name if each.name == each.kernel else f"{each.name}, which runs the program of {each.kernel}"
+        shown.js("t.pick(t.data.spanOf(g[0]), 'click')", span)
+        expect(shown.page.locator(".tl-told dd").first).to_have_text(told)
+    assert (shown.run.record is shared().simulated.record) == any(each.name != each.kernel for each in launches)
 
 
 def test_shares_of_time_are_as_python_says(shown: Shown):
@@ -504,3 +525,18 @@ def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):
     shown.page.wait_for_function("innerWidth === 900")
     shown.settle()
     assert shown.heard("select") == []
+
+
+def test_what_the_search_suggests_is_not_cut_in_a_narrow_widget(shown: Shown):
+    """632 pixels are left of a window of 800."""
+    shown.page.set_viewport_size({"width": 632, "height": 900})
+    shown.settle()
+    room = shown.page.locator(".tl-tools input").evaluate(
+        """field => {
+            const style = getComputedStyle(field), pen = document.createElement("canvas").getContext("2d");
+            pen.font = `${style.fontSize} ${style.fontFamily}`;
+            const inside = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+            return inside - pen.measureText(field.placeholder).width;
+        }"""
+    )
+    assert room > 16  # and the cross that clears the field

@@ -36,4 +36,11 @@ def by_host() -> wb.Journey:
     return wb.trace(function, torch.randn(64, 64))
 
 
-RUNS = {"softmax": softmax, "two cores, banked": two_cores, "a step on the host": by_host}
+@functools.cache
+def shared() -> wb.Journey:
+    """Two equal layers, of which the second runs the programs of the first."""
+    layers = (nn.Linear(64, 64), nn.LayerNorm(64), nn.Linear(64, 64), nn.LayerNorm(64))
+    return wb.trace(nn.Sequential(*layers).eval(), torch.randn(64, 64))
+
+
+RUNS = {"softmax": softmax, "two cores, banked": two_cores, "a step on the host": by_host, "shared": shared}

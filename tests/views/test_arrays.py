@@ -13,9 +13,10 @@ import torch
 import workbench as wb
 from simulator.analysis.array_steps import ArrayWalk, array_walk
 from simulator.tileprogram.program import Opcode
+from tests.jupyter.timelines import shared
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
-from workbench.views.timelines.arrays import PARTS, doing_at, share
+from workbench.views.timelines.arrays import PARTS, doing_at, facts, share
 
 MACHINES = {
     "tpu-v3": wb.machine("tpu-v3"),
@@ -115,7 +116,8 @@ def test_the_calls_of_a_run_say_the_same_from_a_file(tmp_path):
     row = view.at(view.record.last // 2).iloc[0]
     assert row.elements == 64 and row.at_work == view.record.at_work(view.record.last // 2)
     assert 0 < share(view.record) <= 1
-    assert table.formula[1] in view.text()
+    assert table.formula[1] in view.text() and "switch: cycles from one set of weights" in view.text()
+    assert ("sets held", "2 of 2 sets of weights") in facts(view.record)
     assert "<svg" in view.html() and f"span {view.span}" in view.html()
     journey.save(tmp_path / "a.journey")
     again = wb.load(tmp_path / "a.journey").simulated.array(view.span)
@@ -134,3 +136,14 @@ def test_what_is_no_matmul_is_said():
         run.array().at(10**6)
     with pytest.raises(BadOption, match="it has no matmul"):
         wb.trace(torch.relu, torch.randn(8, 8)).simulated.array()
+
+
+def test_a_matmul_is_called_by_its_own_kernel():
+    """Not by the equal one whose program it runs."""
+    run = shared().simulated
+    launch = len(run.trace.kernels) - 2
+    assert run.scheduled.launches.launches[launch].name != run.trace.kernels[launch]
+    span = next(
+        row for row in np.flatnonzero(run.trace.launch == launch).tolist() if run.trace.kind[row] == Opcode.MATMUL
+    )
+    assert f"MATMUL of {run.scheduled.launches.launches[launch].name} on" in repr(run.array(span))

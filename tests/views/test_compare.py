@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
+from tests.jupyter.timelines import shared
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, assert_self_contained, svgs
 from workbench.errors import BadOption
@@ -63,6 +64,14 @@ def test_two_fusions_of_the_same_ffn_meet_by_their_nodes(fused: wb.Journey, unfu
     assert up["cycles unfused"] == sum(alone[kernel] for kernel in up["kernels unfused"].split(", "))
     assert up["cycles fused"] == fused.simulated.kernel_cycles()["k0_linear_gelu"]
     assert_adds_up(both, fused, unfused)
+
+
+def test_stages_count_a_program_once_and_what_runs_as_often_as_it_runs():
+    """As the lab's strip does: equal layers share their programs."""
+    j, figures = shared(), wb.compare(shared(), shared()).stages.set_index("figure").iloc[:, 1]
+    programs = [kernel.program for kernel in j.scheduled.kernels]
+    assert (figures["programs"], figures["instructions"]) == (len(programs), sum(map(len, programs)))
+    assert figures["instructions run"] == len(j.simulated.events) > figures["instructions"]
 
 
 def test_what_changed_most_comes_first(fused: wb.Journey, unfused: wb.Journey):

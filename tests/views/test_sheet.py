@@ -71,6 +71,32 @@ def test_one_colour_stands_for_one_thing(style: Style, tone: int):
         assert apart > 40 or kind == "BARRIER", kind
 
 
+def bright(colour: str) -> float:
+    """Relative luminance, as the guidelines for contrast define it."""
+    shares = (part / 255 for part in parts(colour))
+    linear = [each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares]
+    return sum(weight * each for weight, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("style", "pale"), [(LIGHT, {"OTHER", "COPY", "VECTOR"}), (DARK, {"OTHER"})], ids=("light", "dark")
+)
+def test_work_stands_out_from_the_ground(style: Style, pale: set[str]):
+    """OTHER is meant to be faint; Okabe and Ito's sky blue and orange are as pale as these are on white."""
+    for ground in (style.ground, style.band):
+        for kind in style.kinds.keys() - pale - ({"DIRECT"} if ground == LIGHT.band else set[str]()):
+            lighter, darker = sorted((bright(style.kinds[kind]), bright(ground)), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= 3, (kind, ground)
+
+
+def test_gathers_are_told_apart_from_loads_and_copies_by_brightness():
+    """And scatters from stores: hues alone are not seen by everybody."""
+    for style in (LIGHT, DARK):
+        for dark, lights in (("GATHER", ("LOAD", "COPY")), ("SCATTER", ("STORE",))):
+            for light in lights:
+                assert (bright(style.kinds[light]) + 0.05) / (bright(style.kinds[dark]) + 0.05) > 1.5
+
+
 def test_steps_of_the_critical_path_have_the_colours_of_the_timeline():
     assert colour_of_step("load transfer") == "var(--k-LOAD)" == colour_of_step("common memory load transfer")
     assert colour_of_step("load latency").startswith("var(--k-LOAD);opacity:")

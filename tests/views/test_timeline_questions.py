@@ -12,7 +12,7 @@ from simulator import Cause
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.analysis.slack import dependences
 from simulator.tileprogram.program import Opcode
-from tests.jupyter.timelines import RUNS, softmax, two_cores
+from tests.jupyter.timelines import RUNS, shared, softmax, two_cores
 from workbench.errors import BadOption
 from workbench.views.timelines.columns import critical_columns, dependence_columns, packed, timeline_columns
 from workbench.views.timelines.gantt import LAUNCH
@@ -174,7 +174,8 @@ def test_columns_hold_the_trace(journey: wb.Journey):
     events = run.events.iloc[rows]
     assert [header["kinds"][kind] for kind in block.column("kind")] == events.kind.tolist()
     assert [header["causes"][cause] for cause in block.column("cause")] == events.cause.tolist()
-    assert [header["kernels"][launch] for launch in block.column("launch")] == events.kernel.tolist()
+    assert [header["programs"][launch] for launch in block.column("launch")] == events.kernel.tolist()
+    assert header["kernels"] == [launch.name for launch in run.scheduled.launches.launches]
     assert [tuple(header["origins"][names]) for names in block.column("origin")] == events.origins.tolist()
     idle = block.column("idle_end").astype(int) - block.column("idle_start")
     assert idle.sum() == (gantt_of(trace).idle_time.end - gantt_of(trace).idle_time.start).sum()
@@ -238,3 +239,15 @@ def test_a_loaded_journey_answers_alike(tmp_path: object):
     assert again.search("load").index.tolist() == run.search("load").index.tolist()
     for make in (dependence_columns, critical_columns):
         assert make(again.trace).data == make(run.trace).data
+
+
+def test_equal_kernels_are_found_and_told_by_either_name():
+    """`j.simulated.events.kernel` says the program, everything that is drawn the launch's own kernel."""
+    run = shared().simulated
+    own, program = (run.scheduled.launches.launches[-1].name, run.scheduled.launches.launches[-1].kernel)
+    assert own != program and set(run.events.kernel) == set(run.trace.kernels) and own not in run.trace.kernels
+    rows = np.flatnonzero(run.trace.launch == len(run.trace.kernels) - 1).tolist()
+    assert run.search(f"kernel:{own}").index.tolist() == rows
+    assert set(rows) < set(run.search(f"kernel:{program}").index)
+    end = run.trace.kernel_spans[-1][2]
+    assert run.gap("vpu", end - 1).reason[0] == f"it has nothing left to do in {own}"

@@ -54,12 +54,14 @@ class ArrayView(Shown):
     @knows_its_options
     def text(self) -> str:
         """What is multiplied, how much of the array it takes, and its time by formula."""
-        return views.arrays.walk_text(self.record, self.run.record)
+        return views.arrays.walk_text(self.record, self.run.record, self.run.scheduled.launches)
 
     @knows_its_options
     def html(self) -> str:
         """The same with pictures: the wave front half across the array, and the tiles over time."""
-        return views.markup.fragment(views.svg_arrays.array_svg(self.record, self.run.record))
+        return views.markup.fragment(
+            views.svg_arrays.array_svg(self.record, self.run.record, self.run.scheduled.launches)
+        )
 
     @knows_its_options
     def widget(self) -> object:
@@ -67,4 +69,5 @@ class ArrayView(Shown):
         return explaining_widgets().array(self)
 
     def __repr__(self) -> str:
-        return f"ArrayView({views.arrays.title(self.record, self.run.record)}, {views.arrays.sum_text(self.record)})"
+        title = views.arrays.title(self.record, self.run.record, self.run.scheduled.launches)
+        return f"ArrayView({title}, {views.arrays.sum_text(self.record)})"

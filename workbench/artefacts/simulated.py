@@ -197,12 +197,15 @@ class Simulated(Handle[Trace]):
         """Why a unit does no work in a cycle: one row with the idle time around it, its cause, the reason in words, the
         span that waited and the one that it waited for (rows of `.events`, -1 for none). It is an error where the unit
         works."""
-        return views.data_frames.frame(views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle)))
+        return views.data_frames.frame(
+            views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle, self.scheduled.launches))
+        )
 
     @knows_its_options
     def search(self, text: str) -> pd.DataFrame:
-        """The rows of `.events` that have all of these words, in the name of their kernel, of a node, of their kind or
-        of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of them alone."""
+        """The rows of `.events` that have all of these words, in the name of their kernel (or of the one whose program
+        it runs), of a node, of their kind or of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of
+        them alone."""
         rows = views.span_search.found(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
 

@@ -57,8 +57,8 @@ class ArrayLook(Look):
         return _sent(block, {"first": first})
 
     def answer_walk(self, span: int) -> Answer:
-        trace = self._of_run().record
-        return _sent(arrays.walk_columns(arrays.walk_of(trace, span), trace), {})
+        run = self._of_run()
+        return _sent(arrays.walk_columns(arrays.walk_of(run.record, span), run.record, run.scheduled.launches), {})
 
     def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
         spans = arrays.matmuls(self._of_run().record)

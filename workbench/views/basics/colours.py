@@ -117,6 +117,8 @@ _DARK_KINDS = {
     "LOAD": "#4BA3DB",
     "STORE": "#F07F3C",
     "COPY": "#8CCEF2",
+    "GATHER": "#2F74C0",
+    "SCATTER": "#B5561B",
     "MATMUL": "#1FC79A",
     "VECTOR": "#F2BE4A",
     "DIRECT": "#E29DC4",

@@ -207,9 +207,12 @@ class Compared:
         counts: dict[tuple[str, str], list[Cell]] = {
             ("capture", "ATen calls"): [len(run.nodes) for run in self.runs],
             ("lower", "kernels"): [len(run.lowered.kernels) for run in self.runs],
-            ("schedule", "kernels that differ from each other"): [len(run.scheduled.kernels) for run in self.runs],
+            ("schedule", "programs"): [len(run.scheduled.kernels) for run in self.runs],
             ("schedule", "launches"): [len(run.launches) for run in self.runs],
-            ("program", "instructions"): [len(run.trace) for run in self.runs],
+            ("program", "instructions"): [
+                sum(len(each.program) for each in run.scheduled.kernels) for run in self.runs
+            ],
+            ("timeline", "instructions run"): [len(run.trace) for run in self.runs],
             ("timeline", "cycles"): [run.trace.makespan for run in self.runs],
         }
         return Table(("stage", "figure", *self.names), tuple((*key, *each) for key, each in counts.items()))

@@ -18,6 +18,10 @@ FORMS: Final = (
     "of j.simulated.events or its number for a span, wb.RenderedLine(kernel, line), wb.BufferAt(kernel, number) or "
     "wb.TileAt(kernel, row)"
 )
+TYPED: Final = (
+    "what can be typed is a node, an op (aten.linear), a kernel (k0), a module path, file.py:12, a line of source, "
+    "k0:12 for a line of scheduled MLIR, k0#3 for an instruction, or span 5"
+)
 
 
 def _exact_node(index: OriginIndex, name: str) -> tuple[str, ...]:
@@ -96,12 +100,13 @@ def names_of(index: OriginIndex) -> list[str]:
     return [*dict.fromkeys([*index.captured, *index.parent, *index.kernel_nodes, *ops, *short, *places, *modules])]
 
 
-def close_to(name: str, known: list[str]) -> str:
+def close_to(name: str, known: list[str], forms: str = FORMS) -> str:
+    """What somebody may have meant, else the `forms` of what can be asked for."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if not close and re.fullmatch(r"k\d+\w*", name):
         kernels = [each for each in known if re.match(r"k\d+_", each)]
         return f"the kernels are {', '.join(kernels[:MOST_NAMED])}{' and more' if len(kernels) > MOST_NAMED else ''}"
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else FORMS
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else forms
 
 
 MOST_NAMED = 8

@@ -21,6 +21,7 @@ from workbench.views.selections.naming import (
     EXACT,
     FORMS,
     SHORT,
+    TYPED,
     close_to,
     files_of,
     names_of,
@@ -48,6 +49,8 @@ from workbench.views.selections.selection_lines import (
 
 _PLACED = re.compile(r"(.+):(\d+)")
 _NUMBERED = re.compile(r"(.+)#(\d+)")
+_SPAN = re.compile(r"(?:span )?([0-9,]*[0-9])")
+"""`span 5`, `5`, and as lists write it, `1,204`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,7 +291,7 @@ def _of_tile(index: OriginIndex, at: TileAt) -> Selection:
 
 
 def _of_name(index: OriginIndex, name: str) -> Selection:
-    """A text: exact names first, then places, then short forms."""
+    """A text: exact names first, then places, then short forms, then the number of a span."""
     found = [(kind, nodes) for kind, find in EXACT.items() if (nodes := find(index, name))]
     if len(found) > 1:
         raise AmbiguousSelection(name, [f"{kind} {name!r}" for kind, _ in found])
@@ -308,7 +311,9 @@ def _of_name(index: OriginIndex, name: str) -> Selection:
     for kind, find in SHORT.items():
         if nodes := find(index, name):
             return _of_nodes(index, f"{kind} {name.strip()}", nodes)
-    raise UnknownSelection(repr(name), close_to(name, names_of(index)))
+    if span := _SPAN.fullmatch(name.strip()):
+        return _of_row(index, int(span.group(1).replace(",", "")))
+    raise UnknownSelection(repr(name), close_to(name, names_of(index), TYPED))
 
 
 def _of_source(index: OriginIndex, name: str, line: int, files: list[str]) -> Selection:

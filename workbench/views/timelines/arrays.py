@@ -11,6 +11,7 @@ from simulator import Trace
 from simulator.analysis.array_steps import ArrayWalk, array_walk
 from simulator.tileprogram.program import Opcode
 from workbench.errors import BadOption
+from workbench.ir import Launches
 from workbench.views.basics.table import Table
 from workbench.views.timelines.columns import Columns, packed
 
@@ -117,8 +118,8 @@ def share(walk: ArrayWalk) -> float:
     return math.prod(walk.extent) * walk.times / (elements * walk.span_cycles * float(walk.ratio))
 
 
-def title(walk: ArrayWalk, trace: Trace) -> str:
-    kernel, unit = trace.kernels[int(trace.launch[walk.span])], trace.unit_names[int(trace.unit[walk.span])]
+def title(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
+    kernel, unit = launches.launches[int(trace.launch[walk.span])].name, trace.unit_names[int(trace.unit[walk.span])]
     return f"span {walk.span}: MATMUL of {kernel} on {unit}"
 
 
@@ -134,7 +135,7 @@ def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
         ("stays", f"{staying}, in {len(tiles):,} tile{'s' * (len(tiles) != 1)}"),
         ("rows", f"{int(tiles.rows.max())} of {machine.systolic_rows}{_least(tiles.rows.tolist())}"),
         ("columns", f"{int(tiles.columns.max())} of {machine.systolic_columns}{_least(tiles.columns.tolist())}"),
-        ("depth", sets),
+        ("sets held", sets),
         ("share at work", f"{share(walk):.0%} of what its elements could multiply from start to last result"),
     ]
     if walk.times > 1:
@@ -161,17 +162,18 @@ def symbols(walk: ArrayWalk) -> str:
     ends = "r and c: rows and columns that the matmul takes of the array"
     if walk.stationary == 2:
         return f"T: tiles · k: columns and rows that stream · rₜ: rows of tile t · {ends}"
-    return f"T: tiles · S: rows that stream through each · kₜ: rows of weights of tile t · {ends}"
+    switch = "switch: cycles from one set of weights to the next"
+    return f"T: tiles · S: rows that stream through each · kₜ: rows of weights of tile t · {switch} · {ends}"
 
 
-def walk_text(walk: ArrayWalk, trace: Trace) -> str:
+def walk_text(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
     """The facts, the parts with their formulas, and how they add up."""
     lines = [f"{name:<14} {told}" for name, told in facts(walk)]
     parts = [f"{part.name:<8} {part.cycles:>9,} = {part.formula} = {part.numbers}" for part in walk.parts]
-    return "\n".join([title(walk, trace), *lines, "", *parts, symbols(walk), "", sum_text(walk)])
+    return "\n".join([title(walk, trace, launches), *lines, "", *parts, symbols(walk), "", sum_text(walk)])
 
 
-def walk_columns(walk: ArrayWalk, trace: Trace) -> Columns:
+def walk_columns(walk: ArrayWalk, trace: Trace, launches: Launches) -> Columns:
     """The same for a picture that is drawn elsewhere. Times are cycles of the array's clock since its first one."""
     tiles, begin = walk.tiles, walk.first
     found = matmuls(trace)
@@ -179,7 +181,7 @@ def walk_columns(walk: ArrayWalk, trace: Trace) -> Columns:
     place = unit.index(walk.span)
     header = {
         "span": walk.span,
-        "title": title(walk, trace),
+        "title": title(walk, trace, launches),
         "facts": facts(walk),
         "parts": [(part.name, part.formula, part.numbers, part.cycles) for part in walk.parts],
         "sum": sum_text(walk),

@@ -94,10 +94,12 @@ def timeline_columns(trace: Trace, launches: Launches) -> Columns:
         "idle_end": view.idle_time.end,
         "idle_cause": np.searchsorted(causes, view.idle_time.cause),
     }
-    return packed(_header(trace, view, causes, list(sets)), rows | _channels(trace))
+    return packed(_header(trace, launches, view, causes, list(sets)), rows | _channels(trace))
 
 
-def _header(trace: Trace, view: Gantt, causes: npt.NDArray[Any], sets: list[tuple[str, ...]]) -> dict[str, Any]:
+def _header(
+    trace: Trace, launches: Launches, view: Gantt, causes: npt.NDArray[Any], sets: list[tuple[str, ...]]
+) -> dict[str, Any]:
     """What is short, and what numbers in the columns stand for: kinds and causes that there are, and no others."""
     seen = np.searchsorted(causes, view.used_causes())
     return {
@@ -110,7 +112,8 @@ def _header(trace: Trace, view: Gantt, causes: npt.NDArray[Any], sets: list[tupl
         "kinds": [view.kinds[kind] for kind in view.used_kinds()],
         "causes": [view.causes[cause] for cause in causes.tolist()],
         "idle_causes": seen.tolist(),
-        "kernels": list(trace.kernels),
+        "kernels": [launch.name for launch in launches.launches],
+        "programs": list(trace.kernels),
         "launches": [[begin, end] for _, begin, end in trace.kernel_spans],
         "hosted": _hosted(trace),
         "origins": [list(names) for names in sets],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +13,7 @@ from simulator import Cause, Trace
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.tileprogram.program import Opcode
 from workbench.errors import BadOption
+from workbench.ir import Launches
 from workbench.views.basics.table import Table
 from workbench.views.timelines.areas import unit_number
 from workbench.views.timelines.gantt import I64, LAUNCH, Gantt
@@ -71,9 +72,15 @@ class Gap:
     """Row of the span that it waited for; -1 for none."""
 
 
-def gap(trace: Trace, unit: str, cycle: int) -> Gap:
-    """The idle time of a unit around a cycle; an error where the unit is at work."""
-    return gap_in(gantt_of(trace), trace, unit, cycle)
+def gap(trace: Trace, unit: str, cycle: int, launches: Launches | None = None) -> Gap:
+    """The idle time of a unit around a cycle; an error where the unit is at work. With the launches, kernels are called
+    by their own names, and not by those whose programs they run."""
+    found = gap_in(gantt_of(trace), trace, unit, cycle)
+    if found.cause not in (HOSTED, FINISHED) or found.next_span >= 0 or launches is None:
+        return found
+    begins = [begin for _, begin, _ in trace.kernel_spans]
+    launch = launches.launches[int(np.searchsorted(begins, cycle, side="right")) - 1]
+    return replace(found, reason=REASONS[found.cause].format(kernel=launch.name))
 
 
 def gap_in(view: Gantt, trace: Trace, unit: str, cycle: int) -> Gap:

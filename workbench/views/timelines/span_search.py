@@ -1,4 +1,5 @@
-"""Spans by words: of their kernel, of the captured nodes they work for, of their kind or of their unit."""
+"""Spans by words: of their kernel or the one whose program it runs, of the captured nodes they work for, of their kind
+or of their unit."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def found(trace: Trace, launches: Launches, text: str) -> npt.NDArray[np.int64]:
     sets = {names: number for number, names in enumerate(dict.fromkeys(origins))}
     set_of = np.array([sets[names] for names in origins], np.int64)
     fields: dict[str, tuple[npt.NDArray[np.integer], list[str]]] = {
-        "kernel": (trace.launch, list(trace.kernels)),
+        "kernel": (trace.launch, [f"{each.name} {each.kernel}" for each in launches.launches]),
         "node": (set_of, [" ".join(names) for names in sets]),
         "kind": (trace.kind, [code.name for code in Opcode]),
         "unit": (trace.unit, list(trace.unit_names)),

@@ -7,6 +7,7 @@ from typing import Final
 
 from simulator import Trace
 from simulator.analysis.array_steps import ArrayWalk
+from workbench.ir import Launches
 from workbench.views.basics.markup import escape, legend, table
 from workbench.views.timelines.arrays import facts, parts_table, share, sum_text, symbols, title
 
@@ -19,14 +20,14 @@ _MOVES, _WORKS, _LEAVES = "var(--k-LOAD)", "var(--k-MATMUL)", "var(--k-STORE)"
 _FADED: Final = 0.35
 
 
-def array_svg(walk: ArrayWalk, trace: Trace) -> str:
+def array_svg(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
     """Facts, formulas, and both pictures."""
     told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts(walk))
     grid = "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:1px 14px;margin:6px 0"
     pictures = f'<div style="display:flex;flex-wrap:wrap;gap:10px 26px">{_front(walk)}{_time(walk)}</div>'
     names = [("weights or sums move in", _MOVES), ("multiplies", _WORKS), ("results on their way out", _LEAVES)]
     return (
-        f"<p><b>{escape(title(walk, trace))}</b></p><dl style='{grid}'>{told}</dl>"
+        f"<p><b>{escape(title(walk, trace, launches))}</b></p><dl style='{grid}'>{told}</dl>"
         f"{table(parts_table(walk), wide=('formula', 'numbers'))}<p>{escape(sum_text(walk))}<br>"
         f"<span class='soft'>{escape(symbols(walk))}</span></p>"
         f"{pictures}{legend(names)}"

@@ -218,7 +218,7 @@ function tellCycle(parts, walk, cycle) {
     `cycle ${grouped(cycle)} of ${grouped(header.length)}, ${grouped(walk.ofRun(cycle))} of the run`,
     doing.join(", "),
     walk.moved_in[incoming] && `${what} of tile ${incoming}: ${walk.movedIn(incoming, cycle)} of ${walk.moved_in[incoming]} rows in`,
-    `tile ${tile} of ${walk.count}: ${grouped(walk.streamed(tile, cycle))} of ${grouped(walk.streams[tile])} streamed`,
+    `tile ${tile} (${tile + 1} of ${walk.count}): ${grouped(walk.streamed(tile, cycle))} of ${grouped(walk.streams[tile])} streamed`,
     `${grouped(busy)} of ${grouped(all)} elements multiply (${Math.round((100 * busy) / all)}%)`,
   ];
   parts.told.textContent = words.filter(Boolean).join(" · ");

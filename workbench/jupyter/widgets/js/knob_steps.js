@@ -2,6 +2,7 @@
 import { element, grouped } from "./common.js";
 
 const COPIED_MILLISECONDS = 1500;
+const CALL_TOLD = "the call that makes this journey; j: the journey at the start";
 
 /** The figures of the current step. */
 export function knobFigures(host, { signal }) {
@@ -12,7 +13,7 @@ export function knobFigures(host, { signal }) {
     return { number, told };
   });
   const working = element("div", { class: "kn-busy", role: "status", hidden: true }, element("progress", {}), element("span", {}));
-  const code = element("code", { tabindex: "0", "aria-label": "the call that makes this journey" });
+  const code = element("code", { tabindex: "0", title: CALL_TOLD, "aria-label": CALL_TOLD });
   const copy = element("button", { type: "button", title: "copy the call" }, "copy");
   copy.addEventListener("click", () => knobCopy(code, copy), { signal });
   host.append(working, element("div", { class: "kn-call" }, code, copy));

@@ -32,6 +32,25 @@ export function lookLink(link, name) {
   };
 }
 
+const LOOK_GONE = "The kernel is gone: run the cell again, then open this view.";
+
+/** The same link until the view has what it shows, which is when an answer leads to no further question: a question that
+ *  comes to nothing before that because nobody is there to answer calls `lost`. */
+function openingLink(link, lost) {
+  let [waiting, opening] = [0, true];
+  return {
+    ...link,
+    async ask(what, given, buffers) {
+      waiting++;
+      const found = await link.ask(what, given, buffers);
+      waiting--;
+      if (opening && found === null && link.gone()) lost();
+      if (opening) setTimeout(() => (opening &&= waiting > 0)); // after what the view asks next
+      return found;
+    },
+  };
+}
+
 /** The views that Python has, as tabs; none is open at first. */
 export function makeLooks(root, { link, signal, ...lab }) {
   const tabs = element("div", { class: "looks", role: "group", "aria-label": "views" });
@@ -52,7 +71,20 @@ export function makeLooks(root, { link, signal, ...lab }) {
     }
     const host = element("div", { class: `look of-${look.name}`, role: "group", "aria-label": look.title, tabindex: "-1" });
     place.append(host);
-    open.set(look.name, { host, made: look.make(host, { link: lookLink(link, look.name), signal, ...lab }) });
+    open.set(look.name, makeLook(look, host));
+  }
+
+  /** A view in its place, or a line that says why it is not there. */
+  function makeLook(look, host) {
+    const entry = { host, made: null };
+    const lost = () => {
+      if (signal.aborted) return;
+      entry.made = null;
+      host.replaceChildren(element("p", { class: "soft", role: "status" }, LOOK_GONE));
+    };
+    if (link.gone()) lost();
+    else entry.made = look.make(host, { link: openingLink(lookLink(link, look.name), lost), signal, ...lab });
+    return entry;
   }
 
   /** Shows a view and goes there; once more when it has what it shows, unless somebody has gone on meanwhile. */

@@ -80,9 +80,19 @@ class Record {
   /** The selection of what somebody typed; what this page cannot know is an error. */
   named(text) {
     const { names, unknown } = this.plain;
-    const found = Object.hasOwn(names, text) ? names[text] : this.placed(text);
+    const found = Object.hasOwn(names, text) ? names[text] : this.spanned(text) ?? this.placed(text);
     if (typeof found === "number") return found;
     throw new Error(found ?? `${text}: ${unknown}`);
+  }
+
+  /** `span 5`, or its number alone, is a row of the spans. */
+  spanned(text) {
+    const [, number] = /^(?:span )?([0-9,]*[0-9])$/.exec(text) ?? [];
+    if (number === undefined) return undefined;
+    const { count, left_out: leftOut } = this.plain.lists.spans;
+    const row = Number(number.replaceAll(",", ""));
+    if (row >= count) return `nothing in this journey is span ${row}: rows 0 to ${count - 1} of j.simulated.events`;
+    return leftOut || this.ofRow("spans", row);
   }
 
   /** `kernel:12` is a line of MLIR on tiles, `kernel#3` an instruction. */

@@ -1,5 +1,5 @@
 // The stages of a journey side by side, and one selection through all of them.
-import { atEnd, element, onKeys, wholeNumbers } from "./common.js";
+import { atEnd, element, grouped, onKeys, wholeNumbers } from "./common.js";
 import { makeList } from "./list.js";
 import { makeLooks } from "./looks.js";
 import { createTimeline } from "./timeline.js";
@@ -13,6 +13,7 @@ const PANELS = [
   { stage: "program", title: "Program", lists: ["instructions"] },
   { stage: "timeline", title: "Timeline", lists: ["spans"] },
 ];
+const UNIT_CYCLES = "cycles of all its spans added up; units that work side by side are counted each";
 const GONE_HERE = "the kernel is gone: run the cell again";
 
 /** Builds the lab in `root`. `link` is the way to who answers: Python, or a record in the page. */
@@ -209,8 +210,11 @@ function makeBar({ root, signal, step, choose }) {
     type: "text",
     spellcheck: "false",
     placeholder: "select: a call, op, kernel, file.py:12 …",
-    "aria-label": "select what j.select takes: a call, an op, a kernel, a line of Python, k0:12, k0#3",
+    "aria-label": "select what j.select takes: a call, an op, a kernel, a line of Python, k0:12, k0#3, span 5",
   });
+  let taken = ""; // the field's text that is selected now
+  let shown = "";
+  let choosing = false;
   const what = element("div", { class: "what", role: "status", "aria-live": "polite" });
   back.addEventListener("click", () => step(-1), { signal });
   forward.addEventListener("click", () => step(1), { signal });
@@ -218,21 +222,36 @@ function makeBar({ root, signal, step, choose }) {
   field.addEventListener(
     "keydown",
     async (event) => {
-      if (event.key === "Enter" && (await choose(field.value))) field.select();
+      if (event.key !== "Enter") return;
+      const text = field.value;
+      choosing = true;
+      const chosen = await choose(text);
+      choosing = false;
+      if (!chosen) return;
+      taken = text;
+      if (field.matches(":focus")) field.select();
     },
     { signal },
   );
   root.append(element("div", { class: "bar" }, element("div", { class: "steps" }, back, forward, clear), field, what));
+  /** What the field says is not what is selected any more; what somebody is typing stays. */
+  function another() {
+    const typing = field.matches(":focus") && field.value !== taken;
+    if (!choosing && !typing) field.value = taken = "";
+  }
+
   return {
     show(about) {
+      if (about.what !== shown) another();
+      shown = about.what;
       back.disabled = !about.back;
       forward.disabled = !about.forward;
       clear.disabled = !about.what;
-      const counts = about.counts.filter((each) => !each.startsWith("0 "));
-      if (about.cycles) counts.push(`${about.cycles.toLocaleString("en-US")} unit cycles`);
+      const counts = element("span", { class: "soft" }, about.counts.filter((each) => !each.startsWith("0 ")).join(" · "));
+      if (about.cycles) counts.append(" · ", element("span", { title: UNIT_CYCLES }, `${grouped(about.cycles)} unit cycles`));
       what.replaceChildren(
         ...(about.what
-          ? [element("b", {}, about.what), element("span", { class: "soft" }, counts.join(" · "))]
+          ? [element("b", {}, about.what), counts]
           : [element("span", { class: "soft" }, "Press anything: what it became and came from is marked everywhere.")]),
       );
       if (about.absorbed?.length) what.append(element("span", { class: "soft" }, about.absorbed.join("; ")));

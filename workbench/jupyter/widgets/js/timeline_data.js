@@ -170,11 +170,11 @@ export class TimelineData {
   /** A byte a span, and how many: those that have all of the words, as `j.simulated.search` finds them. Of a field
    *  that is not there, an `error`. */
   search(text) {
-    const { kernels, origins, kinds, lanes, fields } = this.header;
+    const { kernels, programs, origins, kinds, lanes, fields } = this.header;
     const unknown = text.match(/(?:^|\s)([a-z]+):(?!:)/gi)?.find((each) => !fields.includes(each.trim().slice(0, -1).toLowerCase()));
     if (unknown) return { error: `no field ${unknown.trim()} There are ${fields.map((each) => `${each}:`).join(" ")}` };
     const tables = {
-      kernel: [kernels, this.launch],
+      kernel: [kernels.map((name, launch) => `${name} ${programs[launch]}`), this.launch],
       node: [origins.map((names) => names.join(" ")), this.origin],
       kind: [kinds, this.kind],
       unit: [lanes.map(({ name }) => name), null],

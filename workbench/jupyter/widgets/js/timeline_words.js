@@ -58,12 +58,19 @@ export function spanLine(data, span, clock) {
   return `span ${data.row[span]}: ${kinds[data.kind[span]]}, ${kernels[data.launch[span]]}, ${time}`;
 }
 
+/** A launch's kernel, and the equal one whose program it runs. */
+function kernelOf(data, launch) {
+  const { kernels, programs } = data.header;
+  const [own, program] = [kernels[launch], programs[launch]];
+  return own === program ? own : `${own}, which runs the program of ${program}`;
+}
+
 /** What is known of a span as `[what, text]`. */
 export function spanFacts(data, span, clock, slack) {
-  const { kernels, causes, origins } = data.header;
+  const { causes, origins } = data.header;
   const waits = data.work[span] - data.start[span];
   const facts = [
-    ["kernel", kernels[data.launch[span]]],
+    ["kernel", kernelOf(data, data.launch[span])],
     ["time", clock.stretch(data.start[span], data.end[span])],
     ["waited for last", inWords(causes[data.cause[span]])],
   ];
