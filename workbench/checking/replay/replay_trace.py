@@ -83,7 +83,8 @@ class _Memory:
         cores = {buffer.core for buffer in program.buffers}
         if len(cores) * program.scratchpad_bytes > _MOST_BYTES:
             raise ReplayError(
-                f"{program.kernel} uses {program.scratchpad_bytes:,} bytes of scratchpad, on {len(cores)} core{'s' * (len(cores) != 1)}; "
+                f"{program.kernel} uses {program.scratchpad_bytes:,} bytes of scratchpad, on {len(cores)} "
+                f"core{'s' * (len(cores) != 1)}; "
                 f"at most {_MOST_BYTES:,} in all are laid out. Check it with fewer vector_lanes, to which rows are "
                 "padded, or without stage='simulated'"
             )
