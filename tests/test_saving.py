@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -296,3 +297,13 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes):
         wb.load(tmp_path / "others")
     with pytest.raises(errors.JourneyFileForeign, match="it is a folder"):
         wb.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="the path is empty"):
+        wb.load("")
+
+
+def test_a_device_or_a_pipe_is_refused_before_it_is_read(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for path, kind in (("/dev/full", "a device"), (tmp_path / "link", "a device"), (tmp_path / "pipe", "a pipe")):
+        with pytest.raises(errors.JourneyFileForeign, match=f"is not a journey: it is {kind}"):
+            wb.load(path)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from simulator.did_you_mean import not_there
 from simulator.errors import FileFormatError, NoFile, NoFolder
-from simulator.files import unpacking
+from simulator.files import regular_files, unpacking
 
 Array = npt.NDArray[Any]
 Json = dict[str, Any]
@@ -96,18 +96,14 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     if os.path.islink(target):
         raise NoFolder(f"{path} cannot be written: its links lead in a circle. Name a file")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise NoFolder(f"{path} cannot be written: it is {_kind(path)}, which no file replaces. Name a file")
+        raise NoFolder(
+            f"{path} cannot be written: it is {regular_files.kind(path)}, which no file replaces. Name a file"
+        )
     return target
 
 
 def _open_for_us(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)  # nobody else reads it before it has the rights that it will have
-
-
-def _kind(path: str | os.PathLike[str]) -> str:
-    mode = os.stat(path).st_mode
-    kinds = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
-    return next((name for fits, name in kinds.items() if fits(mode)), "no regular file")
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
@@ -120,8 +116,12 @@ def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -
 
 def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -> tuple[Json, dict[str, Array]]:
     """Header and arrays of a file that `write` made with the same format and one of these versions."""
+    if isinstance(path, (str, os.PathLike)) and not os.fspath(path):
+        raise NoFile("nothing can be read: the path is empty. Name a file")
     try:
         with contextlib.ExitStack() as opened:
+            if isinstance(path, (str, os.PathLike)):
+                regular_files.check_readable(path)
             file = opened.enter_context(open(path, "rb")) if isinstance(path, (str, os.PathLike)) else path
             arrays = unpacking.arrays_of(file)
     except FileNotFoundError:

@@ -17,6 +17,7 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean, not_there
 from simulator.errors import MachineError
+from simulator.files.regular_files import check_readable
 
 _FOLDER = Path(__file__).parent / "shipped_memories"
 
@@ -179,6 +180,7 @@ def _shipped(name: str) -> Memory:
 
 def _from_file(path: Path) -> Memory:
     try:
+        check_readable(path)
         return parse_memory(path.stem, path.read_text("utf-8"))
     except FileNotFoundError:
         raise MachineError(f"the memory file cannot be read: {not_there(path)}") from None

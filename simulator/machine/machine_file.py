@@ -10,6 +10,7 @@ from pathlib import Path
 
 from simulator.did_you_mean import did_you_mean, not_there, sentences
 from simulator.errors import MachineError
+from simulator.files.regular_files import check_readable
 from simulator.machine import core_kinds
 from simulator.machine.figures import Figure
 from simulator.machine.machine import Machine, Override, check_cores, figure_names, machine_from
@@ -43,6 +44,7 @@ def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Mach
 
 def _from_file(path: Path) -> Machine:
     try:
+        check_readable(path)
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise MachineError(f"the machine file cannot be read: {not_there(path)}") from None

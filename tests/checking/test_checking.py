@@ -126,6 +126,27 @@ def test_right_results_pass_and_wrong_ones_fail(name: str, monkeypatch: pytest.M
             assert not found.ok and found.hint == "", (factor, found.text())
 
 
+@pytest.mark.parametrize("dim", [None, 0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+@pytest.mark.parametrize("shape", [(9,), (4, 8), (2, 3, 4)])
+def test_sums_of_what_is_multiplied_by_a_constant_are_replayed(
+    dim: int | None, dtype: torch.dtype, shape: tuple[int, ...]
+):
+    x = plain(*shape).mul(5).to(dtype)
+    axis = None if dim is None else min(dim, x.ndim - 1)
+    assert wb.trace(lambda x: (x * 2).sum(axis), x).check(stage="simulated").ok
+    if dtype.is_floating_point:
+        assert wb.trace(lambda x: (2 * x).mean(axis), x).check(stage="simulated").ok
+
+
+def test_a_scratchpad_that_no_computer_has_is_not_laid_out():
+    machine = wb.machine("edge-8x8").with_(vector_lanes=2**40)
+    journey = wb.trace(lambda x: x * 2, plain(8, 8), machine=machine)
+    assert journey.simulated.cycles
+    with pytest.raises(wb.WorkbenchError, match=r"bytes of scratchpad, on 1 core; .*fewer vector_lanes"):
+        journey.check(stage="simulated")
+
+
 def test_the_answer_shows_our_error_pytorchs_the_bound_and_the_reference():
     found = wb.trace(torch.softmax, plain(16, 64), 1).check()
     (row,) = found.outputs.to_dict("records")

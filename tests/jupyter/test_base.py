@@ -143,6 +143,7 @@ def test_a_closed_widget_is_shown_as_closed(monkeypatch: pytest.MonkeyPatch):
     widget.close()
     widget._ipython_display_()
     assert shown == [{"text/plain": "Halves(closed)"}]
+    assert widget._repr_mimebundle_() == ({"text/plain": "Halves(closed)"}, {})
 
 
 def test_a_notebook_keeps_a_twin_and_no_address_and_no_state(monkeypatch: pytest.MonkeyPatch):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from IPython.core.completer import provisionalcompleter
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
@@ -217,3 +218,29 @@ def test_they_can_be_taken_away_again(shell: Any):
     assert "%%mlir` not found" in str(Ran(shell, f"%%mlir\n{MLIR}").error)
     shell.run_line_magic("load_ext", "workbench")
     assert Ran(shell, f"%%mlir\n{MLIR}").error is None
+
+
+def test_a_cell_that_the_parser_cannot_be_given_is_refused(shell: Any):
+    for cell, words in (
+        ("module {\n" * 5000, "more than 200 brackets are open here"),
+        (f"{MLIR}// \ud800\n", "half of a character"),
+    ):
+        with capture_output(), pytest.raises(UsageError, match=words):
+            shell.run_cell_magic("mlir", "", cell)
+    assert Ran(shell, '%%mlir\n// "((((\nmodule attributes {x.a = "' + "{" * 900 + '"} {}').error is None
+
+
+def test_a_long_cell_is_parsed_in_a_worker_first(shell: Any):
+    ran = Ran(shell, f"%%mlir\n#m = affine_map<(d0) -> ({'-' * 200_000}d0)>")
+    assert isinstance(ran.error, UsageError) and "ended by a segmentation fault" in str(ran.error)
+
+
+def test_scripts_and_templates_with_half_a_character_are_refused(shell: Any):
+    with capture_output(), pytest.raises(UsageError, match="half of a character"):  # not run: IPython's history fails
+        shell.run_cell_magic("schedule", "j k0", "// \ud800\n")
+    with pytest.raises(UsageError, match="half of a character"):
+        shell.run_cell_magic("kernel", "aten::frac", f"{FRAC}// \ud800\n")
+    ran = Ran(shell, "%%kernel aten::frac torch.randn(4, 4)\n{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}\n")
+    assert "nested too deeply" in str(ran.error)
+    ran = Ran(shell, "%%kernel aten::frac torch.randn(4, 4)\n{{ 'module {' * 5000 }}\n")
+    assert "more than 200 brackets" in str(ran.error)

@@ -54,6 +54,17 @@ def test_a_refused_setting_is_a_step_with_its_reason_and_the_one_before_stays(se
     assert after.refused == "" and "'m': 8" in after.call
 
 
+@pytest.mark.parametrize("value", ["off", 0, None, [1]])
+def test_a_rule_that_is_neither_on_nor_off_is_a_refused_step(j: wb.Journey, session: Experiment, value: object):
+    refused = session.turn("fusion.elementwise chain", value).wait(60)  # pyright: ignore[reportArgumentType]
+    assert f"fusion.elementwise chain = {value!r}: expected True or False" in refused.refused
+    assert repr(value) in refused.call and repr(session.history) and session.text()
+    assert list(session.table.refused)[1] == refused.refused
+    with pytest.raises(wb.WorkbenchError, match="elementwise chain"):
+        _ = eval(refused.call, {"j": j}).scheduled
+    assert not session.turn("tile.m", 8, kernel="k0").wait(60).refused
+
+
 def test_the_newest_of_many_wins_and_what_was_begun_leaves_no_step(j: wb.Journey, session: Experiment):
     with turn():  # nothing can be scheduled meanwhile
         for size in range(1, 30):
@@ -142,6 +153,17 @@ def test_a_closed_session_takes_nothing_and_keeps_its_steps(j: wb.Journey):
         session.turn("tile.m", 16, kernel="k0")
     assert len(session.history) == 2 and "8" in session.html() and "1 step" in repr(session)
     assert not session._working
+
+
+def test_a_session_that_is_closed_amid_a_turn_is_not_busy(j: wb.Journey):
+    session = j.experiment()
+    session.turn("tile.m", 8, kernel="k0").close()
+    assert not session.busy and session.progress == "" and session.wait(1).number == 0
+
+
+def test_what_cannot_be_called_is_refused_as_a_callback(session: Experiment):
+    with pytest.raises(wb.WorkbenchError, match="callback=3"):
+        session.on_step(3)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_was_turned_before_a_refused_value_is_not_lost(j: wb.Journey, session: Experiment):

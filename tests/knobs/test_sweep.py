@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 
@@ -135,11 +136,25 @@ def test_what_a_callback_raises_is_raised_by_wait(j: wb.Journey):
         (("tile.m",), {"tile.m": []}, "is given no values"),
         (("tile.m", "tile.n"), {"tile.m": list(range(1, 97)), "tile.n": list(range(1, 81))}, "7,680 points"),
         (("tile.q",), None, "no knob 'tile.q'"),
+        (("tile.m",), {"tile.m": [32, {}]}, r"tile\.m is \{\}, of type dict; expected 1 to"),
+        (("tile.m",), {"tile.m": [32, np.array([32, 64])]}, "of type ndarray; expected 1 to"),
+        (("tile.m",), {"tile.m": [torch.tensor(32)]}, "of type Tensor; expected 1 to"),
+        (("tile.m",), {"tile.m": np.array(32)}, "expected a list"),
+        (("tile.m",), {"tile.m": torch.tensor(32)}, "expected a list"),
+        (("tile.m",), {"tile.m": b"3"}, "expected a list"),
+        (("tile.m",), {"tile.m": {8: 16}}, "expected a list"),
+        (("order",), {"order": [["m", 3]]}, r"order is \['m', 3\], of type list; expected each dim once"),
     ],
 )
 def test_what_cannot_be_swept_is_told(j: wb.Journey, knobs: tuple[str, ...], values, words: str):
     with pytest.raises(BadOption, match=words):
         j.knobs("k0").sweep(*knobs, values=values)
+
+
+def test_a_value_that_no_number_of_a_table_holds_is_refused_and_shown(j: wb.Journey):
+    made = j.knobs("k0").sweep("tile.m", values={"tile.m": [8, 10**30]})
+    assert list(made.table["tile.m"]) == [8, str(10**30)] and made.points[1].refused
+    assert f"{10**30}" in made.text() and made.html()
 
 
 def test_points_that_are_not_there_cannot_be_taken(j: wb.Journey, swept: Sweep):

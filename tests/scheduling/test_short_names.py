@@ -45,6 +45,47 @@ def test_a_script_that_matches_no_op_is_refused():
         _ = softmax().with_(schedule={"k0_softmax": wrong}).simulated
 
 
+@pytest.mark.parametrize(
+    ("written", "line", "told"),
+    [
+        ("attributes {npu.id\n = 77}", 2, "77"),
+        ('attributes {"npu.id" = 77}', 2, "77"),
+        ("attributes {npu.id = 0x77}", 2, "119"),
+        ("attributes {npu.id = -5}", 2, "-5"),
+        ("attributes {  // which one\n npu.id = 77}", 2, "77"),
+        ("attributes {npu.id = 5 : i32}", 2, "5 : i32"),
+    ],
+)
+def test_a_number_is_known_however_it_is_written(written: str, line: int, told: str):
+    script = softmax().scheduled.kernels[0].schedule
+    wrong = script.replace("attributes {npu.id = 5 : i64}", written, 1)
+    assert wrong != script
+    with pytest.raises(errors.ScheduleScriptError, match=f"line {line}: no op has npu.id = {told}; there are 0, 1"):
+        _ = softmax().with_(schedule={"k0": wrong}).scheduled
+
+
+def test_what_only_looks_like_a_match_is_none():
+    journey = softmax()
+    script = journey.scheduled.kernels[0].schedule
+    first = next(line for line in script.splitlines() if "npu.id = 5" in line)
+    handle = first.split("=")[0].strip()
+    noted = script.replace(first, f'{first}\n  transform.annotate {handle} "npu.id = 99" : !transform.any_op', 1)
+    assert journey.with_(schedule={"k0": noted}).simulated.cycles == journey.simulated.cycles
+    more = f'{first}\n  transform.annotate {handle} "ops{{[no.op]}}" : !transform.any_op // npu.id = 99'
+    quoted = script.replace(first, more, 1)
+    assert journey.with_(schedule={"k0": quoted}).simulated.cycles == journey.simulated.cycles
+
+
+def test_a_script_that_the_parser_cannot_be_given_is_refused():
+    for text, words in (
+        ("// fine\n// \ud800", "line 2: .*half of a character"),
+        ("module {\n" * 5000, "line 201: more than 200 brackets"),
+    ):
+        with pytest.raises(errors.ScheduleScriptError, match=words) as told:
+            _ = softmax().with_(schedule={"k0": text}).scheduled
+        str(told.value).encode()
+
+
 def test_a_script_that_matches_ops_by_a_name_that_none_has_is_refused():
     script = """\
 transform.named_sequence @__transform_main(%root: !transform.any_op) {
@@ -57,6 +98,16 @@ transform.named_sequence @__transform_main(%root: !transform.any_op) {
     with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op is linalg\.matmull; did you mean") as told:
         _ = product.with_(schedule={"k0": script}).simulated
     assert "changes nothing" in str(told.value)
+    for two_lines in ('["linalg.foo",\n "linalg.bar"]', '["linalg.foo",  // }]\n "linalg.bar"]'):
+        with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op is linalg\.foo or linalg\.bar"):
+            _ = product.with_(schedule={"k0": script.replace('["linalg.matmull"]', two_lines)}).simulated
+    body = """\
+transform.named_sequence @__transform_main(%root: !transform.any_op) {
+  %op = transform.structured.match ops{["arith.maximumf"]} in %root : (!transform.any_op) -> !transform.any_op
+  transform.yield
+}"""
+    with pytest.raises(errors.ScheduleScriptError, match=r"arith\.maximumf is in the body of a structured op.*linalg"):
+        _ = softmax().with_(schedule={"k0": body}).simulated
     with pytest.raises(errors.ScheduleScriptError, match=r"line 2: no op is linalg\.conv_2d.*; there are .*linalg"):
         _ = product.with_(schedule={"k0": script.replace("linalg.matmull", "linalg.conv_2d")}).simulated
 

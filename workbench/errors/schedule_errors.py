@@ -15,6 +15,10 @@ class Problem:
     line: int | None = None
 
 
+_MOST_LETTERS = 400
+"""Of a line that is shown with what is wrong in it."""
+
+
 def _listed(problems: tuple[Problem, ...], text: str = "") -> str:
     """Problems one below the other, each with the line of `text` it is about."""
     source = text.splitlines()
@@ -23,8 +27,12 @@ def _listed(problems: tuple[Problem, ...], text: str = "") -> str:
         place = f"line {problem.line}: " if problem.line is not None else ""
         rows.append(f"  {place}{problem.message}")
         if problem.line is not None and 0 < problem.line <= len(source):
-            rows.append(f"      {source[problem.line - 1].strip()}")
+            rows.append(f"      {_short(source[problem.line - 1].strip())}")
     return "\n".join(rows)
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]}..."
 
 
 class MlirSyntaxError(WorkbenchError):

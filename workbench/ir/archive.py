@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from simulator.did_you_mean import not_there
 from simulator.errors import FileFormatError, NoFile, SimulatorError
-from simulator.files import unpacking
+from simulator.files import regular_files, unpacking
 from simulator.files.versioned_files import replace_file
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import TileProgram
@@ -103,14 +103,19 @@ def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> Non
 
 def load(path: str | os.PathLike[str]) -> Archive:
     """The archive that `save` wrote, or one of the `JourneyFile...` errors."""
+    if not os.fspath(path):
+        raise NoFile("wb.load opens what j.save(path) wrote, and the path is empty. Name a file")
     try:
+        regular_files.check_readable(path)
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise NoFile(f"wb.load opens what j.save(path) wrote, and {not_there(Path(path))}") from None
     except IsADirectoryError:
         raise JourneyFileForeign(str(path), "it is a folder") from None
     except OSError as error:
-        raise JourneyFileForeign(str(path), f"it cannot be read: {error.strerror}") from None
+        raise JourneyFileForeign(
+            str(path), f"it cannot be read: {error.strerror}" if error.strerror else str(error)
+        ) from None
     return unpack(data, str(path))
 
 

@@ -9,12 +9,15 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.mlir.context import parse, print_module
+from workbench.mlir.user_text import check_text
 from workbench.scheduling.pass_pipeline import reproduce
 from workbench.views.basics import highlight, markup
 from workbench.views.basics.mlir_diff import compared
 from workbench.views.basics.shown import Shown
 
 _WHOLE = "builtin.module("
+_LONG = 20_000
+"""Characters from which on a cell is parsed in a worker first: a chain of so many signs may end the process, too."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,13 +44,20 @@ class MlirCell(Shown):
 
 def of_cell(cell: str, pipeline: str) -> MlirCell:
     """The module of a cell, as it is or as the passes leave it; a worker runs them first."""
-    given = print_module(parse(cell, name="the cell"))
+    check_text(cell, "the cell")
     passes = within(pipeline)
+    if len(cell) > _LONG:
+        _tried(cell, "")
+    given = print_module(parse(cell, name="the cell"))
     if not passes:
         return MlirCell(given, given)
+    _tried(cell, passes)
+    return MlirCell(reproduce(cell, passes), given, passes)
+
+
+def _tried(cell: str, passes: str) -> None:
     asked = json.dumps([cell, passes])
     TRIALS.pass_or_raise(Trial("passes", asked, lambda: Message({"text": cell, "pipeline": passes}), "of the cell", ()))
-    return MlirCell(reproduce(cell, passes), given, passes)
 
 
 def within(pipeline: str) -> str:

@@ -17,6 +17,7 @@ from workbench.errors import BadOption, TemplateSyntaxError
 from workbench.journey import Journey
 from workbench.kernels.rendered_text import Place
 from workbench.kernels.template import Template
+from workbench.mlir.user_text import half_character
 
 
 class InCell:
@@ -48,8 +49,14 @@ class Cell:
     def register(self) -> None:
         """Has the cell make these overloads from now on, if its text is Jinja."""
         template = self._template()
+        if half := half_character(self.text):
+            place = f"{self.cell}:{(half.line or 1) + self.lines_before}"
+            raise TemplateSyntaxError(template.__name__, place, half.message)
         try:
             jinja2.Environment().parse(self.text)
+        except RecursionError:
+            told = "its Jinja is nested too deeply to be read: take expressions apart with {% set %}"
+            raise TemplateSyntaxError(template.__name__, self.cell, told) from None
         except jinja2.TemplateSyntaxError as error:
             place = f"{self.cell}:{error.lineno + self.lines_before}"
             raise TemplateSyntaxError(template.__name__, place, error.message or "not valid Jinja") from None

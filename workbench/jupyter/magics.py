@@ -15,6 +15,7 @@ from simulator.errors import WorkbenchError
 from workbench.errors.schedule_errors import Problem
 from workbench.jupyter import magic_completion
 from workbench.jupyter.magic_words import Words, journey_named, words_of
+from workbench.mlir.user_text import writable
 from workbench.views.basics import highlight, markup
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class CellMagics:
             lines = {each.line for each in problems if each.line is not None}
             if not lines:
                 raise
+            cell = writable(cell)
             first = 1 + before + len(cell) - len(cell.lstrip("\n"))
             marked = highlight.code(cell, first=first, selected={line + before for line in lines})
             display(HTML(markup.fragment(marked)))  # pyright: ignore[reportUnknownMemberType]

@@ -37,6 +37,7 @@ from workbench.kernels.template import Template
 from workbench.mlir.bindings import function_of
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.mlir.user_text import check_text, writable
 
 
 def written_kernel(
@@ -47,6 +48,7 @@ def written_kernel(
     A text with `unproven` nodes, which are told as people call them, is read by a worker first.
     """
     rendering = template.rendered(mapping, machine)
+    _check_text(template, rendering)
     if unproven:
         TRIALS.pass_or_raise(read_trial(template, rendering, origins, machine, unproven))
     module = _parsed(template, rendering)
@@ -60,6 +62,14 @@ def written_kernel(
         raise TemplateBoundsError(rendering.place.name, reasons) from None
     _check_outputs(template, rendering, program)
     return rendering, program
+
+
+def _check_text(template: Template, rendering: Rendering) -> None:
+    try:
+        check_text(rendering.text, template.kernel)
+    except MlirSyntaxError as error:
+        problems = _located(error.problems, rendering)
+        raise TemplateMlirError(rendering.place.name, "does not render valid MLIR", problems) from None
 
 
 def read_trial(
@@ -116,7 +126,9 @@ def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple
         (
             rendering.at(problem.line),
             problem.message,
-            lines[problem.line - 1].strip() if problem.line is not None and problem.line <= len(lines) else "",
+            writable(lines[problem.line - 1].strip())
+            if problem.line is not None and problem.line <= len(lines)
+            else "",
         )
         for problem in problems
     )

@@ -136,7 +136,7 @@ class Experiment(Shown, Generic[J]):
     @property
     def busy(self) -> bool:
         """Whether a setting waits or is being worked out."""
-        return self._asked != self._answered
+        return not self._closed and self._asked != self._answered
 
     @property
     def progress(self) -> str:
@@ -215,6 +215,7 @@ class Experiment(Shown, Generic[J]):
                 raise failed
             return self._steps[-1]
 
+    @knows_its_options
     def on_step(self, callback: Callable[[Step[J]], object]) -> Callable[[], None]:
         """Has `callback` called with each step, in the thread that makes them; calling the answer ends that."""
         self._callbacks.append(callback)

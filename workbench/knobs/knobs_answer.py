@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
@@ -183,10 +183,26 @@ def _told(knobs: Sequence[Knob]) -> Table:
 
 def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     """The values that a knob is swept over, each once; an order may be given as a list."""
-    if isinstance(values, str) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
-        raise BadOption(f"sweep: values of {knob.name} are {values!r}; expected a list of them")
-    plain: list[Value | list[str]] = [plain_value(each) for each in values]
-    made = tuple(dict.fromkeys(tuple(each) if isinstance(each, list) else each for each in plain))
+    try:
+        given: list[Any] = list(values)
+    except TypeError:  # also of an array without axes, which only looks like a list
+        given = []
+        is_list = False
+    else:
+        is_list = not isinstance(values, str | bytes | bytearray | Mapping)
+    if not is_list:
+        raise BadOption(f"sweep: values of {knob.name} are {values!r:.60}; expected a list of them")
+    plain = [plain_value(each) for each in given]
+    for each in plain:
+        if not isinstance(each, int | float | str) and not _is_order(each):
+            what = f"{each!r:.60}, of type {type(each).__name__}"
+            raise BadOption(f"sweep: a value of {knob.name} is {what}; expected {knob.range}")
+    hashable: list[Value] = [tuple(cast("list[str]", each)) if isinstance(each, list) else each for each in plain]
+    made = tuple(dict.fromkeys(hashable))
     if not made:
         raise BadOption(f"sweep: {knob.name} is given no values")
     return made
+
+
+def _is_order(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("list[object]", value))

@@ -142,7 +142,13 @@ class Sweep(Shown, Generic[J]):
 
     def _table(self) -> Table:
         rows = (
-            (*each.values, each.cycles, each.bytes, each.refused, "" if each.refused else self._at(each.values).call)
+            (
+                *map(_cell, each.values),
+                each.cycles,
+                each.bytes,
+                each.refused,
+                "" if each.refused else self._at(each.values).call,
+            )
             for each in self.points
         )
         return Table((*(knob.name for knob in self.knobs), "cycles", "bytes", "refused", "call"), tuple(rows))
@@ -248,3 +254,8 @@ class Sweep(Shown, Generic[J]):
             return Point(values, refused=refusal_of(error))
         moved = run.counters["dram_read_bytes"] + run.counters["dram_write_bytes"]
         return Point(values, run.makespan, moved, microseconds=run.makespan / run.machine.clock_mhz)
+
+
+def _cell(value: Value) -> Value:
+    """A value as a table can hold it: a number of more than 64 bits, which is always refused, as text."""
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value

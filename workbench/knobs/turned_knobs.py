@@ -70,7 +70,9 @@ class Turned(Generic[J]):
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """What `with_` is given."""
+        """What `with_` is given; raises where a fusion rule is neither on nor off."""
+        for rule, on in self._no_switches.items():
+            raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
         if not self._figures:
             return self._besides_machine
         return {
@@ -90,7 +92,9 @@ class Turned(Generic[J]):
             said = {name: self._mapping(name) for name in kernels}
             options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
-        if rules and (fusion := self._fusion(rules)) != self.request.fusion:
+        if self._no_switches:
+            options["fusion"] = self._no_switches  # refused, and told in the call as it was given
+        elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
             options["fusion"] = fusion
         if self.scripts:
             options["schedule"] = {**by_full_names(self.request.schedule or {}, self._names), **self.scripts}
@@ -119,10 +123,13 @@ class Turned(Generic[J]):
                 said = _said(said, knob, value)
         return said
 
+    @property
+    def _no_switches(self) -> dict[str, Value]:
+        """Fusion rules that are set to something else than True or False."""
+        rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
+        return {rule: on for rule, on in rules.items() if not isinstance(on, bool)}
+
     def _fusion(self, rules: Mapping[str, Value]) -> Any:
-        for rule, on in rules.items():
-            if not isinstance(on, bool):
-                raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
         off = [rule.name for rule in RULES if not rules.get(rule.name, rule.name not in rules_off(self.request))]
         given = self.request.fusion
         apart = given.get("apart", ()) if isinstance(given, Mapping) else () if given == "none" else given or ()

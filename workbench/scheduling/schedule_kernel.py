@@ -39,6 +39,7 @@ from workbench.scheduling.user_scripts import (
     check_matches,
     check_numbers,
     check_script,
+    in_bodies,
     in_script,
     op_names,
     without_lines,
@@ -91,18 +92,19 @@ def scripted_kernel(
     The script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`)
     are those in the script which that mapping is written as, so that this one can be edited.
     """
-    check_script(rendered.kernel, script)
+    parsed = check_script(rendered.kernel, script)
     ready = _Ready(rendered, context, passes)
     split = splits_reduction(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
     trace = ready.take(split)
-    check_numbers(rendered.kernel, script, trace.module)
+    check_numbers(rendered.kernel, script, parsed, trace.module)
     before, there = trace.snapshots[-1].mlir, op_names(trace.module.operation)
+    bodies = in_bodies(trace.module.operation)
     try:
         tiled = _tile(trace, said_by_script, script)
         after = next(each.mlir for each in trace.snapshots if each.name == DETACHED)
         if after == before:
-            check_matches(rendered.kernel, script, there)
+            check_matches(rendered.kernel, script, parsed, there, bodies)
         scheduled = _read_off(rendered, tiled, machine)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None

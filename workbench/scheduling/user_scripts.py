@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -15,18 +14,24 @@ from simulator.did_you_mean import did_you_mean
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
-from workbench.mlir.context import operations, parse
+from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.named_dims import ID
+from workbench.mlir.user_text import check_text, writable
 from workbench.scheduling.pass_pipeline import script_module
 from workbench.scheduling.script_problems import plain_problems
 
 _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
-_MATCHED_OPS = re.compile(r"\bops\s*\{\s*\[([^\]]*)\]")
+_MATCH = "transform.structured.match"
+_OF_NUMBERS = " : i64"
+"""What stands behind a number as MLIR prints it; of another type it matches no op."""
 
 
-def check_script(kernel: str, script: str) -> None:
-    """Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls."""
+def check_script(kernel: str, script: str) -> ir.Module:
+    """The parsed script, where each line stands one lower.
+
+    Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls.
+    """
     try:
         module = parse(script_module(script), name="the schedule")
     except MlirSyntaxError as error:
@@ -40,16 +45,24 @@ def check_script(kernel: str, script: str) -> None:
         found = ", ".join(op.name for op in ops) or "nothing"
         expected = f"it holds {found}; expected `{_SEQUENCE} @{_MAIN}(%root: !transform.any_op ...) {{ ... }}`"
         raise ScheduleScriptError(kernel, script, "is no transform script", (Problem(expected, 1),))
+    return module
 
 
-def check_numbers(kernel: str, script: str, module: ir.Module) -> None:
+def check_numbers(kernel: str, script: str, parsed: ir.Module, module: ir.Module) -> None:
     """Raises where a script matches an op by a number that none has: it would match nothing, in silence."""
+    ops = list(operations(parsed.operation))
+    if any(op.name == "transform.annotate" and ir.StringAttr(op.attributes["name"]).value == ID for op in ops):
+        return  # it gives numbers itself
     known = sorted(integer(op, ID) for op in operations(module.operation) if ID in op.attributes)
-    for number, line in enumerate(script.splitlines(), 1):
-        for found in re.findall(rf"{re.escape(ID)}\s*=\s*(\d+)", line.partition("//")[0]):
-            if int(found) not in known:
-                told = Problem(f"no op has {ID} = {found}; there are {', '.join(map(str, known))}", number)
-                raise ScheduleScriptError(kernel, script, "matches an op that is not there", (told,))
+    for op in ops:
+        if op.name != _MATCH or "op_attrs" not in op.attributes:
+            continue
+        for wanted in ir.DictAttr(op.attributes["op_attrs"]):
+            given = str(wanted.attr).removesuffix(_OF_NUMBERS)
+            if wanted.name == ID and given not in map(str, known):
+                told = f"no op has {ID} = {given}; there are {', '.join(map(str, known))}"
+                problem = Problem(told, _line_in_script(op))
+                raise ScheduleScriptError(kernel, script, "matches an op that is not there", (problem,))
 
 
 def op_names(root: ir.Operation) -> set[str]:
@@ -63,20 +76,42 @@ def op_names(root: ir.Operation) -> set[str]:
     return {root.name}.union(*inner)
 
 
-def check_matches(kernel: str, script: str, there: set[str]) -> None:
+def in_bodies(root: ir.Operation) -> set[str]:
+    """The ops in the bodies of structured ops."""
+    found = set[str]()
+    for op in operations(root):
+        if op.name.startswith("linalg."):
+            found |= {inner.name for inner in operations(op)}
+    return found
+
+
+def check_matches(kernel: str, script: str, parsed: ir.Module, there: set[str], bodies: set[str]) -> None:
     """Raises where an op that a script matches by its name is none of those that are there.
 
     For scripts that changed nothing. One that makes ops and then changes them matches what was not there before.
     """
-    for number, line in enumerate(script.splitlines(), 1):
-        for listed in _MATCHED_OPS.findall(line.partition("//")[0]):
-            wanted = re.findall(r'"([^"]*)"', listed)
-            if wanted and not set(wanted) & set(there):
-                near = did_you_mean(wanted[0], sorted(there)) or ";"
-                told = f"no op is {' or '.join(wanted)}{near} there are {', '.join(sorted(there))}"
-                raise ScheduleScriptError(
-                    kernel, script, "matches an op that is not there, and changes nothing", (Problem(told, number),)
-                )
+    for op in operations(parsed.operation):
+        if op.name != _MATCH or "ops" not in op.attributes:
+            continue
+        wanted = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes["ops"])]
+        if not wanted or set(wanted) & there:
+            continue
+        inner = [name for name in wanted if name in bodies]
+        what = "matches an op that is not there, and changes nothing"
+        if inner:
+            what = "matches what is in the bodies of other ops, and changes nothing"
+            told = f"{' and '.join(inner)} is in the body of a structured op, and goes with it; match the whole op:"
+        else:
+            near = did_you_mean(wanted[0], sorted(there)) or ";"
+            told = f"no op is {' or '.join(wanted)}{near}"
+        problem = Problem(f"{told} there are {', '.join(sorted(there))}", _line_in_script(op))
+        raise ScheduleScriptError(kernel, script, what, (problem,))
+
+
+def _line_in_script(op: ir.Operation) -> int | None:
+    """The line of an op of `script_module`, where the script's first line is the second."""
+    line = line_of(op.location)
+    return None if line is None else line - 1
 
 
 def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:
@@ -86,6 +121,10 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
         if not isinstance(name, str) or not isinstance(script, str):
             told = f"schedule={{{name!r}: {script!r:.60}}}: expected {{kernel_name: text of a transform script}}"
             raise BadOption(told)
+        try:
+            check_text(script, name)
+        except MlirSyntaxError as error:
+            raise ScheduleScriptError(name, writable(script), "cannot be read", error.problems) from None
         if name not in handwritten:
             close = difflib.get_close_matches(name, list(handwritten), n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""

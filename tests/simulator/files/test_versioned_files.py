@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from simulator import Launched, TileProgram, Trace, load_machine, simulate
-from simulator.errors import FileFormatError, NoFolder, SimulatorError
+from simulator.errors import FileFormatError, NoFile, NoFolder, SimulatorError
 from tests.simulator.build import elementwise, matmul_chain
 
 
@@ -100,6 +100,12 @@ def test_what_is_no_regular_file_is_refused_and_stays(tmp_path: Path) -> None:
         for path, kind in ((pipe, "a pipe"), (link, "a pipe"), (tmp_path / "socket", "a socket")):
             with pytest.raises(NoFolder, match=f"{path.name} cannot be written: it is {kind}"):
                 elementwise().save(path)
+            with pytest.raises(FileFormatError, match=f"{path.name}: not a whole .* file: it is {kind}"):
+                TileProgram.load(path)
+    with pytest.raises(FileFormatError, match="it is a device"):
+        TileProgram.load("/dev/zero")
+    with pytest.raises(NoFile, match="the path is empty"):
+        TileProgram.load("")
     assert pipe.is_fifo() and link.is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "socket"]
 

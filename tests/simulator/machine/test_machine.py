@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import MachineError
+from simulator.machine.dram_file import load_memory
 from simulator.machine.machine import figure_names
 from simulator.machine.machine_file import load_machine, machine_names, parse_machine
 
@@ -135,6 +137,16 @@ def test_a_file_is_a_machine_wherever_a_name_is(tmp_path: Path):
     assert dict(pocket.sources)["vector_lanes"] == "data sheet" and "dma_queues" in pocket.assumed
     assert dict(pocket.sources)["clock_mhz"] == dict(base.sources)["clock_mhz"]
     assert load_machine(path, dma_queues=4).dma_queues == 4
+
+
+def test_a_device_or_a_pipe_is_no_machine_file_and_no_memory_file(tmp_path: Path):
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    for read in (load_machine, load_memory):
+        with pytest.raises(MachineError, match=r"pipe\.toml' cannot be read: it is a pipe"):
+            read(str(pipe))
+    with pytest.raises(MachineError, match="cannot be read: it is a device"):
+        load_machine(Path("/dev/zero"))
 
 
 @pytest.mark.parametrize(

@@ -366,13 +366,19 @@ def _others(shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr]) -> list[int]
 
 def _stretched(value: Array, reduced: Sequence[bool], space: tuple[int, ...]) -> Array:
     """The value repeated along reduced dims in which it does not vary: it is summed once for each point."""
-    value = value.reshape((1,) * (len(space) - value.ndim) + value.shape)
+    value = _of_rank(value, len(space))
     return np.broadcast_to(value, [space[d] if reduced[d] else value.shape[d] for d in range(len(space))])
+
+
+def _of_rank(value: Array, rank: int) -> Array:
+    """The value with as many axes as the space; a constant comes with none."""
+    return value.reshape((1,) * (rank - value.ndim) + value.shape)
 
 
 def _sum_of_products(left: Array, right: Array, reduced: Sequence[bool], space: tuple[int, ...]) -> Array:
     """`sum(left * right)` over the reduced dims, without making the product of all points."""
     rank = len(space)
+    right = _of_rank(right, rank)
     left = _stretched(left, [r and right.shape[d] == 1 for d, r in enumerate(reduced)], space)
     terms: list[Array | list[int]] = []
     for array in (left, right):

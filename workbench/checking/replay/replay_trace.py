@@ -27,6 +27,8 @@ from workbench.ir import ScheduledKernel
 _MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT, *INDEXED)
 _POISON = 0xFF
 """Bytes of scratchpad nobody has written: as a float of any width they are not a number."""
+_MOST_BYTES = 8 << 30
+"""Of the scratchpads of all cores, laid out for real. Shipped machines have less than a hundredth of it a core."""
 
 
 def replay(
@@ -79,6 +81,13 @@ class _Memory:
         self._program = program
         self._storages = storages
         cores = {buffer.core for buffer in program.buffers}
+        if len(cores) * program.scratchpad_bytes > _MOST_BYTES:
+            raise ReplayError(
+                f"{program.kernel} uses {program.scratchpad_bytes:,} bytes of scratchpad, on {len(cores)} "
+                f"core{'s' * (len(cores) != 1)}; "
+                f"at most {_MOST_BYTES:,} in all are laid out. Check it with fewer vector_lanes, to which rows are "
+                "padded, or without stage='simulated'"
+            )
         self._scratchpads = {core: np.full(program.scratchpad_bytes, _POISON, np.uint8) for core in cores}
 
     def read(self, operand: Operand, element: Element) -> Array:

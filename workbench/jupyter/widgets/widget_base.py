@@ -150,6 +150,7 @@ class LabWidget(anywidget.AnyWidget):
         self.on_msg(self._asked, remove=True)
         self.layout.close()  # a widget of its own
         super().close()
+        vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
 
     # What a notebook keeps
 
@@ -158,6 +159,8 @@ class LabWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        if not self.live:
+            return {"text/plain": repr(self)}, {}
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         return {"text/plain": repr(self), "text/html": self._twin(), VIEW: view}, {}
 
