@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import fields
 
 import pytest
@@ -56,9 +57,9 @@ def test_what_an_option_does_not_touch_is_shared(options: dict[str, object], las
     assert changed.with_(**options) is changed  # type: ignore[arg-type]
 
 
-def test_seconds_are_those_of_each_stage_alone(monkeypatch: pytest.MonkeyPatch):
-    now = iter(range(1000))
+def test_seconds_are_those_of_each_stage_without_those_before_it():
     j = wb.trace(torch.softmax, torch.randn(8, 8), 1)
-    monkeypatch.setattr("workbench.stages.once.time.perf_counter", lambda: next(now))
+    began = time.perf_counter()
     _ = j.scheduled
-    assert {name: j.seconds[name] for name in ("render", "schedule", "plan")} == {"render": 1, "schedule": 1, "plan": 1}
+    took = time.perf_counter() - began
+    assert sum(j.seconds[name] for name in ("render", "schedule", "plan")) <= took
