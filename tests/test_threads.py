@@ -22,7 +22,7 @@ from workbench.aten.registry import DEFAULT
 from workbench.environment.turns import turn
 from workbench.errors import HostRoute
 from workbench.faults.channel import Message
-from workbench.pipeline import Once
+from workbench.stages.once import Once
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -129,7 +129,7 @@ def test_threads_share_a_journey_and_each_stage_is_made_once() -> None:
 
 
 def test_what_two_threads_ask_for_is_made_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for after in (None, lambda: None):
+    for compiles in (True, False):
         made: list[int] = []
         begun, go = threading.Event(), threading.Event()
 
@@ -139,7 +139,7 @@ def test_what_two_threads_ask_for_is_made_by_one(monkeypatch: pytest.MonkeyPatch
             made.append(1)
             return len(made)
 
-        once = Once("stage", make, after)
+        once = Once("stage", make, compiles=compiles)
         first = threading.Thread(target=once)
         first.start()
         begun.wait()

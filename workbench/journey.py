@@ -6,10 +6,8 @@ that shares the stages which the change does not touch.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast, final
@@ -25,16 +23,11 @@ from workbench.checking.check_report import Check
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
-from workbench.options import (
-    checked_mapping,
-    checked_placement,
-    checked_resident,
-    checked_seconds,
-    machine_of,
-    warn_without_common_memory,
-)
-from workbench.pipeline import Request, Stages, check_kernels_named
+from workbench.options import checked_options, warn_without_common_memory
 from workbench.run_and_check import Computing
+from workbench.stages.request import Request
+from workbench.stages.stage_functions import check_kernels_named
+from workbench.stages.stage_table import Stages
 from workbench.summary import MOST_SPANS, name_of, overview
 from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
@@ -221,35 +214,27 @@ class Journey(Shown):
         memory: names of tensors, `"auto"`, or None. `placement` is on which chiplet tensors lie: numbers or policies by
         name, or None.
         """
-        asked = self._request
-        request = replace(
-            asked,
-            machine=asked.machine if isinstance(machine, _Keep) else machine_of(machine),
-            mapping=asked.mapping if isinstance(mapping, _Keep) else checked_mapping(mapping),
-            schedule=asked.schedule if isinstance(schedule, _Keep) else deepcopy(schedule),
-            passes=asked.passes if isinstance(passes, _Keep) else deepcopy(passes),
-            fusion=asked.fusion if isinstance(fusion, _Keep) else deepcopy(fusion),
-            simulate_seconds=asked.simulate_seconds
-            if isinstance(simulate_seconds, _Keep)
-            else checked_seconds(simulate_seconds),
-            resident=asked.resident if isinstance(resident, _Keep) else checked_resident(resident),
-            placement=asked.placement if isinstance(placement, _Keep) else checked_placement(placement),
+        asked, options = (
+            self._request,
+            {
+                "machine": machine,
+                "mapping": mapping,
+                "fusion": fusion,
+                "schedule": schedule,
+                "passes": passes,
+                "simulate_seconds": simulate_seconds,
+                "resident": resident,
+                "placement": placement,
+            },
         )
-        now = {"mapping": mapping, "resident": resident, "placement": placement}
-        request = request.given(**{name: value for name, value in now.items() if not isinstance(value, _Keep)})
-        if request.fusion == asked.fusion and self._stages.lowered.made:
+        given = checked_options(**{name: value for name, value in options.items() if not isinstance(value, _Keep)})
+        request = replace(asked, **given).given(**given)
+        changed = {name for name in given if getattr(request, name) != getattr(asked, name)}
+        if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
-        if (request.resident, request.machine) != (asked.resident, asked.machine):
+        if not changed.isdisjoint(("resident", "machine")):
             warn_without_common_memory(request.resident, request.machine)
-        if request.fusion != asked.fusion:
-            return Journey(request, self._stages.relowered(request))
-        if any(getattr(request, name) != getattr(asked, name) for name in ("machine", "mapping", "schedule", "passes")):
-            return Journey(request, self._stages.rescheduled(request))
-        if (request.resident, request.placement) != (asked.resident, asked.placement):
-            return Journey(request, self._stages.replanned(request))
-        if request.simulate_seconds != asked.simulate_seconds:
-            return Journey(request, self._stages.resimulated(request))
-        return self
+        return Journey(request, self._stages.changed(request, changed)) if changed else self
 
     @knows_its_options
     def changed(self, change: str) -> Journey:
@@ -293,14 +278,7 @@ class Journey(Shown):
 
         What has not run yet runs now. The file is written all or nothing.
         """
-        request = self._request
-        asked = ir.archive.Asked(
-            request.capture,
-            request.on_missing,
-            request.prefer,
-            *map(_as_json, (request.mapping, request.fusion, request.schedule, request.passes)),
-            *map(_as_json, (request.resident, request.placement)),
-        )
+        asked = ir.archive.Asked.of(self._request)
         whole = ir.archive.Archive(
             asked,
             self.lowered.record,
@@ -351,7 +329,3 @@ class Journey(Shown):
 
 def _write(path: str | os.PathLike[str], text: str) -> None:
     replace_file(path, text.encode("utf-8"))
-
-
-def _as_json(option: object) -> str:
-    return json.dumps(option, sort_keys=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from simulator import Machine, load_machine
@@ -141,6 +142,11 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
     return dict(cast("Mapping[str, int | str]", given))
 
 
+def checked_options(**given: Any) -> dict[str, Any]:
+    """Options as they are kept: looked at, and copied where the caller may change them later."""
+    return {name: _CHECKS[name](value) if name in _CHECKS else value for name, value in given.items()}
+
+
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
     """Tells the user of the verb that calls this that there is nothing for a heuristic to fill."""
     if resident == "auto" and not machine.common_memory_bytes:
@@ -177,3 +183,17 @@ def machine_of(given: object) -> Machine:
             "wb.machine(...)"
         )
     return load_machine(cast("str | os.PathLike[str]", given))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "machine": machine_of,
+    "on_missing": checked_on_missing,
+    "mapping": checked_mapping,
+    "fusion": deepcopy,
+    "schedule": deepcopy,
+    "passes": deepcopy,
+    "simulate_seconds": checked_seconds,
+    "resident": checked_resident,
+    "placement": checked_placement,
+}
+"""What is made of the value of each option; that of any other stays as it was given."""

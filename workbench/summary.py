@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench import capturing
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
-from workbench.pipeline import GraphCall, Once, Request, Stages
+from workbench.stages.once import Once
+from workbench.stages.request import GraphCall, Request
+from workbench.stages.stage_table import Stages
 from workbench.views.graphs.module_tree import captured_tree
 from workbench.views.pages.overview import Overview, Stage
 
@@ -37,7 +39,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
             _stage(stages.captured, "captured", _of_captured),
             _stage(stages.lowered, "lowered", _of_lowered),
             _stage(stages.rendered, "rendered", _of_rendered),
-            _stage(stages.scheduled, "scheduled", _of_scheduled),
+            _stage(stages.scheduled, "scheduled", _of_scheduled, stages.tiled),
             _stage(stages.simulated, "simulated", _of_simulated),
         ),
         tuple((check.ok, check.text().splitlines()[0]) for check in checks),
@@ -61,8 +63,10 @@ def _now(once: Once[T]) -> T | None:
     return once() if once.made else None
 
 
-def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]]) -> Stage:
-    return Stage(name, f"j.{name}", figures(once()) if once.made else (), once.seconds)
+def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]], *before: Once[Any]) -> Stage:
+    """The stage of an artefact, and those before it that are told with it."""
+    took = [each.seconds for each in (*before, once) if each.seconds is not None]
+    return Stage(name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None)
 
 
 def _of_captured(captured: Captured) -> tuple[str, ...]:

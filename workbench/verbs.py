@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +21,10 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
-from workbench.options import (
-    CompileOptions,
-    checked_mapping,
-    checked_on_missing,
-    checked_placement,
-    checked_resident,
-    checked_seconds,
-    machine_of,
-    warn_without_common_memory,
-)
-from workbench.pipeline import GraphCall, Request, Stages, check_kernels_named, rendered_of, scheduled_of, simulated_of
+from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
+from workbench.stages.request import GraphCall, Request
+from workbench.stages.stage_functions import check_kernels_named, planned_of, rendered_from, simulated_from, tiled_of
+from workbench.stages.stage_table import Stages
 from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
@@ -77,20 +69,18 @@ def trace(
         raise not_yet("train=True", "Forward passes without gradients work.")
     capturing.user_call.refuse_uncallable(fn_or_module)
     given = MappingProxyType(dict(kwargs or {}))
-    request = Request(
-        fn_or_module,
-        inputs,
-        given,
-        machine_of(machine),
-        capture,
-        checked_on_missing(on_missing),
-        checked_mapping(mapping),
-        deepcopy(fusion),
+    options = checked_options(
+        machine=machine,
+        capture=capture,
+        on_missing=on_missing,
+        mapping=mapping,
+        fusion=fusion,
         prefer=prefer,
-        simulate_seconds=checked_seconds(simulate_seconds),
-        resident=checked_resident(resident),
-        placement=checked_placement(placement),
-    ).given(mapping=mapping, resident=resident, placement=placement)
+        simulate_seconds=simulate_seconds,
+        resident=resident,
+        placement=placement,
+    )
+    request = Request(fn_or_module, inputs, given, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     made = Stages.of(request)
     _ = made.captured(), made.sources()
@@ -112,52 +102,28 @@ def load(path: str | os.PathLike[str]) -> Journey:
     """
     found = ir.archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
-    request = Request(
-        None,
-        (),
-        none,
-        found.machine,
-        asked.capture,
-        asked.on_missing,
-        prefer=asked.prefer,
-        registrations=None,
-        path=str(path),
-    )
+    request = Request(None, (), none, found.machine, registrations=None, path=str(path))
     try:
         request = replace(request, **_options(asked))
     except (BadOption, ir.RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"what was asked for makes no sense: {error}") from None
-    return Journey(request, Stages.loaded(found))
+    return Journey(request, Stages.loaded(request, found))
 
 
 def _options(asked: ir.archive.Asked) -> dict[str, Any]:
-    """The options that are kept as JSON texts, each in a form that the option can have."""
-    given = {
-        name: codec.parsed(getattr(asked, name))
-        for name in ("mapping", "fusion", "schedule", "passes", "resident", "placement")
-    }
+    """The options of a file, those kept as JSON texts each in a form that the option can have."""
+    given = {name: codec.parsed(getattr(asked, name)) for name in ir.archive.AS_JSON}
     for name, kinds in (("schedule", dict), ("passes", dict), ("fusion", (str, dict, list))):
         if given[name] is not None and not isinstance(given[name], kinds):
             raise BadOption(f"{name}={given[name]!r} is none")
-    checks = {"mapping": checked_mapping, "resident": checked_resident, "placement": checked_placement}
-    return {name: checks[name](value) if name in checks else value for name, value in given.items()}
+    plain = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name not in ir.archive.AS_JSON}
+    return plain | checked_options(**given)
 
 
 def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
     """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
-    request = Request(
-        GraphCall(module),
-        inputs,
-        MappingProxyType(dict[str, object]()),
-        machine_of(options.get("machine", "tpu-v3")),
-        on_missing=checked_on_missing(options.get("on_missing", "host")),
-        mapping=checked_mapping(options.get("mapping")),
-        fusion=deepcopy(options.get("fusion")),
-        prefer=options.get("prefer"),
-        simulate_seconds=checked_seconds(options.get("simulate_seconds")),
-        resident=checked_resident(options.get("resident")),
-        placement=checked_placement(options.get("placement")),
-    )
+    none = MappingProxyType(dict[str, object]())
+    request = Request(GraphCall(module), inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
     return Journey(request, Stages.of(request))
 
@@ -190,7 +156,7 @@ def lower(
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone."""
     with turn(), waiting("render"):
-        return rendered_of(lowered.record if isinstance(lowered, Lowered) else lowered)
+        return rendered_from(lowered.record if isinstance(lowered, Lowered) else lowered)
 
 
 @knows_its_options
@@ -206,20 +172,13 @@ def schedule(
 ) -> Scheduled:
     """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` and `placement` as in `trace`."""
     none = MappingProxyType(dict[str, object]())
-    kept = checked_resident(resident)
-    request = Request(
-        None,
-        (),
-        none,
-        machine_of(machine),
-        mapping=checked_mapping(mapping),
-        schedule=scripts,
-        resident=kept,
-        placement=checked_placement(placement),
-    ).given(mapping=mapping, resident=resident, placement=placement)
-    warn_without_common_memory(kept, request.machine)
+    options = checked_options(
+        machine=machine, mapping=mapping, schedule=scripts, resident=resident, placement=placement
+    )
+    request = Request(None, (), none, **options).given(**options)
+    warn_without_common_memory(request.resident, request.machine)
     with turn(), waiting("schedule"):
-        return scheduled_of(lowered.record, rendered.record, request)
+        return planned_of(request, lowered, tiled_of(request, lowered, rendered))
 
 
 @knows_its_options
@@ -229,7 +188,7 @@ def simulate(
     """The fifth stage alone, in at most so many seconds."""
     on, limit = machine_of(machine), checked_seconds(seconds)
     with waiting("simulate"):
-        return simulated_of(lowered.record, scheduled.record, on, limit)
+        return simulated_from(lowered.record, scheduled.record, on, limit)
 
 
 @checks_what_it_is_given

@@ -68,13 +68,23 @@ class Asked:
     on_missing: str
     prefer: str | None
     mapping: str
-    """The user's mapping, fusions, scripts, passes, residents and placement as JSON texts: the journey's business,
-    not the archive's."""
     fusion: str
     schedule: str
     passes: str
     resident: str
     placement: str
+
+    @staticmethod
+    def of(request: object) -> Asked:
+        """The options of a request, which has each of them under its name."""
+        found = {each.name: getattr(request, each.name) for each in dataclasses.fields(Asked)}
+        return Asked(
+            **{name: json.dumps(value, sort_keys=True) if name in AS_JSON else value for name, value in found.items()}
+        )
+
+
+AS_JSON = ("mapping", "fusion", "schedule", "passes", "resident", "placement")
+"""The options that are kept as JSON texts: what is in them is the journey's business, not the archive's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from workbench.views.graphs.kernel_groups import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.pipeline import Request
+    from workbench.stages.request import Request
 
 PAUSE_SECONDS = 0.05
 """A slider that is dragged says something every frame or two, of 16 ms each: who pauses for three has arrived."""

@@ -29,7 +29,7 @@ from workbench.views.graphs.titles import kernel_titles
 
 if TYPE_CHECKING:
     from workbench.artefacts.staged import Staged
-    from workbench.pipeline import Request
+    from workbench.stages.request import Request
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
 """Of a tile, buffers or cores a number, of an order the dims, of a fusion rule whether it is on, or a figure."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workbench.pipeline import Request, Stages
+from workbench.stages.request import Request
+from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.selections.listings import (
     CallList,

@@ -29,7 +29,8 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.pipeline import Request, Stages
+from workbench.stages.request import Request
+from workbench.stages.stage_table import Stages
 from workbench.views.selections.listings import Listing
 from workbench.views.selections.naming import names_of
 from workbench.views.selections.selection import Selection, select

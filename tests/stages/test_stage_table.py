@@ -1,0 +1,65 @@
+"""The table of stages: what a changed option makes anew, and what is shared."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+
+import pytest
+import torch
+from torch import nn
+
+import workbench as wb
+from workbench.ir.archive import AS_JSON, Asked
+from workbench.stages.request import OPTIONS, Request
+from workbench.stages.stage_table import BESIDE, STAGES, Stages
+
+ALL = (*STAGES, *BESIDE)
+
+
+def test_each_stage_is_made_from_those_before_it_and_each_option_is_read_first_by_one():
+    seen = set[str]()
+    for stage in ALL:
+        assert set(stage.inputs) <= seen, stage.artefact
+        seen.add(stage.artefact)
+    assert [stage.artefact for stage in ALL] == [each.name for each in fields(Stages)]
+    read = [option for stage in ALL for option in stage.options]
+    assert sorted(read) == sorted(("machine", *OPTIONS)), "an option that no stage reads, or that two read first"
+    assert {*read} <= {each.name for each in fields(Request)}
+    assert {each.name for each in fields(Asked)} == {*OPTIONS} - {"simulate_seconds"} and {*AS_JSON} <= {*OPTIONS}
+
+
+CHANGED = {
+    "fusion": ({"fusion": "none"}, "captured"),
+    "mapping": ({"mapping": {"*": {"buffers": 1}}}, "rendered"),
+    "machine": ({"machine": "tpu-v4"}, "rendered"),
+    "resident": ({"resident": ["0.weight"]}, "tiled"),
+    "placement": ({"placement": {"0.weight": 0}}, "tiled"),
+    "simulate_seconds": ({"simulate_seconds": 100}, "scheduled"),
+}
+"""Options, and the last artefact that is left of the journey."""
+
+
+@pytest.mark.parametrize("options, last", CHANGED.values(), ids=CHANGED)
+def test_what_an_option_does_not_touch_is_shared(options: dict[str, object], last: str):
+    machine = wb.machine("tpu-v4", chiplets=2, cores=2)
+    j = wb.trace(nn.Sequential(nn.Linear(64, 64), nn.ReLU()), torch.randn(8, 64), machine=machine)
+    changed = j.with_(**options)  # type: ignore[arg-type]
+    shared = [
+        stage.artefact
+        for stage in STAGES
+        if getattr(changed._stages, stage.artefact) is getattr(j._stages, stage.artefact)
+    ]
+    names = [stage.artefact for stage in STAGES]
+    assert shared == names[: names.index(last) + 1]
+    assert changed._stages.kernels is j._stages.kernels and changed._stages.sources is j._stages.sources
+    assert changed._stages.origins is not j._stages.origins
+    assert changed.with_(**options) is changed  # type: ignore[arg-type]
+
+
+def test_seconds_are_those_of_each_stage_without_those_before_it():
+    j = wb.trace(torch.softmax, torch.randn(8, 8), 1)
+    began = time.perf_counter()
+    _ = j.scheduled
+    took = time.perf_counter() - began
+    assert sum(j.seconds[name] for name in ("render", "schedule", "plan")) <= took

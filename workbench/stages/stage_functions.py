@@ -1,0 +1,163 @@
+"""The function of each stage: from what was asked for, and what the stages before it made, to its artefact."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simulator import Machine
+from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
+from workbench import capturing, lowering, planning, rendering, running, scheduling, simulating, views
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
+from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
+from workbench.ir import HOST, KernelGraph, ScheduledProgram
+from workbench.ir.kernel_names import by_full_names
+from workbench.stages.request import GraphCall, Request
+
+if TYPE_CHECKING:
+    from workbench.aten.registry import Registrations
+    from workbench.ir import Kernel
+    from workbench.running.run_program import KernelCache
+    from workbench.views.selections.origins import OriginIndex
+
+
+@contextlib.contextmanager
+def _compiler(what: str) -> Generator[None]:
+    """Turns a compiler that is not installed into the one error that says so: opening a saved journey needs none."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("torch", "torch_mlir"):
+            raise
+        raise MissingExtra(
+            f"{error.name} is not installed, and {what} needs it: pip install aten-workbench. A loaded journey is "
+            "read, selected in and simulated without it: wb.simulate(j.lowered, j.scheduled, machine=...)"
+        ) from None
+
+
+def captured_of(request: Request) -> Captured:
+    assert request.target is not None, "a loaded journey is captured already"
+    if isinstance(request.target, GraphCall):
+        program = capturing.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        return Captured(program.graph, program)
+    program = capturing.capture.capture(
+        request.target,
+        request.inputs,
+        request.kwargs,
+        mode=request.capture,
+        registrations=request.registrations,
+    )
+    return Captured(program.graph, program)
+
+
+def lowered_of(request: Request, captured: Captured) -> Lowered:
+    with _compiler("lowering"):
+        verb = lowering.lower.lower
+    made = verb(
+        captured.record,
+        on_missing=request.on_missing,
+        fusion=request.fusion,
+        prefer=request.prefer,
+        registrations=request.registrations,
+    )
+    return Lowered(made)
+
+
+def rendered_of(request: Request, lowered: Lowered) -> Rendered:
+    return rendered_from(lowered.record, request.registrations)
+
+
+def rendered_from(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
+    with _compiler("rendering"):
+        verb = rendering.render.render
+    return Rendered(verb(lowered, registrations), hosts_of(lowered), views.titles.kernel_titles(lowered))
+
+
+def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
+    return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
+
+
+_OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
+
+
+def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
+    """Raises for a mapping of kernels that are not there, as soon as their names are known."""
+    if request.mapping:
+        names = [kernel.name for kernel in lowered.kernels]
+        scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
+
+
+def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Scheduled:
+    """Every kernel as loops over tiles; where tensors lie is for the plan to say."""
+    with _compiler("scheduling"):
+        verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
+    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
+        made = verb(
+            lowered.record,
+            rendered.record,
+            request.machine,
+            request.mapping,
+            store,
+            request.registrations,
+            request.schedule,
+            request.passes,
+        )
+    return Scheduled(made, lowered.record, rendered.record)
+
+
+def planned_of(request: Request, lowered: Lowered, tiled: Scheduled) -> Scheduled:
+    """The same with the common memory and the chiplets on which its tensors lie."""
+    graph, machine = lowered.record, request.machine
+    with request.blaming("resident", BadOption, CommonMemoryFull):
+        record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
+    with request.blaming("placement", BadOption, NoSuchPlace):
+        record = planning.chiplet_plan.planned(graph, record, machine, request.placement)
+    return replace(tiled, record=record, titles=views.titles.scheduled_titles(graph, record))
+
+
+def simulated_of(request: Request, captured: Captured, lowered: Lowered, scheduled: Scheduled) -> Simulated:
+    filled = _filled(captured, lowered.record, request)
+    return simulated_from(lowered.record, scheduled.record, request.machine, request.simulate_seconds, filled)
+
+
+def simulated_from(
+    lowered: KernelGraph,
+    scheduled: ScheduledProgram,
+    machine: Machine,
+    seconds: float | None = None,
+    filled: simulating.simulate.Filled | None = None,
+) -> Simulated:
+    with naming_tensors(lowered):
+        return Simulated(simulating.simulate.simulate(scheduled, machine, seconds, filled or {}), scheduled, lowered)
+
+
+def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simulating.simulate.Filled:
+    """Where the tensors of the call are not zero now, if the machine makes use of it and the call is at hand."""
+    program = captured.program
+    if not request.machine.skips_zero_tiles or program is None or program.parts:
+        return {}
+    return simulating.nonzero_tiles.filled(program, lowered, request.inputs, request.kwargs)
+
+
+def native_kernels(request: Request) -> KernelCache:
+    """Native code by the text it was compiled from, for all journeys that come from one trace."""
+    return running.run_program.KernelCache(running.native_store.default_native_store())
+
+
+def sources_of(request: Request, captured: Captured) -> dict[str, str]:
+    """`file:line` -> the user's line of Python, read when the journey is traced."""
+    return views.source_lines.source_lines(captured.record)
+
+
+def origins_of(
+    request: Request,
+    lowered: Lowered,
+    rendered: Rendered,
+    scheduled: Scheduled,
+    simulated: Simulated,
+    sources: dict[str, str],
+) -> OriginIndex:
+    """What `select` walks."""
+    return views.origins.OriginIndex(lowered.record, rendered.record, scheduled.record, simulated.record, sources)

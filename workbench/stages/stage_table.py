@@ -1,0 +1,161 @@
+"""The stages as a table: what each is made from, by which function, and the options that it is the first to read.
+
+What a changed option makes anew, what a file holds and what `j.seconds` tells follow from it. A new stage, or a new
+option of one, is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench import planning, simulating, views
+from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.stages import stage_functions as functions
+from workbench.stages.once import Once
+from workbench.stages.request import Request
+
+if TYPE_CHECKING:
+    from workbench.ir.archive import Archive
+    from workbench.running.run_program import KernelCache
+    from workbench.views.selections.origins import OriginIndex
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A row of the table."""
+
+    artefact: str
+    """What it makes: a field of `Stages`."""
+    name: str
+    """What it does, as progress and `j.seconds` tell it."""
+    inputs: tuple[str, ...]
+    function: Callable[..., Any]
+    """Of the request and the inputs."""
+    options: tuple[str, ...] = ()
+    """Those that it is the first to read: where one changes, it is made anew, and all that is made from it."""
+    compiles: bool = True
+    """Whether PyTorch or MLIR is asked, one thread at a time; else it runs beside others' work."""
+
+    def once(self, request: Request, made: Mapping[str, Once[Any]]) -> Once[Any]:
+        """Its artefact, made when it is asked for."""
+        inputs = [made[name] for name in self.inputs]
+        return Once(self.name, partial(self.function, request), inputs, compiles=self.compiles)
+
+
+STAGES: Final[tuple[Stage, ...]] = (
+    Stage("captured", "capture", (), functions.captured_of, ("capture",)),
+    Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion")),
+    Stage("rendered", "render", ("lowered",), functions.rendered_of),
+    Stage(
+        "tiled",
+        "schedule",
+        ("lowered", "rendered"),
+        functions.tiled_of,
+        ("machine", "mapping", "schedule", "passes"),
+    ),
+    Stage("scheduled", "plan", ("lowered", "tiled"), functions.planned_of, ("resident", "placement")),
+    Stage(
+        "simulated",
+        "simulate",
+        ("captured", "lowered", "scheduled"),
+        functions.simulated_of,
+        ("simulate_seconds",),
+        compiles=False,
+    ),
+)
+"""From PyTorch to the timeline."""
+
+BESIDE: Final[tuple[Stage, ...]] = (
+    Stage("kernels", "compile", (), functions.native_kernels),
+    Stage("sources", "read the sources", ("captured",), functions.sources_of, compiles=False),
+    Stage(
+        "origins",
+        "follow the origins",
+        ("lowered", "rendered", "scheduled", "simulated", "sources"),
+        functions.origins_of,
+        compiles=False,
+    ),
+)
+"""What else a journey makes once."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The artefacts of a journey, each made once, each from those before it."""
+
+    captured: Once[Captured]
+    lowered: Once[Lowered]
+    rendered: Once[Rendered]
+    tiled: Once[Scheduled]
+    """Scheduled, before the plan of the common memory and of the chiplets."""
+    scheduled: Once[Scheduled]
+    simulated: Once[Simulated]
+    kernels: Once[KernelCache]
+    sources: Once[dict[str, str]]
+    origins: Once[OriginIndex]
+
+    @staticmethod
+    def of(request: Request) -> Stages:
+        return _begun(request, {})
+
+    def changed(self, request: Request, options: Collection[str]) -> Stages:
+        """Those of a request in which these options differ: what they do not touch is shared, made already or not."""
+        stale = _touched_by(options)
+        return _begun(request, {each.name: getattr(self, each.name) for each in fields(self) if each.name not in stale})
+
+    @staticmethod
+    def loaded(request: Request, found: Archive) -> Stages:
+        """The stages of a file, all of them made."""
+        scheduled = found.scheduled
+        kept = tuple(planning.common_memory_plan.residents(scheduled, scheduled.residence))
+        lie = tuple(planning.chiplet_plan.placed(scheduled))
+        titles = views.titles.kernel_titles(found.lowered)
+        shared = views.titles.scheduled_titles(found.lowered, scheduled)
+        launched = simulating.simulate.launched(scheduled)
+        trace = replace(found.trace, launches=launched, residents=kept, placed=lie)
+        planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
+        made: dict[str, object] = {
+            "captured": Captured(found.lowered.captured),
+            "lowered": Lowered(found.lowered),
+            "rendered": Rendered(found.rendered, functions.hosts_of(found.lowered), titles),
+            "tiled": planned,  # a plan takes the place of the one before
+            "scheduled": planned,
+            "simulated": Simulated(trace, scheduled, found.lowered),
+            "sources": found.sources,
+        }
+        names = {stage.artefact: stage.name for stage in _ALL}
+        return _begun(
+            request,
+            {name: Once(names[name], _given(each)).keep(found.seconds.get(names[name])) for name, each in made.items()},
+        )
+
+    def all(self) -> Sequence[Once[Any]]:
+        """Those from PyTorch to the timeline, in order."""
+        return [getattr(self, stage.artefact) for stage in STAGES]
+
+
+_ALL: Final = (*STAGES, *BESIDE)
+
+
+def _begun(request: Request, shared: Mapping[str, Once[Any]]) -> Stages:
+    """The stages of a request, with those that are shared."""
+    made: dict[str, Any] = {}
+    for stage in _ALL:
+        made[stage.artefact] = shared.get(stage.artefact) or stage.once(request, made)
+    return Stages(**made)
+
+
+def _touched_by(options: Collection[str]) -> set[str]:
+    """The artefacts that these options change: of the stages that read them first, and of all that follow from them."""
+    touched = set[str]()
+    for stage in _ALL:
+        if not touched.isdisjoint(stage.inputs) or not set(options).isdisjoint(stage.options):
+            touched.add(stage.artefact)
+    return touched
+
+
+def _given(artefact: object) -> Callable[[], object]:
+    return lambda: artefact
