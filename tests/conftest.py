@@ -1,4 +1,5 @@
-"""Tests schedule anew, whatever a cache on this machine holds; those of the cache make their own.
+"""What tests schedule and compile is kept for one run, in a folder that is empty when it begins: whatever a cache on this
+machine holds, each kernel is made once, and then read by all that ask for the same. Tests of the cache make their own.
 
 Each test draws its random numbers from its own name: alone or among others, here or elsewhere, they are the same. Other
 draws are made by the sweeps (`make fuzz`, `make right-results`).
@@ -9,15 +10,21 @@ way. PyTorch and LLVM read this when they are loaded, so it is said before any t
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
+import shutil
 import sys
+import tempfile
 import zlib
 
 import pytest
 
-os.environ["ATEN_WORKBENCH_KERNEL_CACHE"] = "off"
-if "PYTEST_XDIST_WORKER" in os.environ:
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process that starts them
+    _OF_THIS_RUN = tempfile.mkdtemp(prefix="aten-workbench-tests-")
+    os.environ["ATEN_WORKBENCH_KERNEL_CACHE"] = _OF_THIS_RUN
+    atexit.register(shutil.rmtree, _OF_THIS_RUN, ignore_errors=True)
+else:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -30,8 +30,12 @@ _ABANDONED_SECONDS = 3600
 
 
 def user_folder(name: str) -> Path | None:
-    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` says to keep nothing."""
-    return None if os.environ.get(_SWITCH, "").lower() in _OFF else user_cache() / name
+    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` says to keep nothing. A path
+    there is a folder of its own for all these stores."""
+    given = os.environ.get(_SWITCH, "")
+    if given.lower() in _OFF:
+        return None
+    return (Path(given) if os.path.isabs(given) else user_cache()) / name
 
 
 @dataclass
