@@ -1,5 +1,6 @@
-"""What tests schedule and compile is kept for one run, in a folder that is empty when it begins: whatever a cache on this
-machine holds, each kernel is made once, and then read by all that ask for the same. Tests of the cache make their own.
+"""What tests schedule and compile is kept for one run, in a folder that is empty when it begins: whatever a cache on
+this machine holds, each kernel is made once, and then read by all that ask for the same. Tests of the cache, and those
+that count what is made, have their own or none.
 
 Each test draws its random numbers from its own name: alone or among others, here or elsewhere, they are the same. Other
 draws are made by the sweeps (`make fuzz`, `make right-results`).

@@ -62,6 +62,7 @@ def test_every_launch_has_its_own_origins_name_and_arguments(journey: wb.Journey
 
 
 def test_each_kernel_is_scheduled_and_compiled_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
     made: Counter[str] = Counter()
     schedule, compile_scheduled, compile_rendered = (
         scheduling.schedule_kernel,
