@@ -37,6 +37,12 @@ def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that count what is made, or change who makes it."""
+    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     told = "write tests/golden/programs anew with today's cycles, bytes and tiles"
     parser.addoption("--rewrite-golden", action="store_true", help=told)

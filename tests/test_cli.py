@@ -60,7 +60,7 @@ def test_trace_prints_one_object_with_the_whole_result(tmp_path: Path, capsys: p
     assert kernel["route"] == "automatic"
     assert 0 < kernel["cycles"] <= result["cycles"]
     assert result["time_us"] == pytest.approx(result["cycles"] / 800)
-    assert list(result["seconds"]) == ["capture", "lower", "render", "schedule", "simulate"]
+    assert list(result["seconds"]) == ["capture", "lower", "render", "schedule", "plan", "simulate"]
 
 
 def test_trace_says_how_the_kernels_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

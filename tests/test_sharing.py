@@ -61,8 +61,7 @@ def test_every_launch_has_its_own_origins_name_and_arguments(journey: wb.Journey
         assert set(rows["kernel"]) == {launches[number].kernel}
 
 
-def test_each_kernel_is_scheduled_and_compiled_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
+def test_each_kernel_is_scheduled_and_compiled_once(nothing_kept: None, monkeypatch: pytest.MonkeyPatch):
     made: Counter[str] = Counter()
     schedule, compile_scheduled, compile_rendered = (
         scheduling.schedule_kernel,

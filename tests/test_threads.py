@@ -111,7 +111,7 @@ def test_six_threads_trace_compile_simulate_and_run_different_programs(turned: i
     together(*works[turned:], *works[:turned])
 
 
-def test_threads_share_a_journey_and_each_stage_is_made_once() -> None:
+def test_threads_share_a_journey_and_each_stage_is_made_once(nothing_kept: None) -> None:
     journey = wb.trace(softmax, torch.randn(4, 16))
 
     def use() -> tuple[object, ...]:

@@ -23,7 +23,7 @@ def asked(kind: str = "good", key: str = "k", **body: object) -> Trial:
 
 
 @pytest.fixture
-def trials() -> Iterator[Trials]:
+def trials(nothing_kept: None) -> Iterator[Trials]:
     made = Trials(pretender())
     yield made
     made.worker.end()

@@ -25,9 +25,8 @@ def test_every_golden_file_is_of_a_program():
     assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
 
 
-def test_a_worse_heuristic_fails_by_name(monkeypatch: pytest.MonkeyPatch):
+def test_a_worse_heuristic_fails_by_name(nothing_kept: None, monkeypatch: pytest.MonkeyPatch):
     """With a slot a buffer no transfer is hidden: the file says which program, machine and kernel, and how much."""
-    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
     monkeypatch.setattr(heuristic, "SLOTS", 1)
     told = list(differences(read("matmul_512"), golden("matmul_512")))
     assert any(line.startswith("runs tpu-v3 cycles: ") and "(+" in line for line in told)

@@ -29,7 +29,7 @@ KERNELS: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = 
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_as_the_program_takes(name: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_the_program_takes(name: str, machine: str, nothing_kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
     priced = list[Payload]()
     choose = heuristic.choose
 
@@ -38,7 +38,6 @@ def test_as_the_program_takes(name: str, machine: str, monkeypatch: pytest.Monke
         return choose(payload, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(heuristic, "choose", seen)
-    monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
     function, shapes = KERNELS[name]
     made = wb.trace(function, *(torch.randn(shape) for shape in shapes), machine=machine)
     kernels = made.scheduled.kernels
