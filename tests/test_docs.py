@@ -14,7 +14,6 @@ import pytest
 import workbench as wb
 from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
 from tests.sessions import own_session
-from workbench.views.basics import user_views
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
@@ -73,7 +72,6 @@ def test_the_example_prints_what_the_page_says(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
-    monkeypatch.setattr(user_views, "_REGISTERED", {stage: {} for stage in user_views.STAGES})
     with own_session(tmp_path / "ipython"), wb.ops.scope(), contextlib.redirect_stdout(printed):
         importlib.import_module(module)
     assert printed.getvalue() == shown

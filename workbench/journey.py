@@ -20,6 +20,7 @@ from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.pictures import lab_widgets
 from workbench.checking.check_report import Check
+from workbench.environment.registered import PASSES
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
@@ -229,7 +230,11 @@ class Journey(Shown):
         )
         given = checked_options(**{name: value for name, value in options.items() if not isinstance(value, _Keep)})
         request = replace(asked, **given).given(**given)
+        if "passes" in given:
+            request = replace(request, own_passes=PASSES.now())
         changed = {name for name in given if getattr(request, name) != getattr(asked, name)}
+        if request.passes and request.own_passes != asked.own_passes:
+            changed.add("passes")
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):

@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from workbench.aten.registry import Owner
 from workbench.environment.notebook_cells import cell_name, cell_with
+from workbench.environment.owners import Owner
 from workbench.kernels.template import Template
 
 CELL = "/tmp/ipykernel_7/42.py"

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 import workbench as wb
 from tests.jupyter.browserless import PATIENCE_SECONDS, Front
 from workbench.errors import BadOption
-from workbench.findings import rule_registry
+from workbench.findings import rule_search
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +146,25 @@ def test_a_closed_lab_lets_go_of_all_that_its_views_held(journey: wb.Journey):
         _ = lab.looks
 
 
-def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def own_scope() -> Iterator[None]:
+    rule_search.rules()
+    with wb.ops.scope():
+        yield
+
+
+def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, own_scope: None):
     asked = list[object]()
 
     def rule(facts: object) -> list[wb.Finding]:
         asked.append(facts)
         return []
 
-    monkeypatch.setitem(rule_registry._RULES, "counts", rule)
+    wb.finding("counts")(rule)
     again = journey.with_()
     front = Front(cast("Any", again.widget()))
     front.answer("findings.open")
     front.answer("about", run=0, span=0)
     assert len(again.findings) and len(asked) == 1
-    monkeypatch.setitem(rule_registry._RULES, "another", rule)
+    wb.finding("another")(rule)
     assert len(again.findings) and len(asked) == 3, "a rule that is new is asked"

@@ -14,15 +14,12 @@ from torch_mlir.dialects import arith
 import workbench as wb
 from workbench.errors import BadOption, BadRegistration, PassError
 from workbench.scheduling.pass_pipeline import reproduce
-from workbench.scheduling.passes import user_passes
 
 
 @pytest.fixture(autouse=True)
 def own_passes() -> Iterator[None]:
-    before = dict(user_passes.REGISTERED)
-    yield
-    user_passes.REGISTERED.clear()
-    user_passes.REGISTERED.update(before)
+    with wb.ops.scope():
+        yield
 
 
 @pytest.fixture(scope="module")

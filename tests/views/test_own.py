@@ -9,13 +9,12 @@ import torch
 
 import workbench as wb
 from workbench.errors import BadOption, BadRegistration
-from workbench.views.basics import user_views
 
 
 @pytest.fixture(autouse=True)
-def own_views(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(user_views, "_REGISTERED", {stage: {} for stage in user_views.STAGES})
-    yield
+def own_views() -> Iterator[None]:
+    with wb.ops.scope():
+        yield
 
 
 def test_a_view_belongs_to_its_stage_takes_options_and_is_replaced_by_its_next_version():
@@ -29,10 +28,18 @@ def test_a_view_belongs_to_its_stage_takes_options_and_is_replaced_by_its_next_v
     assert captured.views == ("ops",)
     frame = captured.view("ops", prefix=">")
     assert list(frame.op) == [">aten.relu.default", ">aten.add.Tensor"]  # type: ignore[attr-defined]
-    wb.view("captured", "ops")(len)
+
+    @wb.view("captured")
+    def ops(handle: wb.Captured, needed: str) -> str:  # type: ignore[no-redef]  # noqa: F811
+        return needed
+
     with pytest.raises(TypeError):
         captured.view("ops")
-    wb.view("captured", "ops")(repr)
+
+    @wb.view("captured")
+    def ops(handle: wb.Captured) -> str:  # type: ignore[no-redef]  # noqa: F811
+        return repr(handle)
+
     assert captured.view("ops") == repr(captured)
 
 

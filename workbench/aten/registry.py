@@ -12,8 +12,6 @@ scope that ends, does not change it.
 from __future__ import annotations
 
 import contextlib
-import inspect
-import os
 import types
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +19,8 @@ from typing import Final, TypeVar
 
 from simulator.did_you_mean import did_you_mean
 from workbench import errors
-from workbench.environment.notebook_cells import cell_name, cell_with
+from workbench.environment import registered
+from workbench.environment.owners import Owner
 from workbench.environment.turns import own_lock
 from workbench.ir import Node, TensorType
 
@@ -43,66 +42,6 @@ DIALECTS: Final = (
     *("memref", "scf", "shape", "tensor", "tosa", "ub", "vector"),
 )
 """What a builder may say it builds with: MLIR's dialects that are of no hardware."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who registered: the Python object and where it is written."""
-
-    module: str
-    name: str
-    file: str
-    line: int
-
-    @staticmethod
-    def of(value: object) -> Owner:
-        """The owner of a function or a class: where its own code stands."""
-        code = _code_of(value)
-        module = str(getattr(value, "__module__", None) or "builtins")
-        name = str(getattr(value, "__qualname__", type(value).__qualname__))
-        if code is None:
-            return Owner(module, name, *_class_place(value, module))
-        return Owner(module, name, cell_name(code.co_filename), code.co_firstlineno)
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}:{self.line}"
-
-    @property
-    def is_cell(self) -> bool:
-        """Whether it was typed into a notebook or a prompt: such code has no file."""
-        return not os.path.exists(self.file)
-
-    def replaces(self, other: Owner) -> bool:
-        """Whether this is the same thing defined again: the same object of a module, or any two cells of one."""
-        if self.module != other.module:
-            return False
-        return (self.file == other.file and self.name == other.name) or (self.is_cell and other.is_cell)
-
-
-def _code_of(value: object) -> types.CodeType | None:
-    """The code of a function, or of the first method of a class."""
-    code = getattr(value, "__code__", None)
-    if isinstance(code, types.CodeType):
-        return code
-    if not isinstance(value, type):
-        return _code_of(type(value)) if type(value).__module__ != "builtins" else None
-    methods = (_code_of(member) for member in vars(value).values() if isinstance(member, types.FunctionType))
-    return next((code for code in methods if code is not None), None)
-
-
-def _class_place(value: object, module: str) -> tuple[str, int]:
-    """Where a class without methods is written; one that is made of a whole cell says it itself."""
-    if isinstance(value, type):
-        if "cell" in vars(value):
-            return str(vars(value)["cell"]), 1
-        if module == "__main__" and (cell := cell_with(f"class {value.__name__}")) is not None:
-            return cell_name(cell[0]), cell[1] + 1
-        try:
-            return inspect.getsourcefile(value) or "<unknown>", inspect.getsourcelines(value)[1]
-        except (OSError, TypeError):  # made by code that is in no file
-            pass
-    return "<unknown>", 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,14 +246,16 @@ class Registry:
 
     @contextlib.contextmanager
     def scope(self) -> Generator[None]:
-        """Undoes, at its end, whatever was registered, replaced or dropped inside."""
-        before = dict(self.now().by_key)
+        """Undoes, at its end, whatever was registered, replaced or dropped inside: operators, and also passes, views
+        and rules of findings."""
+        before, named = dict(self.now().by_key), registered.now()
         try:
             yield
         finally:
             with self._lock:
                 self._by_key.clear()
                 self._by_key.update(before)
+            registered.put_back(named)
 
 
 DEFAULT: Final = Registry()

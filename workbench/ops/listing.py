@@ -8,7 +8,8 @@ import pandas as pd
 
 from workbench.aten import overload_names
 from workbench.aten.automatic_route import class_of
-from workbench.aten.registry import DEFAULT, Owner, Registration, Registrations
+from workbench.aten.registry import DEFAULT, Registration, Registrations
+from workbench.environment.owners import Owner
 from workbench.formulas import FORMULAS
 
 COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")

@@ -18,6 +18,7 @@ from torch_mlir import ir
 from torch_mlir.dialects.transform import interpreter
 
 from simulator.did_you_mean import did_you_mean
+from workbench.environment.registered import PASSES
 from workbench.errors import PassError, Problem
 from workbench.ir import Mapping as Tiling
 from workbench.ir import Snapshot
@@ -34,7 +35,7 @@ from workbench.scheduling.passes.pass_places import OURS
 from workbench.scheduling.passes.promote import promote
 from workbench.scheduling.passes.split_gathers import split_gathers
 from workbench.scheduling.passes.tighten_inputs import tighten_windows
-from workbench.scheduling.passes.user_passes import REGISTERED, PassFunction
+from workbench.scheduling.passes.user_passes import PassFunction
 from workbench.scheduling.passes.window_points import walk_windows
 
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
@@ -92,7 +93,7 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
     given = match[2] or ""
     options = {"script": given} if match[1] == "npu-attach-script" else _options(given)
     with module.context, ir.Location.unknown():
-        if function in REGISTERED.values():
+        if function in PASSES.values():
             _run_users(function, module, options, pipeline)
         else:
             function(module, options)
@@ -104,8 +105,8 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
 
 def _those_there_are(name: str) -> str:
     """What to add where MLIR has no pass of this name."""
-    meant = did_you_mean(name, (*REGISTERED, *_PASSES, "canonicalize", "cse", "sccp", "symbol-dce"))
-    yours = ", ".join(REGISTERED) or "none; @wb.mlir_pass makes them"
+    meant = did_you_mean(name, (*PASSES, *_PASSES, "canonicalize", "cse", "sccp", "symbol-dce"))
+    yours = ", ".join(PASSES) or "none; @wb.mlir_pass makes them"
     return f"{meant}; passes are MLIR's, those of the workbench ({', '.join(_PASSES)}) and yours ({yours})"
 
 
@@ -126,7 +127,7 @@ def _python_pass(name: str, pipeline: str) -> PassFunction | None:
     """The function of a pass in Python; None for upstream's."""
     if name.startswith(OURS) and name not in _PASSES:
         raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(_PASSES)}"),))
-    return _PASSES.get(name) or REGISTERED.get(name)
+    return _PASSES.get(name) or PASSES.get(name)
 
 
 def count_ops(module: ir.Module) -> int:

@@ -53,6 +53,8 @@ class Request:
     """Transform scripts by kernel."""
     passes: UserPasses | None = None
     """Pipelines of the user's own, by the step that each runs after."""
+    own_passes: Mapping[str, Callable[..., object]] | None = None
+    """What `wb.mlir_pass` had registered when `passes` were given; None is what it has when a kernel is scheduled."""
     prefer: str | None = None
     simulate_seconds: float | None = None
     resident: str | tuple[str, ...] | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
-from workbench import capturing, lowering, planning, rendering, running, scheduling, simulating, views
+from workbench import capturing, environment, lowering, planning, rendering, running, scheduling, simulating, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
 from workbench.ir import HOST, KernelGraph, ScheduledProgram
@@ -93,7 +93,8 @@ def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Schedule
     """Every kernel as loops over tiles; where tensors lie is for the plan to say."""
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
-    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
+    registered = environment.registered.PASSES.as_of(request.own_passes)
+    with registered, request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
         made = verb(
             lowered.record,
             rendered.record,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from workbench.environment.notebook_cells import cell_name
+from workbench.environment.registered import PASSES
 
 OURS: Final = "npu-"
 """How the names of the workbench's own passes begin."""
@@ -60,10 +60,7 @@ def _written(name: str) -> str:
         return f"workbench/{file}:{_line_of(Path(__file__).parents[2] / file, function)}"
     if name.startswith(OURS):
         return f"{name}, which this version of the workbench does not have"
-    user = sys.modules.get(
-        "workbench.scheduling.passes.user_passes"
-    )  # a pass of the user's is registered there, or not at all
-    code = getattr(user.REGISTERED.get(name), "__code__", None) if user else None
+    code = getattr(PASSES.get(name), "__code__", None)
     return f"{cell_name(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from torch_mlir.passmanager import PassManager
 
 from simulator.argument_types import checks_what_it_is_given
+from workbench.environment.registered import PASSES
 from workbench.errors import BadOption, BadRegistration
 from workbench.mlir.context import new_context
 from workbench.scheduling.passes.pass_places import OURS
@@ -24,12 +25,11 @@ P = TypeVar("P", bound="PassFunction")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': 'canonicalize'}"
 
-REGISTERED: dict[str, PassFunction] = {}
-
 
 @checks_what_it_is_given
 def mlir_pass(name: str) -> Callable[[P], P]:
-    """Registers a Python function as the MLIR pass `name`, which pipelines may then name; again replaces it.
+    """Registers a Python function as the MLIR pass `name`, which pipelines may then name; defined again, it replaces
+    itself.
 
     It is called with the module, which it changes in place, and the options of `name{key=value ...}`. MLIR verifies
     the module after it.
@@ -41,7 +41,7 @@ def mlir_pass(name: str) -> Callable[[P], P]:
         raise BadRegistration(f"mlir_pass({name!r}): passes of {whose} are called so; choose another name")
 
     def register(function: P) -> P:
-        REGISTERED[name] = function
+        PASSES.add(name, function)
         return function
 
     return register

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from simulator.argument_types import checks_what_it_is_given
+from workbench.environment.registered import Named
 from workbench.errors import BadOption, BadRegistration
 
 View: TypeAlias = Callable[..., object]
@@ -14,12 +15,13 @@ V = TypeVar("V", bound=Callable[..., Any])
 
 STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
 
-_REGISTERED: dict[str, dict[str, View]] = {stage: {} for stage in STAGES}
+_REGISTERED: Final = {stage: Named[View](f"view of {stage}") for stage in STAGES}
 
 
 @checks_what_it_is_given
 def view(stage: str, name: str = "") -> Callable[[V], V]:
-    """Registers a function of a stage's handle as the view `name`, by default the function's name; again replaces it.
+    """Registers a function of a stage's handle as the view `name`, by default the function's name; defined again, it
+    replaces itself.
 
     `@wb.view("simulated")` makes `j.simulated.view("heat")` of `def heat(simulated, ...)`.
     """
@@ -27,7 +29,7 @@ def view(stage: str, name: str = "") -> Callable[[V], V]:
         raise BadRegistration(f"view({stage!r}): there is no such stage; expected one of {', '.join(STAGES)}")
 
     def register(function: V) -> V:
-        _REGISTERED[stage][name or function.__name__] = function
+        _REGISTERED[stage].add(name or function.__name__, function)
         return function
 
     return register

@@ -1,0 +1,103 @@
+"""What a person registers by name: passes, views, and rules of findings.
+
+One rule holds for all of it, and for operators (`aten/registry.py`): what is registered has an owner; the same thing
+defined again takes the place of its last version; another owner's is refused, with both places; `with wb.ops.scope():`
+undoes at its end what was registered inside. What is shipped may be replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
+
+from workbench.environment.owners import Owner
+from workbench.environment.turns import own_lock
+from workbench.errors import RegistrationClash
+
+V = TypeVar("V", bound=Callable[..., Any])
+
+_EVERY: Final[list[Named[Any]]] = []
+_SHIPPED: Final = "workbench."
+"""Modules whose rules a person may replace begin with it."""
+
+
+def _is_shipped(function: object) -> bool:
+    return Owner.of(function).module.startswith(_SHIPPED)
+
+
+class Named(Mapping[str, V]):
+    """Functions by name, each with its owner. It reads as they are now, or within `as_of` as they were then."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        """One of them in words: `pass`, `view of captured`."""
+        self._functions: dict[str, V] = {}
+        self._then: ContextVar[Mapping[str, V] | None] = ContextVar(f"registered {what}", default=None)
+        self._lock = own_lock()
+        _EVERY.append(self)
+
+    def add(self, name: str, function: V) -> None:
+        """Registers the function, in the place of an older version of it; refuses another owner's."""
+        new = Owner.of(function)
+        with self._lock:
+            if name in self._functions:
+                old = Owner.of(self._functions[name])
+                if not new.replaces(old) and not _is_shipped(self._functions[name]):
+                    raise RegistrationClash(
+                        f"there is a {self.what} {name!r} already: {old.name} of {old.module}, {old.place}. {new.name} "
+                        f"of {new.module}, {new.place}, claims the name too. Give one of them another name, or "
+                        "register it inside `with wb.ops.scope():` if it is only for a while"
+                    )
+            self._functions[name] = function
+
+    def now(self) -> dict[str, V]:
+        """Those that there are now; later changes do not reach it."""
+        with self._lock:
+            return dict(self._functions)
+
+    def put_back(self, functions: Mapping[str, V]) -> None:
+        """Those and no others, but for what is shipped: a module registers it once, when it is first imported."""
+        with self._lock:
+            kept = {name: each for name, each in self._functions.items() if _is_shipped(each)}
+            self._functions = kept | dict(functions)
+
+    @contextmanager
+    def as_of(self, then: Mapping[str, V] | None) -> Generator[None]:
+        """Within it, this thread reads what there was `then`; None is now."""
+        token = self._then.set(then)
+        try:
+            yield
+        finally:
+            self._then.reset(token)
+
+    @property
+    def _seen(self) -> Mapping[str, V]:
+        then = self._then.get()
+        return self._functions if then is None else then
+
+    def __getitem__(self, name: str) -> V:
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+def now() -> list[tuple[Named[Any], dict[str, Any]]]:
+    """All that is registered by name."""
+    return [(each, each.now()) for each in _EVERY]
+
+
+def put_back(before: list[tuple[Named[Any], dict[str, Any]]]) -> None:
+    """Undoes what was registered since; what was not loaded then had nothing of a person's."""
+    known = {id(each): functions for each, functions in before}
+    for each in _EVERY:
+        each.put_back(known.get(id(each), {}))
+
+
+PASSES: Final = Named[Any]("pass")
+"""Here, since a journey keeps those that there were when its `passes=` were given, and MLIR need not be loaded then."""
