@@ -30,8 +30,8 @@ def test_a_view_belongs_to_its_stage_takes_options_and_is_replaced_by_its_next_v
     assert list(frame.op) == [">aten.relu.default", ">aten.add.Tensor"]  # type: ignore[attr-defined]
 
     @wb.view("captured")
-    def ops(handle: wb.Captured, needed: str) -> str:  # type: ignore[no-redef]  # noqa: F811
-        return needed
+    def ops(handle: wb.Captured) -> int:  # type: ignore[no-redef]  # noqa: F811
+        return len(handle)  # type: ignore[arg-type]
 
     with pytest.raises(TypeError):
         captured.view("ops")
