@@ -11,6 +11,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +21,8 @@ KEYED_ON = ("pyproject.toml", "constraints.txt")
 FRONT = "binder/front.txt"
 OLDEST = (3, 11)
 SYSTEM = os.name
+SAY_SECONDS = 20
+"""Between two lines that say that something still works."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +75,7 @@ def made(venv: Path, keyed_on: Sequence[str], packages: Sequence[str]) -> None:
         sys.stdout.write(f"installing into {venv}; the first time this takes some minutes\n")
         sys.stdout.flush()
         pip = [str(program(venv, "python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, *packages])
+        run_quiet([*pip, *packages], "installing")
     stamp.write_text(wanted, encoding="utf-8")  # also when nothing changed: make goes by its time
 
 
@@ -100,6 +104,22 @@ def run(command: Sequence[str]) -> None:
     """Ends this program, too, where the command fails: it has said why."""
     if status := subprocess.call(command, cwd=ROOT):
         sys.exit(status)
+
+
+def run_quiet(command: Sequence[str], what: str) -> None:
+    """The same for a command that says nothing while it works: now and then we say that it does."""
+    done, began = threading.Event(), time.monotonic()
+
+    def say() -> None:
+        while not done.wait(SAY_SECONDS):
+            sys.stdout.write(f"  still {what}, {time.monotonic() - began:.0f} s\n")
+            sys.stdout.flush()
+
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        run(command)
+    finally:
+        done.set()
 
 
 if __name__ == "__main__":

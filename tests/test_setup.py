@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -53,6 +54,23 @@ def test_it_installs_once_for_each_state_of_the_two_files(setup: ModuleType, tmp
         assert setup.main(["install"]) == 0
         assert [command[1:4] for command in setup.ran] == [["-m", "pip", "install"]]
         setup.ran.clear()
+
+
+def test_it_says_now_and_then_that_it_still_installs(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = setup.subprocess.call
+
+    def slow(command: list[str], cwd: Path) -> int:
+        said = ""
+        while "pip" in command and said.count("still installing, 0 s") < 2:
+            said += capsys.readouterr().out
+            time.sleep(0.01)
+        return called(command, cwd)
+
+    monkeypatch.setattr(setup.subprocess, "call", slow)
+    monkeypatch.setattr(setup, "SAY_SECONDS", 0.01)
+    assert setup.main(["install"]) == 0
 
 
 def test_the_front_of_mybinder_is_an_environment_of_its_own(setup: ModuleType, tmp_path: Path) -> None:

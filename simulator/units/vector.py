@@ -67,7 +67,7 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
         "arithmetic": np.where(by_alus, body - latency, 0),
         "special functions": np.where(by_alus, 0, body - latency),
         "latency of the units": latency,
-        "ways across lanes": trees + moved - turned,
+        "moves across lanes": trees + moved - turned,
         "turned tiles": turned,
     }
 

@@ -42,7 +42,7 @@ def test_one_row_a_finding_most_cycles_first_with_its_reason_place_and_spans():
     found = journey.findings
     assert isinstance(found, pd.DataFrame) and found.cycles.is_monotonic_decreasing
     first = found.iloc[0]
-    assert first.rule == "vector bound" and "ways across lanes" in first.reason
+    assert first.rule == "vector bound" and "moves across lanes" in first.reason
     assert first.nodes == ("softmax",) and "test_findings.py:" in first.place
     assert set(journey.simulated.events.kind[list(first.spans)]) == {"VECTOR"}
     assert first.cycles <= journey.simulated.cycles and first.share == first.cycles / journey.simulated.cycles

@@ -275,6 +275,12 @@ def test_passes_are_listed_folded_found_and_pinned(passes: Seen):
     assert diff is not None
     expect(page.locator(".ex-diff .l.plus")).to_have_count(diff.added)
     expect(page.locator(".ex-diff .l.minus")).to_have_count(diff.removed)
+    numbers_of = "l => [l.className, ...[...l.querySelectorAll('.n')].map(n => n.dataset.n)]"
+    lines = passes.js(f"[...document.querySelectorAll('.ex-diff .l')].map({numbers_of})")
+    for place in (1, 2):  # those before in a column, those after in the next, each in order
+        numbers = [int(line[place]) for line in lines if line[place].isdigit()]
+        assert numbers == sorted(set(numbers)) and numbers
+    assert all(not line[2 if "minus" in line[0] else 1] for line in lines if {"plus", "minus"} & {*line[0].split()})
     page.get_by_role("button", name="side by side").click()
     page.wait_for_function("document.querySelector('.ex-diff.both')")
     left, right = (page.locator(".ex-diff .code").nth(side).locator(".l").count() for side in (0, 1))

@@ -51,7 +51,7 @@ def _faster(part: str, machine: Machine) -> tuple[str, int]:
     """The figure that halves a part, and its value."""
     if part == "special functions" and machine.special_interval_cycles > 1:
         return "special_interval_cycles", machine.special_interval_cycles // 2
-    if part == "ways across lanes" and machine.cross_lane_step_cycles > 1:
+    if part == "moves across lanes" and machine.cross_lane_step_cycles > 1:
         return "cross_lane_step_cycles", machine.cross_lane_step_cycles // 2
     if part == "turned tiles" and machine.transpose_cycles_per_vector > 1:
         return "transpose_cycles_per_vector", machine.transpose_cycles_per_vector // 2

@@ -100,7 +100,7 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
         return "start"
     if step.back_to is not None:
         return f"back to {step.back_to or 'the start'}"
-    parts = [f"{knob.name} {text_of(value)}" for knob, value in turned]
+    parts = [f"{knob.name} {text_of(value) or 'left empty'}" for knob, value in turned]
     parts += [
         f"script of {kernel}" if kernel in step.setting.scripts else f"own script of {kernel}" for kernel in written
     ]

@@ -276,8 +276,9 @@ function headOf(state, before, after) {
   ];
 }
 
-/** A line; one that can be selected says which row of the lab's lists it is. */
-function passLine(kind, number, text, place) {
+/** A line with its number, or those in the text before and in the one after; one that can be selected says which row of
+ *  the lab's lists it is. */
+function passLine(kind, numbers, text, place) {
   const known = text && (text.scheduled[place] || text.rendered[place]);
   const line = element("div", { class: `l ${kind}${known ? " k" : ""}`, tabindex: known ? "0" : false });
   if (known) {
@@ -287,7 +288,7 @@ function passLine(kind, number, text, place) {
   const sign = { plus: "+", minus: "-" }[kind] ?? "";
   const body = element("span");
   body.innerHTML = text ? text.lines[place] : "&nbsp;"; // Python has escaped it
-  line.append(element("span", { class: "n", "data-n": number }), element("span", { class: "n", "data-n": sign }), body);
+  line.append(...[...numbers, sign].map((each) => element("span", { class: "n", "data-n": each })), body);
   return line;
 }
 
@@ -297,12 +298,12 @@ function passBox(lines, label) {
 }
 
 function wholeText(text) {
-  return passBox(text.lines.map((_, place) => passLine("", place + 1, text, place)), "the whole text");
+  return passBox(text.lines.map((_, place) => passLine("", [place + 1], text, place)), "the whole text");
 }
 
-function leftOut(count) {
+function leftOut(count, columns) {
   const told = `${grouped(count)} line${count > 1 ? "s" : ""} the same`;
-  const dots = [element("span", { class: "n", "data-n": "…" }), element("span", { class: "n", "data-n": "" })];
+  const dots = [...Array(columns).fill("…"), ""].map((each) => element("span", { class: "n", "data-n": each }));
   return element("div", { class: "l at" }, ...dots, element("span", {}, told));
 }
 
@@ -311,22 +312,25 @@ function diffOf(mode, stretches, old, now) {
   const changed = stretches.some((each) => each.length > 1 && !each[0]);
   if (!changed) return [element("p", { class: "soft" }, "Nothing changed but names.")];
   const [left, right] = [[], []];
+  const unified = mode === "unified";
+  const numbers = (old, now, own) => (unified ? [old, now] : [own]);
   for (const [same, before, befores, after, afters] of stretches) {
     if (before === undefined) {
-      left.push(leftOut(same));
-      right.push(leftOut(same));
+      left.push(leftOut(same, unified ? 2 : 1));
+      right.push(leftOut(same, 1));
       continue;
     }
-    const gone = Array.from({ length: befores }, (_, each) => passLine(same ? "" : "minus", before + each + 1, old, before + each));
-    const come = Array.from({ length: afters }, (_, each) => passLine(same ? "" : "plus", after + each + 1, now, after + each));
-    if (mode === "unified") {
+    const lines = (count, made) => Array.from({ length: count }, (_, each) => made(before + each + 1, after + each + 1));
+    const gone = lines(befores, (was) => passLine(same ? "" : "minus", numbers(was, "", was), old, was - 1));
+    const come = lines(afters, (was, is) => passLine(same ? "" : "plus", numbers(same ? was : "", is, is), now, is - 1));
+    if (unified) {
       left.push(...(same ? come : [...gone, ...come]));
       continue;
     }
     for (let each = 0; each < Math.max(befores, afters); each++) {
-      left.push(gone[each] ?? passLine("", "", null, 0));
-      right.push(come[each] ?? passLine("", "", null, 0));
+      left.push(gone[each] ?? passLine("", [""], null, 0));
+      right.push(come[each] ?? passLine("", [""], null, 0));
     }
   }
-  return mode === "unified" ? [passBox(left, "changes")] : [passBox(left, "before"), passBox(right, "after")];
+  return unified ? [passBox(left, "changes")] : [passBox(left, "before"), passBox(right, "after")];
 }

@@ -121,11 +121,11 @@ export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo 
   const pairs = spanFacts(data, span, clock, slack);
   const one = ({ span: other, room }) => {
     const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
-    const spare = element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)}` : "no room to spare");
+    const spare = element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)}` : "no slack");
     return element("span", { class: "tl-wait" }, button(text, `go to span ${text}`, () => goTo(other)), spare);
   };
   const list = (some) => {
-    const more = some.length > MOST_WAITS ? [element("span", { class: "soft" }, `and ${some.length - MOST_WAITS} with more room`)] : [];
+    const more = some.length > MOST_WAITS ? [element("span", { class: "soft" }, `and ${some.length - MOST_WAITS} with more slack`)] : [];
     return [...some.slice(0, MOST_WAITS).map(one), ...more];
   };
   if (waits?.into.length) pairs.push(["waits for", list(waits.into)]);
