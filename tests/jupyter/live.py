@@ -12,9 +12,13 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests.browser.lab import patient
 from workbench.jupyter.widgets.widget_base import LabWidget
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 _POLL_SECONDS = 10.0
 _PLAIN = (str, int, float, bool, list, dict, type(None))
@@ -128,3 +132,19 @@ def live(widget: LabWidget) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def open_lab(browser: Browser, widget: LabWidget) -> Iterator[Page]:
+    """A page with the lab, in which nothing goes wrong; both are closed at the end."""
+    page = patient(browser.new_page(viewport={"width": 1280, "height": 1000}))
+    wrong = list[str]()
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    with live(widget) as address:
+        page.goto(address)
+        page.wait_for_selector(".list.of-spans .row")
+        yield page
+        assert wrong == []
+        page.close()
+    widget.close()

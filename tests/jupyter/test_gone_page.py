@@ -10,8 +10,8 @@ import torch
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import needs_chromium, patient
-from tests.jupyter.live import live
+from tests.browser.lab import needs_chromium
+from tests.jupyter.live import open_lab
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
@@ -27,18 +27,9 @@ SAID = "The kernel is gone: run the cell again, then open this view."
 def lab(chromium_browser: Browser) -> Iterator[Page]:
     widget = wb.trace(lambda a, b: a @ b, torch.randn(20, 30), torch.randn(30, 12), machine="edge-8x8").widget()
     assert isinstance(widget, Stepper)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    wrong = list[str]()
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    with live(widget) as address:
-        page.goto(address)
-        page.wait_for_selector(".list.of-spans .row")
+    with open_lab(chromium_browser, widget) as page:
         page.wait_for_selector(".tl-tools")
         yield page
-        assert wrong == []
-        page.close()
-    widget.close()
 
 
 def view(page: Page, name: str) -> Locator:

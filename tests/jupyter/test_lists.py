@@ -12,8 +12,8 @@ from playwright.sync_api import expect
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient
-from tests.jupyter.live import live
+from tests.browser.lab import becomes, needs_chromium
+from tests.jupyter.live import open_lab
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
@@ -37,17 +37,8 @@ def lab(chromium_browser: Browser) -> Iterator[tuple[Page, Stepper]]:
     model = nn.Sequential(nn.Linear(96, 128), nn.GELU(), nn.Linear(128, 96), nn.Softmax(1))
     widget = wb.trace(model, torch.randn(64, 96), machine="edge-8x8").widget()
     assert isinstance(widget, Stepper)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    wrong = list[str]()
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    with live(widget) as address:
-        page.goto(address)
-        page.wait_for_selector(".list.of-spans .row")
+    with open_lab(chromium_browser, widget) as page:
         yield page, widget
-        assert wrong == []
-        page.close()
-    widget.close()
 
 
 def seen(page: Page) -> list[bool]:

@@ -23,8 +23,8 @@ _SHIPPED: Final = "workbench."
 """Modules whose rules a person may replace begin with it."""
 
 
-def _is_shipped(function: object) -> bool:
-    return Owner.of(function).module.startswith(_SHIPPED)
+def _is_shipped(owner: Owner) -> bool:
+    return owner.module.startswith(_SHIPPED)
 
 
 class Named(Mapping[str, V]):
@@ -44,7 +44,7 @@ class Named(Mapping[str, V]):
         with self._lock:
             if name in self._functions:
                 old = Owner.of(self._functions[name])
-                if not new.replaces(old) and not _is_shipped(self._functions[name]):
+                if not new.replaces(old) and not _is_shipped(old):
                     raise RegistrationClash(
                         f"there is a {self.what} {name!r} already: {old.name} of {old.module}, {old.place}. {new.name} "
                         f"of {new.module}, {new.place}, claims the name too. Give one of them another name, or "
@@ -60,7 +60,7 @@ class Named(Mapping[str, V]):
     def put_back(self, functions: Mapping[str, V]) -> None:
         """Those and no others, but for what is shipped: a module registers it once, when it is first imported."""
         with self._lock:
-            kept = {name: each for name, each in self._functions.items() if _is_shipped(each)}
+            kept = {name: each for name, each in self._functions.items() if _is_shipped(Owner.of(each))}
             self._functions = kept | dict(functions)
 
     @contextmanager
