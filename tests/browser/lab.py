@@ -266,14 +266,15 @@ _HEIGHT = """() => {
     const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(each => each.getBoundingClientRect());
     const shown = cells.filter(each => each.height); // those far from sight are not laid out
     const tops = shown.map(each => each.top), bottoms = shown.map(each => each.bottom);
-    const missing = cells.length - shown.length;
-    return Math.ceil(Math.max(...bottoms) - Math.min(...tops) + 240 + 500 * missing);
+    const high = shown.length ? Math.max(...bottoms) - Math.min(...tops) : 0; // for a moment none may be laid out
+    return Math.ceil(high + 240 + 500 * (cells.length - shown.length));
 }"""
 
 
 def show(opened: Page, *, dark: bool, width: int) -> None:
     """The open notebook in a theme and a width, in a window so high that all of it is laid out at once."""
     opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
+    laid_out(opened)
     height = 0
     for _ in range(6):  # what was not laid out before may be higher than it was taken for
         needed = min(_TALLEST, opened.evaluate(_HEIGHT))
