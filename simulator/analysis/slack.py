@@ -25,21 +25,10 @@ from simulator.compiled import compiled
 from simulator.errors import SimulatorError
 from simulator.memory.chiplet_buses import buses, waited_for
 from simulator.records.spans import Cause
-from simulator.tileprogram.program import I64, DependenceKind, UnitClass
-from simulator.units.cost_table import (
-    CHAIN,
-    CLASS,
-    COMMON,
-    CORE,
-    KEEPS,
-    LAST,
-    MARK,
-    MEET,
-    MEETS,
-    PRELOAD,
-    REQUESTED,
-    Work,
-)
+from simulator.tileprogram.program import I64, DependenceKind
+from simulator.units.cost_table import MEET, Work
+from simulator.units.unit import KEEPS, MEETS
+from simulator.units.unit_table import UNITS
 
 if TYPE_CHECKING:
     from simulator.analysis.trace_record import TraceRecord
@@ -112,31 +101,31 @@ class _Launch:
     def __init__(self, trace: TraceRecord, rows: slice, asked: Work) -> None:
         self.machine: Machine = trace.machine
         self.asked, self.table = asked, asked.table
-        self.count = len(asked.table)
+        self.count = len(asked.table.kind)
         self.issue, self.met, self.unit = trace.issue[rows], trace.met[rows], trace.unit[rows]
         self.end, self.done = trace.end[rows], trace.done[rows]
-        self.is_matmul = self.table[:, CLASS] == UnitClass.SYSTOLIC
-        self.start = np.where(self.is_matmul, trace.phase[rows], trace.start[rows])
+        self.streams = np.isin(self.table.kind, [place for place, unit in enumerate(UNITS) if unit.streams])
+        self.start = np.where(self.streams, trace.phase[rows], trace.start[rows])
         rank = np.arange(self.count)
         self.starts = self.count + rank
-        self.leaves = np.where(self.is_matmul, 2 * self.count + rank, self.starts)
+        self.leaves = np.where(self.streams, 2 * self.count + rank, self.starts)
         self.left = self.start.copy()  # when each left its queue: of a matmul not known yet
         order = np.lexsort((rank, trace.start[rows], self.unit))
         self.before = _previous(order, self.unit)
-        self.shadow = _so_far(self.end - self.table[:, LAST], order, self.unit)
-        chain = self.table[:, CHAIN]
-        self.goes_on = (self.table[:, MARK] == KEEPS) & (chain >= 0) & (chain == self.before)
+        self.shadow = _so_far(self.end - self.table.last, order, self.unit)
+        chain = self.table.chain
+        self.goes_on = (self.table.mark == KEEPS) & (chain >= 0) & (chain == self.before)
 
     def dependences(self) -> tuple[I64, I64, I64, I64]:
         """Later and earlier instruction, kind, and the cycles between when it was met and when it was needed."""
-        self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
+        self.left[self.streams] = self._weights_in()[self.streams]
         later, earlier, kind, chained, met = self._dependences()
         room = np.where(chained, self.start[later], self.left[later]) - met
         _in_order(room)
         return later, earlier, kind, room
 
     def slack(self) -> I64:
-        self.left[self.is_matmul] = self._weights_in()[self.is_matmul]
+        self.left[self.streams] = self._weights_in()[self.streams]
         edges = [*self._own(), *self._waited(), *self._on_units(), *self._on_buses(), *self._issued()]
         source, target, room = (np.concatenate(parts) for parts in zip(*edges, strict=True))
         _in_order(room)
@@ -153,7 +142,7 @@ class _Launch:
         asked = self.asked
         later = np.repeat(np.arange(self.count), np.diff(asked.dependence_start))
         earlier, kind = asked.dependence.astype(np.int64), asked.dependence_kind.astype(np.int64)
-        chained = (kind == DependenceKind.ACCUMULATE) & (self.table[later, CHAIN] == earlier)
+        chained = (kind == DependenceKind.ACCUMULATE) & (self.table.chain[later] == earlier)
         released = chained | (kind == DependenceKind.WRITE_AFTER_READ)
         met = np.where(kind == MEET, self.issue[earlier], np.where(released, self.end[earlier], self.done[earlier]))
         return later, earlier, kind, chained, met
@@ -163,7 +152,7 @@ class _Launch:
         began = self.issue.copy()
         later, _, _, chained, met = self._dependences()
         np.maximum.at(began, later[~chained], met[~chained])
-        behind = np.flatnonzero(self.is_matmul & (self.before >= 0))
+        behind = np.flatnonzero(self.streams & (self.before >= 0))
         began[behind] = np.maximum(began[behind], self._room_from(behind))
         return began
 
@@ -175,8 +164,8 @@ class _Launch:
     def _own(self) -> Iterator[Edges]:
         """An instruction leaves its queue when it has been issued, and a matmul starts when its weights are in."""
         yield np.arange(self.count), self.leaves, self.left - self.issue
-        rows = np.flatnonzero(self.is_matmul)
-        preload = np.where(self.goes_on, 0, self.table[:, PRELOAD])[rows]
+        rows = np.flatnonzero(self.streams)
+        preload = np.where(self.goes_on, 0, self.table.preload)[rows]
         yield self.leaves[rows], self.starts[rows], self.start[rows] - preload - self.left[rows]
 
     def _waited(self) -> Iterator[Edges]:
@@ -189,7 +178,7 @@ class _Launch:
         rows = np.flatnonzero(self.before >= 0)
         before = self.before[rows]
         yield self.starts[before], self.starts[rows], self.start[rows] - self.end[before]
-        rows = rows[self.is_matmul[rows]]
+        rows = rows[self.streams[rows]]
         before = self.before[rows]
         yield self.starts[before], self.leaves[rows], self.left[rows] - self._room_from(rows)
         depth = self.machine.queue_depth
@@ -199,9 +188,9 @@ class _Launch:
         yield self.leaves[ahead], behind, self.issue[behind] - self.left[ahead]
 
     def _on_buses(self) -> Iterator[Edges]:
-        for asks, cause in ((REQUESTED, Cause.BANDWIDTH), (COMMON, Cause.COMMON_MEMORY)):
+        for asked, cause in ((self.table.requested, Cause.BANDWIDTH), (self.table.common, Cause.COMMON_MEMORY)):
             met = self.met[:, cause]
-            users = np.flatnonzero(self.table[:, asks] > 0)
+            users = np.flatnonzero(asked > 0)
             users = users[np.lexsort((users, met[users], self.start[users]))]
             later, earlier = users[1:], users[:-1]
             lines = buses(self.machine) if cause == Cause.BANDWIDTH else None
@@ -215,7 +204,7 @@ class _Launch:
 
     def _issued(self) -> Iterator[Edges]:
         """In its core's order, so many cycles apart, within the window, and not across a BARRIER."""
-        core, meets = self.table[:, CORE], self.table[:, MARK] == MEETS
+        core, meets = self.table.core, self.table.mark == MEETS
         order = np.argsort(core, kind="stable")
         together = np.flatnonzero(core[order][1:] == core[order][:-1])
         later, earlier = order[1:][together], order[:-1][together]

@@ -9,37 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.errors import Deadlock
-from simulator.records.spans import DONE, ISSUE
+from simulator.records.spans import SpanTable
 from simulator.tileprogram.barriers import meeting_of, meetings
 from simulator.tileprogram.circular_waits import circle, told
-from simulator.tileprogram.program import I64, Opcode, TileProgram
-from simulator.units.cost_table import CLASS, Work
+from simulator.tileprogram.program import Opcode, TileProgram
+from simulator.units.cost_table import Work
 
 
 def deadlock(
-    program: TileProgram, asked: Work, spans: I64, queues: Sequence[Sequence[int]], window: int, cycle: int
+    program: TileProgram, asked: Work, spans: SpanTable, queues: Sequence[Sequence[int]], window: int, cycle: int
 ) -> Deadlock:
     """The error for a launch that stands still, its instructions in `queues`, the first of each queue first."""
-    rows = len(spans)
+    rows = len(program)
     met = meeting_of(program)
     ahead = {row: queue[place] for queue in queues for place, row in enumerate(queue[1:])}
-    waiting = [row for row in range(rows) if spans[row, DONE] < 0]
+    waiting = [row for row in range(rows) if spans.done[row] < 0]
 
     def dependences(row: int) -> list[int]:
         sources = asked.dependence[asked.dependence_start[row] : asked.dependence_start[row + 1]].tolist()
-        column = ISSUE if row in met else DONE
-        return [source for source in sources if spans[source, column] < 0]
+        known = spans.issue if row in met else spans.done
+        return [source for source in sources if known[source] < 0]
 
     def awaited(row: int) -> list[int]:
-        if spans[row, ISSUE] >= 0:
+        if spans.issue[row] >= 0:
             return dependences(row) + ([ahead[row]] if row in ahead else [])
         own = [each for each in range(row) if program.core[each] == program.core[row]]
-        late = [each for each in own if spans[each, DONE] < 0]
-        if own and spans[own[-1], ISSUE] < 0:
+        late = [each for each in own if spans.done[each] < 0]
+        if own and spans.issue[own[-1]] < 0:
             return [own[-1]]  # issue is in order
         if late and (row in met or late[0] in met or len(own) - own.index(late[0]) >= window):
             return [late[0]]
-        full = (queue[0] for queue in queues if queue and asked.table[queue[0], CLASS] == asked.table[row, CLASS])
+        full = (queue[0] for queue in queues if queue and asked.table.kind[queue[0]] == asked.table.kind[row])
         return [head for head in full if program.core[head] == program.core[row]]
 
     def named(row: int) -> str:

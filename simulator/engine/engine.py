@@ -13,20 +13,21 @@ import numpy as np
 from simulator.engine import host_round_trip
 from simulator.engine.event_loop import Hardware, run
 from simulator.engine.repeated_launches import Repeats
-from simulator.engine.state import Parts, figures_of
+from simulator.engine.state import Parts, figures_of, kinds_of
 from simulator.engine.watch import Progress, Watch
 from simulator.errors import LaunchError, ProgramError
 from simulator.machine.chiplets import Placed, check_placed
 from simulator.machine.machine import Machine
 from simulator.memory import chiplet_buses, dram, network
 from simulator.memory.chiplet_pages import PageTable
-from simulator.records.spans import DONE, WAITS, HostCall, Launched
+from simulator.records.spans import WAITS, HostCall, Launched
 from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import I32, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
-from simulator.trace.trace import Ran, Trace, assemble, unit_names
+from simulator.trace.trace import Ran, Trace, assemble
 from simulator.units.common_memory import CommonMemory, Resident, check_plan
 from simulator.units.cost_table import work
+from simulator.units.unit_table import unit_names
 from simulator.units.zero_tiles import skipped
 
 
@@ -50,7 +51,7 @@ def simulate(
     common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
     simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
-    parts = Parts(figures_of(machine), dram.parameters(machine), dram.idle_state())
+    parts = Parts(figures_of(machine), kinds_of(machine), dram.parameters(machine), dram.idle_state())
     banked = dram.banked(machine)
     net, lines, pages = network.network(machine), chiplet_buses.buses(machine), PageTable(machine, placed)
     ran, begins = list[Ran](), list[int]()
@@ -67,7 +68,7 @@ def simulate(
         if isinstance(launched, HostCall):
             begins.append(now)
             asked, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
-            found = Ran(asked, rows, times, _no_waits(len(rows), machine))
+            found = Ran(asked, rows, times, _no_waits(len(times), machine))
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -89,8 +90,8 @@ def simulate(
                 found = Ran(told, rows, times, within)
                 del whole  # which is as large as its program
                 repeated.keep(launched, served, now, found)
-        now = max(now, int(found.spans[:, DONE].max(initial=0)))
-        watch.before += len(found.spans)
+        now = max(now, int(found.spans.done.max(initial=0)))
+        watch.before += len(found.met)
         ran.append(found)
     channels, links = dram.statistics(parts.memory, banked, now), network.carried(net)
     return assemble(launches, machine, ran, begins, channels, links, residents, placed)

@@ -3,153 +3,115 @@
 from __future__ import annotations
 
 from simulator.compiled import compiled
-from simulator.engine.state import (
-    ARRAYS,
-    AT_BARRIER,
-    AT_ISSUE,
-    AT_LAUNCH,
-    AT_QUEUE,
-    AT_WINDOW,
-    BACKLOG,
-    BASE,
-    BEGIN,
-    BLOCKED,
-    COUNT,
-    DEPTH,
-    DMA,
-    FREE,
-    FREED,
-    FREED_BY,
-    HEAD,
-    IN_TURN,
-    INTERVAL,
-    LENGTH,
-    NEVER,
-    NEXT,
-    QUEUES,
-    RETIRED,
-    SCALAR,
-    SYSTOLIC,
-    TIME,
-    TURN,
-    WINDOW,
-    Launch,
-)
-from simulator.records.spans import DONE, ISSUE, ISSUE_BLOCKER, ISSUE_CAUSE, UNIT
-from simulator.tileprogram.program import I64
-from simulator.units.cost_table import CHAIN, CLASS, CORE, CYCLES, MARK, MEETS
+from simulator.engine.state import NEVER, Asked, Figures, Kinds, Launch
+from simulator.records.spans import Cause
+from simulator.units.cost_table import CostTable
+from simulator.units.unit import MEETS, Selection
 
 
 @compiled
-def _queue_for(table: I64, figures: I64, unit: I64, row: int, turn: int, spans: I64, now: int) -> int:
+def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launch: Launch, now: int) -> int:
     """The unit whose queue an instruction goes into, -1 while there is no room."""
-    queues, arrays, depth = figures[QUEUES], figures[ARRAYS], figures[DEPTH]
-    base = table[row, CORE] * (queues + arrays + 2)
-    first, last = base + queues + arrays, base + queues + arrays + 1
-    if table[row, CLASS] == DMA:
-        first, last = base, base + queues
-    elif table[row, CLASS] == SYSTOLIC:
-        first, last = base + queues, base + queues + arrays
-        if table[row, CHAIN] >= 0:
-            first = spans[table[row, CHAIN], UNIT]
-            last = first + 1
-        elif figures[IN_TURN] == 1:
-            first += turn
-            last = first + 1
-    elif table[row, CLASS] == SCALAR:
-        first, last = last, last + 1
+    kind, core, units = table.kind[row], table.core[row], launch.units
+    first = core * figures.units + kinds.first[kind]
+    last = first + kinds.number[kind]
+    if table.chain[row] >= 0:  # where the sum is that it goes on with
+        first = launch.spans.unit[table.chain[row]]
+        last = first + 1
+    elif kinds.selection[kind] == Selection.IN_TURN:
+        first += launch.stages.turn[core, kind]
+        last = first + 1
     best, least = -1, NEVER
     for number in range(first, last):
-        if unit[number, COUNT] == depth:
+        if units.standing[number] == figures.depth:
             continue
-        ahead = 2 * unit[number, COUNT] + (1 if unit[number, FREE] > now else 0)
-        if table[row, CLASS] == SYSTOLIC:
-            ahead = max(unit[number, FREE], now) + unit[number, BACKLOG]
+        ahead = 2 * units.standing[number] + (1 if units.free[number] > now else 0)
+        if kinds.selection[kind] == Selection.FREE_FIRST:
+            ahead = max(units.free[number], now) + units.backlog[number]
         if ahead < least:
             best, least = number, ahead
     return best
 
 
 @compiled
-def issue_time(table: I64, figures: I64, launch: Launch, core: int) -> int:
+def issue_time(asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> int:
     """When a core's next instruction could be issued, `NEVER` while something else must happen first."""
-    stage, order, spans = launch.stages[core], launch.order, launch.spans
-    index, base = stage[NEXT], stage[BASE]
-    if index >= stage[LENGTH]:
+    stages, order, spans, table = launch.stages, launch.order, launch.spans, asked.table
+    index, base = stages.next[core], stages.base[core]
+    if index >= stages.length[core]:
         return NEVER
     row = int(order[base + index])
-    time = launch.shared[BEGIN] if index == 0 else stage[TIME] + figures[INTERVAL]
+    time = launch.shared.begin[0] if index == 0 else stages.time[core] + figures.interval
     needed = _needed(table, figures, row, index)
     if needed > 0:
-        if stage[RETIRED] < needed:
+        if stages.retired[core] < needed:
             return NEVER
-        time = max(time, spans[launch.retired[base + needed - 1], DONE])
-    if index > 0 and table[order[base + index - 1], MARK] == MEETS:
+        time = max(time, spans.done[launch.retired[base + needed - 1]])
+    if index > 0 and table.mark[order[base + index - 1]] == MEETS:
         met = order[base + index - 1]
-        if spans[met, DONE] < 0:
+        if spans.done[met] < 0:
             return NEVER
-        time = max(time, spans[met, DONE])
-    if _queue_for(table, figures, launch.unit, row, stage[TURN], spans, time) < 0:
-        stage[BLOCKED] = 1
+        time = max(time, spans.done[met])
+    if _queue_for(row, table, kinds, figures, launch, time) < 0:
+        stages.blocked[core] = 1
         return NEVER
-    if stage[BLOCKED] == 1:
-        time = max(time, stage[FREED])
+    if stages.blocked[core] == 1:
+        time = max(time, stages.freed[core])
     return time
 
 
 @compiled
-def _needed(table: I64, figures: I64, row: int, index: int) -> int:
+def _needed(table: CostTable, figures: Figures, row: int, index: int) -> int:
     """How many of its core's instructions must be complete before one is issued: of a BARRIER all before it."""
-    return index if table[row, MARK] == MEETS else index - figures[WINDOW] + 1
+    return index if table.mark[row] == MEETS else index - figures.window + 1
 
 
 @compiled
-def issue_next(time: int, table: I64, figures: I64, launch: Launch, core: int) -> None:
+def issue_next(time: int, asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
-    unit, spans, met, by = launch.unit, launch.spans, launch.met, launch.by
-    stage, order = launch.stages[core], launch.order
-    index, base = stage[NEXT], stage[BASE]
+    units, spans, met, by = launch.units, launch.spans, launch.met, launch.by
+    stages, order, table = launch.stages, launch.order, asked.table
+    index, base = stages.next[core], stages.base[core]
     row = int(order[base + index])
     needed = _needed(table, figures, row, index)
-    met[row, AT_LAUNCH], by[AT_LAUNCH] = launch.shared[BEGIN], -1
+    met[row, Cause.LAUNCH], by[Cause.LAUNCH] = launch.shared.begin[0], -1
     if index > 0:
         before = order[base + index - 1]
-        met[row, AT_ISSUE], by[AT_ISSUE] = stage[TIME] + figures[INTERVAL], before
-        if table[before, MARK] == MEETS:
-            met[row, AT_BARRIER], by[AT_BARRIER] = spans[before, DONE], before
+        met[row, Cause.ISSUE], by[Cause.ISSUE] = stages.time[core] + figures.interval, before
+        if table.mark[before] == MEETS:
+            met[row, Cause.BARRIER], by[Cause.BARRIER] = spans.done[before], before
     if needed > 0:
-        column = AT_BARRIER if table[row, MARK] == MEETS else AT_WINDOW
+        column = Cause.BARRIER.value if table.mark[row] == MEETS else Cause.WINDOW.value
         latest = launch.retired[base + needed - 1]
-        if spans[latest, DONE] > met[row, column]:
-            met[row, column], by[column] = spans[latest, DONE], latest
-    if stage[BLOCKED] == 1:
-        met[row, AT_QUEUE], by[AT_QUEUE] = stage[FREED], stage[FREED_BY]
-    cause = AT_LAUNCH
-    for candidate in range(AT_QUEUE + 1):
+        if spans.done[latest] > met[row, column]:
+            met[row, column], by[column] = spans.done[latest], latest
+    if stages.blocked[core] == 1:
+        met[row, Cause.QUEUE_FULL], by[Cause.QUEUE_FULL] = stages.freed[core], stages.freed_by[core]
+    cause = Cause.LAUNCH.value
+    for candidate in range(Cause.QUEUE_FULL.value + 1):
         if met[row, candidate] >= met[row, cause]:
             cause = candidate
-    if met[row, AT_BARRIER] >= met[row, cause]:
-        cause = AT_BARRIER
-    number = _queue_for(table, figures, unit, row, stage[TURN], spans, time)
-    if table[row, CLASS] == SYSTOLIC and table[row, CHAIN] < 0:
-        stage[TURN] = (stage[TURN] + 1) % figures[ARRAYS]
-    place = (unit[number, HEAD] + unit[number, COUNT]) % figures[DEPTH]
-    launch.queue[number, place] = row
-    unit[number, COUNT] += 1
-    unit[number, BACKLOG] += table[row, CYCLES]
-    spans[row, UNIT], spans[row, ISSUE] = number, time
-    spans[row, ISSUE_CAUSE], spans[row, ISSUE_BLOCKER] = cause, by[cause]
-    stage[NEXT], stage[TIME], stage[BLOCKED] = index + 1, time, 0
+    if met[row, Cause.BARRIER] >= met[row, cause]:
+        cause = Cause.BARRIER.value
+    number, kind = _queue_for(row, table, kinds, figures, launch, time), table.kind[row]
+    if table.chain[row] < 0:
+        stages.turn[core, kind] = (stages.turn[core, kind] + 1) % kinds.number[kind]
+    units.queue[number, (units.head[number] + units.standing[number]) % figures.depth] = row
+    units.standing[number] += 1
+    units.backlog[number] += table.cycles[row]
+    spans.unit[row], spans.issue[row] = number, time
+    spans.issue_cause[row], spans.issue_blocker[row] = cause, by[cause]
+    stages.next[core], stages.time[core], stages.blocked[core] = index + 1, time, 0
 
 
 @compiled
 def retire(launch: Launch, core: int) -> None:
     """Moves past a core's oldest instructions whose completion is known."""
-    stage, order, retired, spans = launch.stages[core], launch.order, launch.retired, launch.spans
-    done, base = stage[RETIRED], stage[BASE]
-    while done < stage[LENGTH] and spans[order[base + done], DONE] >= 0:
+    stages, order, retired, spans = launch.stages, launch.order, launch.retired, launch.spans
+    done, base = stages.retired[core], stages.base[core]
+    while done < stages.length[core] and spans.done[order[base + done]] >= 0:
         row = order[base + done]
-        later = done > 0 and spans[retired[base + done - 1], DONE] > spans[row, DONE]
+        later = done > 0 and spans.done[retired[base + done - 1]] > spans.done[row]
         retired[base + done] = retired[base + done - 1] if later else row
         done += 1
-    stage[RETIRED] = done
+    stages.retired[core] = done

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simulator.machine.machine import Machine
-from simulator.records.spans import DONE, END, ISSUE, PHASE, START, Launched
+from simulator.records.spans import Launched
 from simulator.trace.trace import Ran
 from simulator.units.common_memory import Served
+
+_TIMES = ("start", "end", "done", "phase", "issue")
+"""Columns of spans that are cycles."""
 
 _Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
 
@@ -37,9 +40,9 @@ class Repeats:
         if found is None:
             return None
         began, (asked, spans, met, waits) = found
-        spans, met = spans.copy(), np.where(met < 0, met, met + (begin - began))
-        spans[:, (START, END, DONE, PHASE, ISSUE)] += begin - began
-        return Ran(asked, spans, met, waits)
+        later = {name: getattr(spans, name) + (begin - began) for name in _TIMES}
+        met = np.where(met < 0, met, met + (begin - began))
+        return Ran(asked, spans._replace(**later), met, waits)
 
     def keep(self, launched: Launched, served: Served | None, begin: int, ran: Ran) -> None:
         if self._apply:

@@ -3,84 +3,56 @@
 from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
-from simulator.engine.state import (
-    ACCUMULATE_KIND,
-    AFTER_READ_KIND,
-    ARRAYS,
-    AT_BANDWIDTH,
-    AT_COMMON,
-    AT_UNIT,
-    BACKLOG,
-    BUS_USER,
-    CAUSE_OF_KIND,
-    COMMON_USER,
-    FREE,
-    INTERCONNECT,
-    LATEST,
-    MEMORY_BUS,
-    MOST_WAITED,
-    NEVER,
-    QUEUES,
-    RUNNING,
-    SHADOW,
-    SYSTOLIC,
-    Asked,
-    Launch,
-    Parts,
-)
+from simulator.engine.state import MOST_WAITED, NEVER, Asked, Kinds, Launch, Parts, UnitStates
 from simulator.memory import chiplet_buses, dram, network
 from simulator.memory.chiplet_buses import Buses
 from simulator.memory.network import Network
-from simulator.records.spans import BLOCKER, CAUSE, DONE, END, ISSUE, ISSUE_BLOCKER, PHASE, START, UNIT
-from simulator.tileprogram.program import I64
-from simulator.units.cost_table import (
-    CHAIN,
-    CLASS,
-    COMMON,
-    CYCLES,
-    DRAIN,
-    KEEPS,
-    LAST,
-    MARK,
-    MEET,
-    PRELOAD,
-    REQUESTED,
-    WAITING,
+from simulator.records.spans import Cause, SpanTable, Wait
+from simulator.tileprogram.program import DependenceKind
+from simulator.units.cost_table import MEET, CostTable
+from simulator.units.unit import KEEPS
+
+_CAUSES = (
+    Cause.DATA.value,
+    Cause.WRITE_AFTER_READ.value,
+    Cause.WRITE_AFTER_WRITE.value,
+    Cause.ACCUMULATE.value,
+    Cause.REUSE.value,
+    Cause.BARRIER.value,
 )
+"""Why an instruction waits, by `DependenceKind`, and last for `MEET`."""
 
 
 @compiled
-def ready_time(head: int, number: int, asked: Asked, launch: Launch) -> int:
+def ready_time(head: int, number: int, asked: Asked, kinds: Kinds, launch: Launch) -> int:
     """When the head of a queue could start, the memory aside; -1 while it waits for something without a known end."""
     table, wait, wait_kind = asked.table, asked.wait, asked.wait_kind
-    unit, spans = launch.unit, launch.spans
-    systolic = table[head, CLASS] == SYSTOLIC
-    waiting = systolic and not _goes_on(head, number, table, unit)
-    time = max(spans[head, ISSUE], unit[number, SHADOW] if waiting else unit[number, FREE])
+    units, spans = launch.units, launch.spans
+    waiting = kinds.streams[table.kind[head]] and not _goes_on(head, number, table, units)
+    time = max(spans.issue[head], units.shadow[number] if waiting else units.free[number])
     for edge in range(asked.wait_start[head], asked.wait_start[head + 1]):
         source = wait[edge]
-        if spans[source, ISSUE if wait_kind[edge] == MEET else DONE] < 0:
+        if (spans.issue[source] if wait_kind[edge] == MEET else spans.done[source]) < 0:
             return -1
-        if wait_kind[edge] != ACCUMULATE_KIND or table[head, CHAIN] != source:  # a chain's array is its order
+        if wait_kind[edge] != DependenceKind.ACCUMULATE or table.chain[head] != source:  # a chain's array is its order
             time = max(time, _met_at(edge, head, asked, spans))
     return time
 
 
 @compiled
-def _goes_on(row: int, number: int, table: I64, unit: I64) -> bool:
+def _goes_on(row: int, number: int, table: CostTable, units: UnitStates) -> bool:
     """Whether a matmul's sums still lie in its array."""
-    return bool(table[row, MARK] == KEEPS and table[row, CHAIN] >= 0 and table[row, CHAIN] == unit[number, LATEST])
+    return bool(table.mark[row] == KEEPS and table.chain[row] >= 0 and table.chain[row] == units.latest[number])
 
 
 @compiled
-def _met_at(edge: int, row: int, asked: Asked, spans: I64) -> int:
+def _met_at(edge: int, row: int, asked: Asked, spans: SpanTable) -> int:
     """When a dependence on an instruction whose end is known is met: at its end if it need not be complete."""
     source, kind = asked.wait[edge], asked.wait_kind[edge]
     if kind == MEET:
-        return spans[source, ISSUE]
-    if kind == AFTER_READ_KIND or (kind == ACCUMULATE_KIND and asked.table[row, CHAIN] == source):
-        return spans[source, END]
-    return spans[source, DONE]
+        return int(spans.issue[source])
+    goes_on = kind == DependenceKind.ACCUMULATE and asked.table.chain[row] == source
+    return int(spans.end[source] if goes_on or kind == DependenceKind.WRITE_AFTER_READ else spans.done[source])
 
 
 @compiled_apart
@@ -95,57 +67,57 @@ def start_head(
     launch: Launch,
 ) -> None:
     """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
-    table, unit, spans = asked.table, launch.unit, launch.spans
-    number = spans[row, UNIT]
+    table, units, spans = asked.table, launch.units, launch.spans
+    number = spans.unit[row]
     _say_why(row, asked, parts, lines, launch)
-    if table[row, CLASS] == SYSTOLIC:
-        _stream(row, number, at, table, unit, spans)
-    elif table[row, REQUESTED] > 0:
+    if parts.kinds.streams[table.kind[row]]:
+        _stream(row, number, at, table, units, spans)
+    elif table.requested[row] > 0:
         if banked is not None:
-            source = _source_of(number, parts.figures)
+            source = _source_of(number, parts)
             dram.begin_transfer(parts.memory, parts.memory_state, banked, net, source, row, at)
-            launch.shared[RUNNING] += 1
-            spans[row, END] = NEVER
+            launch.shared.running[0] += 1
+            spans.end[row] = NEVER
         else:
             _transfer(row, at, table, parts, net, lines, launch)
-    elif table[row, COMMON] > 0:
-        sent = dram.serve_common(parts.memory, parts.memory_state, at, table[row, COMMON])
-        spans[row, PHASE] = max(sent, at + table[row, CYCLES])
-        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + dram.common_latency(parts.memory)
-        launch.shared[COMMON_USER] = row
+    elif table.common[row] > 0:
+        sent = dram.serve_common(parts.memory, parts.memory_state, at, table.common[row])
+        spans.phase[row] = max(sent, at + table.cycles[row])
+        spans.end[row] = spans.done[row] = spans.phase[row] + dram.common_latency(parts.memory)
+        launch.shared.common_user[0] = row
     else:
-        spans[row, PHASE] = at + table[row, CYCLES]
-        spans[row, END] = spans[row, DONE] = spans[row, PHASE] + table[row, WAITING]
-    unit[number, FREE], unit[number, LATEST] = spans[row, END], row
-    unit[number, BACKLOG] -= table[row, CYCLES]
+        spans.phase[row] = at + table.cycles[row]
+        spans.end[row] = spans.done[row] = spans.phase[row] + table.waiting[row]
+    units.free[number], units.latest[number] = spans.end[row], row
+    units.backlog[number] -= table.cycles[row]
 
 
 @compiled
 def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: Launch) -> None:
     """Notes when each constraint of an instruction that starts was met, and which was the last."""
-    table, unit, shared, spans = asked.table, launch.unit, launch.shared, launch.spans
-    met, by, number = launch.met, launch.by, launch.spans[row, UNIT]
+    table, units, shared, spans = asked.table, launch.units, launch.shared, launch.spans
+    met, by, number = launch.met, launch.by, launch.spans.unit[row]
     for cause in range(len(by)):
-        by[cause] = spans[row, ISSUE_BLOCKER]  # what was last of what its issue waited for, none other can be last now
-    if unit[number, LATEST] >= 0:
-        free = unit[number, FREE]
-        if table[row, CLASS] == SYSTOLIC and not _goes_on(row, number, table, unit):
-            free = max(free, unit[number, SHADOW])
-        met[row, AT_UNIT], by[AT_UNIT] = free, unit[number, LATEST]
-    if table[row, REQUESTED] > 0:
-        user = shared[BUS_USER]
+        by[cause] = spans.issue_blocker[row]  # what was last of what its issue waited for, none other can be last now
+    if units.latest[number] >= 0:
+        free = units.free[number]
+        if parts.kinds.streams[table.kind[row]] and not _goes_on(row, number, table, units):
+            free = max(free, units.shadow[number])
+        met[row, Cause.UNIT_BUSY], by[Cause.UNIT_BUSY] = free, units.latest[number]
+    if table.requested[row] > 0:
+        user = shared.bus_user[0]
         if lines is not None:
             user = chiplet_buses.granted_last(lines, row)
         if user >= 0:
-            met[row, AT_BANDWIDTH], by[AT_BANDWIDTH] = granted(parts, lines, row, 0), user
-    if table[row, COMMON] > 0 and shared[COMMON_USER] >= 0:
+            met[row, Cause.BANDWIDTH], by[Cause.BANDWIDTH] = granted(parts, lines, row, 0), user
+    if table.common[row] > 0 and shared.common_user[0] >= 0:
         time = dram.grant_common(parts.memory, parts.memory_state, 0)
-        met[row, AT_COMMON], by[AT_COMMON] = time, shared[COMMON_USER]
+        met[row, Cause.COMMON_MEMORY], by[Cause.COMMON_MEMORY] = time, shared.common_user[0]
     for edge in range(asked.wait_start[row], asked.wait_start[row + 1]):
         source, kind = asked.wait[edge], int(asked.wait_kind[edge])
-        cause = CAUSE_OF_KIND[kind]
+        cause = _CAUSES[kind]
         time = _met_at(edge, row, asked, spans)
-        if kind == MEET and time <= spans[row, ISSUE]:
+        if kind == MEET and time <= spans.issue[row]:
             continue  # who was there before has not been waited for: of those that come together, none waits
         if time > met[row, cause]:
             met[row, cause], by[cause] = time, source
@@ -153,34 +125,34 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
     for candidate in range(len(by)):
         if met[row, candidate] >= met[row, last]:
             last = candidate
-    spans[row, START], spans[row, CAUSE], spans[row, BLOCKER] = met[row, last], last, by[last]
+    spans.start[row], spans.cause[row], spans.blocker[row] = met[row, last], last, by[last]
 
 
 @compiled
 def _transfer(
-    row: int, at: int, table: I64, parts: Parts, net: Network | None, lines: Buses | None, launch: Launch
+    row: int, at: int, table: CostTable, parts: Parts, net: Network | None, lines: Buses | None, launch: Launch
 ) -> None:
     """A transfer of a simple memory: its bytes pass the memory's bus, or those of its chiplets, and the network."""
     spans, waits = launch.spans, launch.waits
     if lines is None:
-        sent = dram.serve(parts.memory, parts.memory_state, at, table[row, REQUESTED])
+        sent = dram.serve(parts.memory, parts.memory_state, at, table.requested[row])
     else:
-        sent, least = chiplet_buses.serve(lines, row, at), at + table[row, CYCLES]
+        sent, least = chiplet_buses.serve(lines, row, at), at + table.cycles[row]
         behind = max(sent, least) - max(chiplet_buses.alone(lines, row, at), least)
-        waits[row, MEMORY_BUS] = min(behind, MOST_WAITED)
-    spans[row, PHASE] = max(sent, at + table[row, CYCLES])
-    answered = spans[row, PHASE] + dram.latency(parts.memory)
-    spans[row, END] = max(answered, at + table[row, CYCLES] + table[row, WAITING])
+        waits[row, Wait.MEMORY_BUS] = min(behind, MOST_WAITED)
+    spans.phase[row] = max(sent, at + table.cycles[row])
+    answered = spans.phase[row] + dram.latency(parts.memory)
+    spans.end[row] = max(answered, at + table.cycles[row] + table.waiting[row])
     if net is not None:
-        over = spans[row, END]
-        source = _source_of(spans[row, UNIT], parts.figures)
+        over = spans.end[row]
+        source = _source_of(spans.unit[row], parts)
         passed = network.carry(net, source, row, at)
-        spans[row, PHASE] = max(spans[row, PHASE], passed)
-        answered = spans[row, PHASE] + dram.latency(parts.memory) + network.longest_way(net, source, row)
-        spans[row, END] = max(answered, over)
-        waits[row, INTERCONNECT] = min(spans[row, END] - over, MOST_WAITED)
-    spans[row, DONE] = spans[row, END]
-    launch.shared[BUS_USER] = row
+        spans.phase[row] = max(spans.phase[row], passed)
+        answered = spans.phase[row] + dram.latency(parts.memory) + network.longest_way(net, source, row)
+        spans.end[row] = max(answered, over)
+        waits[row, Wait.INTERCONNECT] = min(spans.end[row] - over, MOST_WAITED)
+    spans.done[row] = spans.end[row]
+    launch.shared.bus_user[0] = row
 
 
 @compiled
@@ -192,40 +164,39 @@ def granted(parts: Parts, lines: Buses | None, row: int, ready: int) -> int:
 
 
 @compiled
-def _source_of(number: int, figures: I64) -> int:
-    """What a unit is to a banked memory: each core has its DMA queues there, and its scalar unit."""
-    units = figures[QUEUES] + figures[ARRAYS] + 2
-    return number // units * (figures[QUEUES] + 1) + min(number % units, figures[QUEUES])
+def _source_of(number: int, parts: Parts) -> int:
+    """What a unit is to a memory: of each core those have a place there that may ask it for something."""
+    units = parts.figures.units
+    return number // units * parts.figures.asking + parts.kinds.source[number % units]
 
 
 @compiled
-def unit_of(source: int, figures: I64) -> int:
-    """The unit that is this to a banked memory."""
-    units, asking = figures[QUEUES] + figures[ARRAYS] + 2, figures[QUEUES] + 1
-    own = source % asking
-    return source // asking * units + (own if own < figures[QUEUES] else units - 1)
+def unit_of(source: int, parts: Parts) -> int:
+    """The unit that is this to a memory."""
+    asking = parts.figures.asking
+    return source // asking * parts.figures.units + parts.kinds.asker[source % asking]
 
 
 @compiled
 def end_transfer(number: int, source: int, asked: Asked, parts: Parts, banked: dram.Banked, launch: Launch) -> None:
     """Ends a unit's transfer in banked memory."""
-    table, memory, unit, spans = asked.table, parts.memory, launch.unit, launch.spans
-    row = unit[number, LATEST]
-    least, ended = spans[row, START] + table[row, CYCLES], dram.ended(memory, banked, source)
-    spans[row, PHASE] = max(ended, least + dram.way(memory))
-    spans[row, END] = spans[row, DONE] = max(spans[row, PHASE], least + table[row, WAITING])
-    dram.waited(memory, banked, source, launch.waits[row], spans[row, END] == ended)
-    unit[number, FREE] = spans[row, END]
-    launch.shared[RUNNING] -= 1
+    table, memory, units, spans = asked.table, parts.memory, launch.units, launch.spans
+    row = units.latest[number]
+    least, ended = spans.start[row] + table.cycles[row], dram.ended(memory, banked, source)
+    spans.phase[row] = max(ended, least + dram.way(memory))
+    spans.end[row] = spans.done[row] = max(spans.phase[row], least + table.waiting[row])
+    dram.waited(memory, banked, source, launch.waits[row], spans.end[row] == ended)
+    units.free[number] = spans.end[row]
+    launch.shared.running[0] -= 1
 
 
 @compiled
-def _stream(row: int, number: int, preload: int, table: I64, unit: I64, spans: I64) -> None:
+def _stream(row: int, number: int, preload: int, table: CostTable, units: UnitStates, spans: SpanTable) -> None:
     """A matmul whose preload begins at `preload`: it streams once its weights are in and its array has room."""
-    moved_in = 0 if _goes_on(row, number, table, unit) else table[row, PRELOAD]
-    stream = max(preload + moved_in, spans[row, START])
-    spans[row, PHASE] = stream
-    spans[row, END] = stream + table[row, CYCLES]
-    spans[row, DONE] = spans[row, END] + table[row, DRAIN]
-    room = spans[row, END] - table[row, LAST]
-    unit[number, SHADOW] = max(unit[number, SHADOW], room)  # what is left out frees nothing sooner than what was not
+    moved_in = 0 if _goes_on(row, number, table, units) else table.preload[row]
+    stream = max(preload + moved_in, spans.start[row])
+    spans.phase[row] = stream
+    spans.end[row] = stream + table.cycles[row]
+    spans.done[row] = spans.end[row] + table.drain[row]
+    room = spans.end[row] - table.last[row]
+    units.shadow[number] = max(units.shadow[number], room)  # what is left out frees nothing sooner than what was not

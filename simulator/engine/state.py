@@ -1,37 +1,20 @@
-"""Columns of what the event loop knows: of a machine, its units, the issue stage of each core, a launch."""
+"""What the event loop knows: of a machine, its units, the issue stage of each core, a launch."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.machine.machine import Machine
-from simulator.records.spans import Wait
-from simulator.tileprogram.program import I32, I64, U8
+from simulator.records.spans import SpanTable
+from simulator.tileprogram.program import I32, I64, U8, TileProgram
+from simulator.units.cost_table import CostTable
+from simulator.units.unit_table import OF_A_CORE, counts
 
-# Unit classes and causes as plain integers, which is what the compiled functions know
-DMA, SYSTOLIC, SCALAR = 0, 1, 3
-AT_LAUNCH, AT_ISSUE, AT_WINDOW, AT_QUEUE, AT_UNIT, AT_BANDWIDTH = 0, 1, 2, 3, 4, 5
-AT_BARRIER, AT_COMMON = 11, 12
-CAUSE_OF_KIND = (10, 6, 7, 9, 8, 11)
-AFTER_READ_KIND, ACCUMULATE_KIND = 1, 3
 NEVER = 1 << 62
-INTERCONNECT, MEMORY_BUS, MOST_WAITED = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS), (1 << 31) - 1
-
-# Figures of the machine, as the event loop reads them
-QUEUES, ARRAYS, DEPTH, WINDOW, INTERVAL, CORES, IN_TURN, FIGURES = 0, 1, 2, 3, 4, 5, 6, 7
-
-# State of one unit
-HEAD, COUNT, FREE, LATEST, READY, SHADOW, BACKLOG, UNIT_STATE = 0, 1, 2, 3, 4, 5, 6, 7
-
-# State of a core's issue stage; instructions are counted in the core's own order, of which `BASE` is the first; the
-# last is the array whose turn it is
-NEXT, TIME, BLOCKED, FREED, FREED_BY, RETIRED, BASE, LENGTH, TURN, ISSUE_STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-
-# State of the launch: who was last on the bus, how many transfers run in banked memory, when it began, what has
-# started, who was last on the common memory's bus
-BUS_USER, RUNNING, BEGIN, STARTED, COMMON_USER = 0, 1, 2, 3, 4
+MOST_WAITED = (1 << 31) - 1
 
 # How the loop comes back
 OVER, PAUSED, STUCK = 0, 1, 2
@@ -40,49 +23,176 @@ OVER, PAUSED, STUCK = 0, 1, 2
 class Asked(NamedTuple):
     """What a program asks of the machine: a row of costs an instruction, and what each waits for, edge by edge."""
 
-    table: I64
+    table: CostTable
     wait_start: I64
     wait: I32
     wait_kind: U8
 
 
-class Parts(NamedTuple):
-    """What every machine has: the figures that the loop reads, those of its memory, and the state of that."""
+class Figures(NamedTuple):
+    """Those of the machine that the loop reads."""
 
-    figures: I64
+    depth: int
+    """Instructions that wait in front of one unit."""
+    window: int
+    interval: int
+    cores: int
+    units: int
+    """Of a core."""
+    asking: int
+    """Of them, those that ask the memory for something."""
+
+
+class Kinds(NamedTuple):
+    """Of each kind of unit: see `units.unit.Unit`."""
+
+    first: I64
+    """Of a core's units, its first."""
+    number: I64
+    """How many a core has."""
+    selection: I64
+    streams: npt.NDArray[np.bool_]
+    source: I64
+    """Of each unit of a core: its place among those that ask the memory, -1 if it does not."""
+    asker: I64
+    """The unit at each such place."""
+
+
+class Parts(NamedTuple):
+    """What every machine has: the figures that the loop reads, its units, and the state of its memory."""
+
+    figures: Figures
+    kinds: Kinds
     memory: I64
     memory_state: I64
+
+
+class UnitStates(NamedTuple):
+    """Of each unit of all cores."""
+
+    queue: I64
+    """What stands before it, a ring, which begins at `head`."""
+    head: I64
+    standing: I64
+    free: I64
+    latest: I64
+    """What it took last, -1 for nothing."""
+    ready: I64
+    """When the head of its queue could start, -1 while that is not known."""
+    shadow: I64
+    """Of one that streams: when it has room for what may move in beside what streams."""
+    backlog: I64
+    """Cycles of what stands before it."""
+
+
+class IssueStages(NamedTuple):
+    """Of each core. Instructions are counted in the core's own order, of which `base` is the first."""
+
+    next: I64
+    time: I64
+    blocked: I64
+    """1 while no queue has room for the next."""
+    freed: I64
+    freed_by: I64
+    """When a place in a queue was free last, and who left it."""
+    retired: I64
+    base: I64
+    length: I64
+    turn: I64
+    """Of each kind of unit: whose turn it is."""
+
+
+class Shared(NamedTuple):
+    """What a launch has once, each an array of one."""
+
+    bus_user: I64
+    """Who was last on the memory's bus, -1 for nobody."""
+    common_user: I64
+    """And on that of the common memory."""
+    running: I64
+    """Transfers that run in banked memory."""
+    begin: I64
+    started: I64
 
 
 class Launch(NamedTuple):
     """A launch under way: the state of units, issue stages and what they share, and what is known of its spans."""
 
-    unit: I64
-    queue: I64
-    """What stands before each unit, a ring."""
+    units: UnitStates
+    stages: IssueStages
+    shared: Shared
     order: I32
     """Instructions core by core."""
     place: I32
     """Of an instruction in its core's order."""
-    stages: I64
-    """The issue stage of each core."""
-    shared: I64
     retired: I32
     """Who is complete last of all of a core up to each, in its order."""
-    spans: I64
+    spans: SpanTable
     met: I64
-    """When each constraint was met."""
+    """When each constraint was met: N x `Cause`."""
     by: I64
     """And by whom, of the instruction that is at hand."""
     waits: I32
     """What an instruction waits for while it holds its unit."""
 
 
-def figures_of(machine: Machine) -> I64:
-    """The figures of a machine that the event loop reads."""
-    figures = np.zeros(FIGURES, np.int64)
-    figures[QUEUES], figures[ARRAYS] = machine.dma_queues, machine.systolic_arrays
-    figures[DEPTH], figures[WINDOW] = machine.queue_depth, machine.issue_window
-    figures[INTERVAL], figures[CORES] = machine.issue_interval_cycles, machine.cores
-    figures[IN_TURN] = machine.systolic_selection == "in_turn"
-    return figures
+def figures_of(machine: Machine) -> Figures:
+    kinds = kinds_of(machine)
+    return Figures(
+        machine.queue_depth,
+        machine.issue_window,
+        machine.issue_interval_cycles,
+        machine.cores,
+        len(kinds.source),
+        len(kinds.asker),
+    )
+
+
+def kinds_of(machine: Machine) -> Kinds:
+    count = np.array(counts(machine), np.int64)
+    asks = np.repeat([unit.asks_memory for unit in OF_A_CORE], count)
+    return Kinds(
+        first=np.cumsum(count) - count,
+        number=count,
+        selection=np.array([unit.selection(machine) for unit in OF_A_CORE], np.int64),
+        streams=np.array([unit.streams for unit in OF_A_CORE], np.bool_),
+        source=np.where(asks, np.cumsum(asks) - 1, -1),
+        asker=np.flatnonzero(asks).astype(np.int64),
+    )
+
+
+def about_to_begin(program: TileProgram, parts: Parts, spans: SpanTable, met: I64, waits: I32, begin: int) -> Launch:
+    """A launch of which nothing has been issued."""
+    rows, cores, units = len(program), parts.figures.cores, parts.figures.cores * parts.figures.units
+    order = np.argsort(program.core, kind="stable").astype(np.int32)
+    length = np.bincount(program.core, minlength=cores).astype(np.int64)
+    base = np.cumsum(length) - length
+    place = np.zeros(rows, np.int32)
+    place[order] = np.arange(rows) - base[program.core[order]]
+    return Launch(
+        UnitStates(
+            queue=np.zeros((units, parts.figures.depth), np.int64),
+            **{name: _all(units, -1) for name in ("free", "latest", "ready")},
+            **{name: _all(units, 0) for name in ("head", "standing", "shadow", "backlog")},
+        ),
+        IssueStages(
+            time=_all(cores, begin),
+            base=base,
+            length=length,
+            turn=np.zeros((cores, len(OF_A_CORE)), np.int64),
+            **{name: _all(cores, -1) for name in ("freed", "freed_by")},
+            **{name: _all(cores, 0) for name in ("next", "blocked", "retired")},
+        ),
+        Shared(_all(1, -1), _all(1, -1), _all(1, 0), _all(1, begin), _all(1, 0)),
+        order=order,
+        place=place,
+        retired=np.zeros(rows, np.int32),
+        spans=spans,
+        met=met,
+        by=np.zeros(met.shape[1], np.int64),
+        waits=waits,
+    )
+
+
+def _all(length: int, value: int) -> I64:
+    return np.full(length, value, np.int64)

@@ -29,7 +29,7 @@ from simulator.machine.chiplets import Placed, chiplet_of_core
 from simulator.machine.machine import Machine
 from simulator.memory.banked.address_map import CHIPLET_SHIFT
 from simulator.tileprogram.program import I32, I64, TileProgram
-from simulator.units.cost_table import REQUESTED, Work
+from simulator.units.cost_table import Work
 from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES, Walks
 
 _MOST = 1 << 24
@@ -85,7 +85,7 @@ class PageTable:
         for asks in range(count):
             np.add.at(self.asked[:, asks], (owners, lie), by_page[touched, asks] * size)
         by_row *= size
-        asked.table[:, REQUESTED] = by_row.sum((1, 2))
+        asked.table.requested[:] = by_row.sum((1, 2))
         remote = by_row.sum() - by_row[np.arange(len(program)), :, home].sum()
         return replace(asked, by_chiplet=by_row, remote=int(remote))
 

@@ -61,7 +61,7 @@ from simulator.memory.chiplet_pages import Pages, translate
 from simulator.memory.network import Network
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
 from simulator.tileprogram.program import I32, I64
-from simulator.units.cost_table import REQUESTED, Work
+from simulator.units.cost_table import Work
 from simulator.units.request_addresses import Walks, no_walks
 
 STRETCH = 1 << 12
@@ -132,7 +132,7 @@ def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages 
     if before is None:
         return None
     counts = request_counts(asked.walks, machine.dram_request_bytes)
-    asked.table[:, REQUESTED] = counts * machine.dram_request_bytes
+    asked.table.requested[:] = counts * machine.dram_request_bytes
     columns = 2 if machine.has_links else 1
     requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
     channels = before.channels._replace(requests=requests)

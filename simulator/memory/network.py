@@ -32,7 +32,7 @@ from simulator.machine.topology import READ, WRITE, topology
 from simulator.memory.banked.address_map import channel_of
 from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
 from simulator.tileprogram.program import I64
-from simulator.units.cost_table import REQUESTED, Work
+from simulator.units.cost_table import Work
 
 # Ticks of a cycle of each clock and of the latency; bytes of a request, requests of a packet, channels
 _CYCLE, _MEMORY_CYCLE, _LATENCY, _REQUEST, _PACKET, _CHANNELS, _FIGURES = 0, 1, 2, 3, 4, 5, 6
@@ -97,7 +97,7 @@ def launched(before: Network | None, machine: Machine, asked: Work) -> Network |
     requests of a simple memory in one piece are taken to be in proportion to bytes."""
     if before is None:
         return None
-    requested = asked.table[:, REQUESTED]
+    requested = asked.table.requested
     if machine.memory == "banked":
         most = int(requested.max(initial=0)) // machine.dram_request_bytes
         return before._replace(order=np.zeros((len(before.sending), most, 2), np.int64))

@@ -13,8 +13,31 @@ import numpy.typing as npt
 from simulator.tileprogram.program import I64, DependenceKind, Instruction, Opcode, OpInfo, TileProgram
 from simulator.tileprogram.program_builder import ProgramBuilder
 
-# Columns of the engine's table of spans
-UNIT, START, END, DONE, PHASE, ISSUE, CAUSE, BLOCKER, ISSUE_CAUSE, ISSUE_BLOCKER, SPAN_COLUMNS = range(11)
+
+class SpanTable(NamedTuple):
+    """What the engine writes down of each instruction; -1 as long as it is not known."""
+
+    unit: I64
+    start: I64
+    end: I64
+    """Its unit is free."""
+    done: I64
+    """And it is complete."""
+    phase: I64
+    """Between start and end: a matmul's first row enters, a transfer's last byte is on the bus."""
+    issue: I64
+    cause: I64
+    """What it waited for last, of `Cause`."""
+    blocker: I64
+    """And the instruction that was, -1 for none."""
+    issue_cause: I64
+    issue_blocker: I64
+    """Likewise of its issue."""
+
+    @staticmethod
+    def of(rows: int) -> SpanTable:
+        """Nothing is known yet."""
+        return SpanTable(*(np.full(rows, -1, np.int64) for _ in SpanTable._fields))
 
 
 class Cause(IntEnum):

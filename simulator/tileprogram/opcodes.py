@@ -1,4 +1,4 @@
-"""The codes of a tile program: what is done, by which unit, where, and why it waits."""
+"""The codes of a tile program: what is done, where, and why it waits. Which unit does it: units/unit_table.py."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ class Opcode(IntEnum):
     BARRIER = 8
     HOST = 9
     """Not in programs: what a trace shows of a step on the host."""
-
-
-class UnitClass(IntEnum):
-    DMA = 0
-    SYSTOLIC = 1
-    VECTOR = 2
-    SCALAR = 3
-    HOST = 4
 
 
 class Space(IntEnum):
@@ -63,17 +55,3 @@ class OpClass(IntEnum):
     """Changes of element type."""
     MOVE = 3
     """A body that only passes values on: fill, broadcast, transpose."""
-
-
-UNIT_OF: dict[Opcode, UnitClass] = {
-    Opcode.LOAD: UnitClass.DMA,
-    Opcode.STORE: UnitClass.DMA,
-    Opcode.COPY: UnitClass.DMA,
-    Opcode.GATHER: UnitClass.DMA,
-    Opcode.SCATTER: UnitClass.DMA,
-    Opcode.MATMUL: UnitClass.SYSTOLIC,
-    Opcode.VECTOR: UnitClass.VECTOR,
-    Opcode.DIRECT: UnitClass.SCALAR,
-    Opcode.BARRIER: UnitClass.SCALAR,
-    Opcode.HOST: UnitClass.HOST,
-}

@@ -20,13 +20,11 @@ import numpy.typing as npt
 
 from simulator.errors import FileFormatError
 from simulator.files import typed_records, versioned_files
-from simulator.tileprogram.opcodes import UNIT_OF as UNIT_OF
 from simulator.tileprogram.opcodes import Access as Access
 from simulator.tileprogram.opcodes import DependenceKind as DependenceKind
 from simulator.tileprogram.opcodes import OpClass as OpClass
 from simulator.tileprogram.opcodes import Opcode as Opcode
 from simulator.tileprogram.opcodes import Space as Space
-from simulator.tileprogram.opcodes import UnitClass as UnitClass
 
 FORMAT, VERSION = "aten-workbench/tile-program", 4
 MAX_RANK = 5

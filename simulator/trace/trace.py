@@ -16,24 +16,14 @@ from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation, SimulatorError
 from simulator.machine.machine import Machine
 from simulator.records.spans import (
-    BLOCKER,
-    CAUSE,
     CAUSES,
-    DONE,
-    END,
     HOST_UNIT,
-    ISSUE,
-    ISSUE_BLOCKER,
-    ISSUE_CAUSE,
-    PHASE,
-    SPAN_COLUMNS,
-    START,
     TOTALS,
-    UNIT,
     WAITS,
     Cause,
     HostCall,
     Launched,
+    SpanTable,
     Statistics,
     Via,
 )
@@ -41,6 +31,7 @@ from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
 from simulator.units import scalar, vector
 from simulator.units.cost_table import pieces
+from simulator.units.unit_table import unit_names
 
 if TYPE_CHECKING:
     from simulator.analysis import launch_costs
@@ -185,7 +176,7 @@ class Ran(NamedTuple):
     """What a launch asked, its spans, when their constraints were met, and what they waited for within."""
 
     told: Told
-    spans: I64
+    spans: SpanTable
     met: I64
     waits: I32
 
@@ -202,7 +193,7 @@ def assemble(
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
     works = [each.told for each in ran]
-    rows = _joined([each.spans for each in ran], np.int64, SPAN_COLUMNS)
+    spans = [each.spans for each in ran]
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
     has_host = any(isinstance(launched, HostCall) for launched in launches)
@@ -215,19 +206,19 @@ def assemble(
         launch=np.repeat(np.arange(len(launches), dtype=np.int32), lengths),
         instr=_joined([np.arange(length) for length in lengths], np.int32),
         core=_joined([program.core for program in programs], np.int32),
-        unit=rows[:, UNIT].astype(np.int32),
+        unit=_joined([each.unit for each in spans], np.int32),
         kind=_joined([program.opcode for program in programs], np.uint8),
-        start=rows[:, START].copy(),
-        end=rows[:, END].copy(),
-        done=rows[:, DONE].copy(),
-        phase=rows[:, PHASE].copy(),
-        issue=rows[:, ISSUE].copy(),
+        start=_joined([each.start for each in spans], np.int64),
+        end=_joined([each.end for each in spans], np.int64),
+        done=_joined([each.done for each in spans], np.int64),
+        phase=_joined([each.phase for each in spans], np.int64),
+        issue=_joined([each.issue for each in spans], np.int64),
         bytes=_joined([asked.moved for asked in works], np.int64),
         requested=_joined([asked.requested for asked in works], np.int64),
-        cause=rows[:, CAUSE].astype(np.uint8),
-        blocker=rows[:, BLOCKER].astype(np.int32),
-        issue_cause=rows[:, ISSUE_CAUSE].astype(np.uint8),
-        issue_blocker=rows[:, ISSUE_BLOCKER].astype(np.int32),
+        cause=_joined([each.cause for each in spans], np.uint8),
+        blocker=_joined([each.blocker for each in spans], np.int32),
+        issue_cause=_joined([each.issue_cause for each in spans], np.uint8),
+        issue_blocker=_joined([each.issue_blocker for each in spans], np.int32),
         via=_joined([asked.via for asked in works], np.uint8),
         assumed=_joined([asked.assumed for asked in works], np.bool_),
         waits=_joined([each.waits for each in ran], np.int32, WAITS),
@@ -244,16 +235,6 @@ def assemble(
         residents=tuple(residents),
         placed=tuple(placed),
     )
-
-
-def unit_names(machine: Machine) -> tuple[str, ...]:
-    """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
-    queues = [f"dma{index}" for index in range(machine.dma_queues)]
-    arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
-    own = (*queues, *arrays, "vpu", "scalar")
-    if machine.cores == 1:
-        return own
-    return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
 
 
 def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:

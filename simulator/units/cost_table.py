@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,44 +12,40 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine import core_kinds
-from simulator.machine.chiplets import between_cycles
 from simulator.machine.machine import Machine
 from simulator.records.spans import Via
 from simulator.tileprogram.barriers import meeting_of
-from simulator.tileprogram.program import I32, I64, U8, UNIT_OF, DependenceKind, Opcode, TileProgram, UnitClass
-from simulator.units import dma, gather, scalar, systolic, vector, zero_tiles
+from simulator.tileprogram.program import I32, I64, U8, DependenceKind, TileProgram
+from simulator.units import dma, gather, zero_tiles
 from simulator.units import request_addresses as walks
 from simulator.units.common_memory import Served
-
-# Columns of the instruction table
-CLASS = 0
-CYCLES = 1
-"""Of the unit: a matmul's stream, a vector pass, a copy at its queue's rate, a loop of accesses answered at once."""
-PRELOAD = 2
-LAST = 3
-DRAIN = 4
-REQUESTED = 5
-"""Bytes the DRAM moves for it; 0 when it has no part in it."""
-CHAIN = 6
-"""The matmul it accumulates onto without a drain between, -1 for none."""
-WAITING = 7
-"""Cycles more that a loop of accesses takes because answers take time, or iterations wait for each other."""
-CORE = 8
-MARK = 9
-"""`MEETS`, `KEEPS` or 0."""
-COMMON = 10
-"""Bytes that the common memory moves for it; 0 when it has no part in it."""
-COLUMNS = 11
-
-MEETS, KEEPS = 1, 2
-"""Marks of a BARRIER, and of a matmul that needs no preload if the one it adds to was the last on its array."""
+from simulator.units.unit import COSTS, MEETS, Mask, Part
+from simulator.units.unit_table import KIND_OF, UNITS
 
 MEET = len(DependenceKind)
 """Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
 
-Mask = npt.NDArray[np.bool_]
-
 NOT_KNOWN: gather.Indices = MappingProxyType({})
+
+
+class CostTable(NamedTuple):
+    """What the event loop knows of each instruction."""
+
+    kind: I64
+    """Of its unit: its place in `unit_table.UNITS`."""
+    core: I64
+    chain: I64
+    """The matmul it accumulates onto without a drain between, -1 for none."""
+    common: I64
+    """Bytes that the common memory moves for it; 0 when it has no part in it."""
+    cycles: I64
+    waiting: I64
+    preload: I64
+    last: I64
+    drain: I64
+    mark: I64
+    requested: I64
+    """These as in `unit.Costs`."""
 
 
 class Told(NamedTuple):
@@ -70,7 +66,7 @@ class Told(NamedTuple):
 class Work:
     """What one launch asks of the machine."""
 
-    table: I64
+    table: CostTable
     dependence_start: I64
     dependence: I32
     dependence_kind: U8
@@ -100,14 +96,14 @@ class Work:
         return replace(self, read=nothing, written=nothing, requests=asked)
 
     def told(self) -> Told:
-        common = self.table[:, COMMON] > 0
+        common = self.table.common > 0
         via = np.where(common, Via.COMMON, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
         via[self.skipped] = Via.SKIPPED
         return Told(
             self.moved,
             int(self.read[~common].sum()),
             int(self.written[~common].sum()),
-            self.table[:, REQUESTED].copy(),
+            self.table.requested.copy(),
             self.remote,
             int(self.read[common].sum()),
             int(self.written[common].sum()),
@@ -127,41 +123,43 @@ def work(
 
     `served` says which of its copies the common memory serves, and what is left out.
     """
-    common, skipped = (served.rows, served.skipped) if served else np.zeros((2, len(program)), np.bool_)
-    table = np.zeros((len(program), COLUMNS), np.int64)
-    chosen = gather.requests(program, addresses, indices, machine)
-    table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
-    moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
-    rows = dma.in_rows(program)
+    rows = len(program)
+    common, skipped = (served.rows, served.skipped) if served else np.zeros((2, rows), np.bool_)
+    indexed = gather.requests(program, addresses, indices, machine)
+    costs = {name: np.zeros(rows, np.int64) for name in COSTS}
+    costs["cycles"], costs["requested"] = -(-indexed.bytes // machine.dma_bytes_per_cycle), indexed.request_bytes.copy()
+    costs["moved"], costs["read"] = indexed.bytes.copy(), indexed.read_bytes.copy()
+    costs["written"] = indexed.bytes - indexed.read_bytes
+    kind, in_rows = KIND_OF[program.opcode], dma.in_rows(program)
     for piece, part in pieces(program):
-        if not machine.core_figures:
-            _add_costs(part, addresses, rows, machine, _Costs(*(each[piece] for each in (table, moved, read, written))))
-            continue
         for alike, ratio, cores in core_kinds.kinds(machine):
-            mine = np.isin(part.core, cores)
-            made = _Costs(*(np.zeros_like(each[piece]) for each in (table, moved, read, written)))
-            _add_costs(part, addresses, rows, alike, made, ratio)
-            _at_clock(made.table, ratio)
-            for into, each in zip((table, moved, read, written), made, strict=True):
-                into[piece][mine] += each[mine]
-    table[common, REQUESTED], table[common, COMMON] = 0, moved[common]
-    table[:, CHAIN] = _chains(program, machine)
-    table[:, DRAIN] = _in_order(table[:, DRAIN], table[:, CHAIN])
+            mine = np.isin(part.core, cores) if machine.core_figures else np.ones(len(part), np.bool_)
+            _add_costs(Part(part, addresses, in_rows, alike, ratio), kind[piece], mine, _piece_of(costs, piece))
+    moved, read, written = (costs.pop(name) for name in ("moved", "read", "written"))
+    costs["requested"][common] = 0
+    table = CostTable(
+        kind=kind,
+        core=program.core.astype(np.int64),
+        chain=_chains(program, machine),
+        common=np.where(common, moved, 0),
+        **costs,
+    )
+    table = table._replace(drain=_in_order(table.drain, table.chain))
     if skipped.any():
-        _leave_out(skipped, table, moved, read, written)
+        table = _left_out(skipped, table, moved, read, written)
     asking = ~(common | skipped)
     apart = machine.memory == "banked" or machine.chiplets > 1
-    walked = walks.walks(program, addresses, chosen, asking) if apart else walks.no_walks()
+    walked = walks.walks(program, addresses, indexed, asking) if apart else walks.no_walks()
     nowhere = np.zeros((0, 2, machine.chiplets), np.int64)
-    return Work(table, *_waits(program, served), moved, read, written, chosen, walked, skipped, nowhere)
+    return Work(table, *_waits(program, served), moved, read, written, indexed, walked, skipped, nowhere)
 
 
-def _leave_out(skipped: Mask, table: I64, moved: I64, read: I64, written: I64) -> None:
+def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I64) -> CostTable:
     """What is left out takes no time; but a product is complete only when what its accumulator got before is there."""
     moved[skipped] = read[skipped] = written[skipped] = 0
-    for column in (CYCLES, PRELOAD, LAST, REQUESTED, WAITING):
-        table[skipped, column] = 0
-    table[:, DRAIN] = zero_tiles.drains(skipped, table[:, CHAIN], table[:, DRAIN])
+    for column in (table.cycles, table.preload, table.last, table.requested, table.waiting):
+        column[skipped] = 0
+    return table._replace(drain=zero_tiles.drains(skipped, table.chain, table.drain))
 
 
 _PIECE = 1 << 16
@@ -175,55 +173,33 @@ def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
         yield piece, program.part(piece.start, piece.stop)
 
 
-def _at_clock(table: I64, ratio: Fraction) -> None:
-    """Makes the cycles of a core's units those of the machine's clock; what lies before an end stays before it."""
-    own = np.isin(table[:, CLASS], [UnitClass.SYSTOLIC, UnitClass.VECTOR, UnitClass.SCALAR])
-    units = own & (table[:, MARK] != MEETS)
-    for column in (CYCLES, PRELOAD, LAST, DRAIN) if ratio != 1 else ():
-        cycles = table[units, column]
-        scaled = -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
-        table[units, column] = np.sign(cycles) * scaled
+def _piece_of(costs: Mapping[str, I64], piece: slice) -> dict[str, I64]:
+    return {name: column[piece] for name, column in costs.items()}
 
 
-class _Costs(NamedTuple):
-    """Costs that are being added up, a row an instruction: for the event loop, and in bytes."""
+def _add_costs(part: Part, kind: I64, mine: Mask, costs: Mapping[str, I64]) -> None:
+    """Adds what instructions that are `mine` cost by themselves, each at the unit of its kind."""
+    for place, unit in enumerate(UNITS):
+        here = mine & (kind == place)
+        if not here.any():
+            continue
+        found = unit.costs(part)
+        own = here & (found.mark != MEETS) if found.mark is not None else here
+        for name in COSTS:
+            column: I64 | None = getattr(found, name)
+            if column is None:
+                continue
+            if unit.own_clock and name in _CLOCKED and part.ratio != 1:
+                column = np.where(own, _at_clock(column, part.ratio), column)
+            costs[name][here] += column[here]
 
-    table: I64
-    moved: I64
-    read: I64
-    written: I64
+
+_CLOCKED = ("cycles", "preload", "last", "drain")
 
 
-def _add_costs(
-    program: TileProgram,
-    addresses: Sequence[int],
-    in_rows: Mask,
-    machine: Machine,
-    costs: _Costs,
-    ratio: Fraction = Fraction(1),
-) -> None:
-    """Adds what each instruction costs by itself to its row of the table and to the bytes it moves."""
-    table = costs.table
-    unit_of = np.array([UNIT_OF[opcode] for opcode in Opcode], np.int64)
-    table[:, CLASS] = unit_of[program.opcode]
-    copies = dma.transfers(program, addresses, machine, in_rows)
-    direct = scalar.loops(program, addresses, machine, ratio)
-    passes = systolic.passes(program, machine)
-    matmul = systolic.matmul_cost(program.extent, program.stationary, machine, passes, program.accumulates)
-    is_matmul, is_vector = table[:, CLASS] == UnitClass.SYSTOLIC, table[:, CLASS] == UnitClass.VECTOR
-    table[:, CYCLES] += copies.cycles + direct.work  # each 0 where it is none of its own
-    table[:, CYCLES] += np.where(is_matmul, matmul.stream, 0)
-    table[:, CYCLES] += np.where(is_vector, vector.vector_cycles(program, machine), 0)
-    for column, values in ((PRELOAD, matmul.preload), (LAST, matmul.last), (DRAIN, matmul.drain)):
-        table[:, column] = np.where(is_matmul, values, 0)
-    table[:, REQUESTED] += copies.request_bytes + direct.request_bytes
-    table[:, WAITING] = direct.waiting
-    table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
-    table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
-    table[:, CYCLES] += meets * (machine.interconnect_latency_cycles + between_cycles(machine))
-    costs.moved[:] += copies.bytes + direct.bytes
-    costs.read[:] += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
-    costs.written[:] += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
+def _at_clock(cycles: I64, ratio: Fraction) -> I64:
+    """Cycles of a core's clock as those of the machine's; what lies before an end stays before it."""
+    return np.sign(cycles) * -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
 
 
 def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:

@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+from simulator.units.unit import Costs, Does, Part, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +119,39 @@ def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
     found = np.zeros_like(inside)
     np.put_along_axis(found, narrow_first, inside, 1)
     return found
+
+
+def _costs(part: Part) -> Costs:
+    """Of copies. What GATHERs and SCATTERs ask for is worked out once for the whole program: gather.py."""
+    copies, opcode = transfers(part.program, part.addresses, part.machine, part.in_rows), part.program.opcode
+    return Costs(
+        copies.cycles,
+        moved=copies.bytes,
+        read=np.where(opcode == Opcode.LOAD, copies.bytes, 0),
+        written=np.where(opcode == Opcode.STORE, copies.bytes, 0),
+        requested=copies.request_bytes,
+    )
+
+
+def _queues(machine: Machine) -> int:
+    return machine.dma_queues
+
+
+_ON_THE_WAY = ("transfer", "latency")
+
+UNIT = Unit(
+    name="DMA",
+    lane="dma",
+    numbered=True,
+    does={
+        Opcode.LOAD: Does("load", "load", _ON_THE_WAY),
+        Opcode.STORE: Does("store", "store", _ON_THE_WAY),
+        Opcode.COPY: Does("copy", "copy"),
+        Opcode.GATHER: Does("gather", "load", _ON_THE_WAY),
+        Opcode.SCATTER: Does("scatter", "store", _ON_THE_WAY),
+    },
+    costs=_costs,
+    how_many=_queues,
+    asks_memory=True,
+    own_clock=False,
+)

@@ -34,14 +34,16 @@ in-order unit: a loop starts when the one before it has ended, its last access a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from simulator.machine.chiplets import between_cycles
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
+from simulator.units.unit import MEETS, Costs, Does, Mask, Part, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +192,38 @@ def _sums(rows: int, owner: I64, values: I64) -> I64:
     out = np.zeros(rows, np.int64)
     np.add.at(out, owner, values)
     return out
+
+
+def _costs(part: Part) -> Costs:
+    """Of loops of accesses, and of BARRIERs, which take the way that all cores are apart."""
+    machine = part.machine
+    direct, meets = loops(part.program, part.addresses, machine, part.ratio), part.program.opcode == Opcode.BARRIER
+    return Costs(
+        direct.work + meets * (machine.interconnect_latency_cycles + between_cycles(machine)),
+        waiting=direct.waiting,
+        mark=MEETS * meets,
+        moved=direct.bytes,
+        read=direct.read_bytes,
+        written=direct.bytes - direct.read_bytes,
+        requested=direct.request_bytes,
+    )
+
+
+def _counts(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:
+    alu, special = operations(program).sum(0).tolist()
+    return {"alu": alu, "special": special}
+
+
+UNIT = Unit(
+    name="scalar",
+    lane="scalar",
+    does={
+        Opcode.DIRECT: Does("scalar", "compute", ("accesses", "latency")),
+        Opcode.BARRIER: Does("barrier", "barrier"),
+    },
+    costs=_costs,
+    asks_memory=True,
+    waits_called="scalar_latency",
+    counts=_counts,
+    energy={"alu": "vector_op_pj", "special": "special_op_pj"},
+)

@@ -47,13 +47,16 @@ accumulators.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
-from simulator.tileprogram.program import I64, U8, Access, TileProgram
+from simulator.tileprogram.program import I64, U8, Access, DependenceKind, Opcode, TileProgram
+from simulator.units.gather import elements
+from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
 
 SINGLE_PASS_BYTES = 2
 """Of a factor: arrays multiply bf16, and what is no wider, in one pass."""
@@ -169,3 +172,69 @@ def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDAr
 def idle_cycles(cost: MatmulCost) -> I64:
     """What each matmul takes on an idle array, from its first weight's entry to its last result."""
     return cost.preload + cost.stream + cost.drain
+
+
+def _costs(part: Part) -> Costs:
+    program, machine = part.program, part.machine
+    cost = matmul_cost(program.extent, program.stationary, machine, passes(program, machine), program.accumulates)
+    return Costs(
+        cost.stream, preload=cost.preload, last=cost.last, drain=cost.drain, mark=np.where(cost.keeps, KEEPS, 0)
+    )
+
+
+def _counts(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:
+    """Products, as often as a precision takes their factors through the array."""
+    macs = program.extent.prod(1) * passes(program, machine)
+    return {"mac": int(macs[(program.opcode == Opcode.MATMUL) & done].sum())}
+
+
+def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
+    """The stationary factor once, the other once for each tile it streams past (both, where sums stay), each time for
+    every pass; of the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
+    so."""
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    place = np.arange(len(owner)) - program.operand_start[owner]
+    box = elements(program) * program.element_bytes
+    extent, stationary = program.extent[owner], program.stationary[owner]
+    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
+    past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
+    if machine.dataflow == "output_stationary":
+        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
+    reads, writes = _accumulators(program, machine)
+    return box * np.where(place < 2, passes(program, machine)[owner] * past, reads[owner] + writes[owner])
+
+
+def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
+    """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
+    products = program.opcode == Opcode.MATMUL
+    chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
+    if machine.accumulator_residence == "array":
+        owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
+        links = program.dependence_kind == DependenceKind.ACCUMULATE
+        chained[owner[links]] = True
+        goes_on[program.dependence[links]] = True
+    reads = products & (program.accumulates == 1) & ~chained
+    return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
+
+
+def _arrays(machine: Machine) -> int:
+    return machine.systolic_arrays
+
+
+def _selection(machine: Machine) -> Selection:
+    return Selection.IN_TURN if machine.systolic_selection == "in_turn" else Selection.FREE_FIRST
+
+
+UNIT = Unit(
+    name="systolic",
+    lane="mxu",
+    numbered=True,
+    does={Opcode.MATMUL: Does("matmul", "compute", ("preload", "stream", "drain"))},
+    costs=_costs,
+    how_many=_arrays,
+    selection=_selection,
+    streams=True,
+    counts=_counts,
+    energy={"mac": "mac_pj"},
+    scratchpad_bytes=_scratchpad_bytes,
+)

@@ -29,6 +29,7 @@ The lane dim of a pass is the one with which all this takes the fewest cycles (`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +37,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, TileProgram
+from simulator.units.unit import Costs, Does, Part, Unit
 
 Flags = npt.NDArray[np.bool_]
 
@@ -184,3 +186,22 @@ def _log2(values: I64) -> I64:
         steps += left > 0
         left >>= 1
     return steps
+
+
+def _costs(part: Part) -> Costs:
+    return Costs(vector_cycles(part.program, part.machine))
+
+
+def _counts(program: TileProgram, machine: Machine, done: Flags) -> Mapping[str, int]:
+    alu, special = operations(program)[program.opcode == Opcode.VECTOR].sum(0).tolist()
+    return {"alu": alu, "special": special}
+
+
+UNIT = Unit(
+    name="vector",
+    lane="vpu",
+    does={Opcode.VECTOR: Does("vector", "compute")},
+    costs=_costs,
+    counts=_counts,
+    energy={"alu": "vector_op_pj", "special": "special_op_pj"},
+)

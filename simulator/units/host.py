@@ -1,0 +1,42 @@
+"""The host: a step on it is a round trip over the host link, and the host's own arithmetic between.
+
+Each way costs the link's latency and the bytes at its bandwidth; the arithmetic its operations at the host's rate. It
+is never free: no bytes and no operations still cost two latencies. Nothing overlaps it, since launches run one after
+another. It is no unit of a core; in a trace with such steps it comes after them all.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import Opcode
+from simulator.units.unit import Costs, Does, Part, Unit
+
+
+def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> tuple[int, int, int]:
+    """Cycles of the machine for the way to the host, the work on it, and the way back."""
+    hertz = 1000 * machine.clock_khz
+    latency = Fraction(str(machine.host_link_latency_us)) * machine.clock_khz / 1000
+    there, back = (
+        math.ceil(latency + Fraction(size * hertz, machine.host_link_bytes_per_second))
+        for size in (bytes_in, bytes_out)
+    )
+    return there, math.ceil(Fraction(flops * hertz, machine.host_flops_per_second)), back
+
+
+def _costs(part: Part) -> Costs:
+    """Not here: a step is timed as the round trip that it is."""
+    return Costs(np.zeros(len(part.program), np.int64))
+
+
+UNIT = Unit(
+    name="host",
+    lane="host",
+    does={Opcode.HOST: Does("host", "host")},
+    costs=_costs,
+    own_clock=False,
+)

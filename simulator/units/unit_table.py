@@ -1,0 +1,52 @@
+"""The kinds of units that there are: a row each."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import I64, Opcode
+from simulator.units import dma, host, scalar, systolic, vector
+from simulator.units.unit import Does, Unit
+
+OF_A_CORE: Final[tuple[Unit, ...]] = (dma.UNIT, systolic.UNIT, vector.UNIT, scalar.UNIT)
+"""In the order in which a core's units are numbered."""
+
+UNITS: Final[tuple[Unit, ...]] = (*OF_A_CORE, host.UNIT)
+
+UNIT_OF: Final[dict[Opcode, Unit]] = {opcode: unit for unit in UNITS for opcode in unit.does}
+
+KIND_OF: Final[I64] = np.array([UNITS.index(UNIT_OF[opcode]) for opcode in Opcode], np.int64)
+"""Opcode -> place of its unit in `UNITS`."""
+
+
+def does(opcode: int) -> Does:
+    """What an instruction of an opcode is called, and its parts."""
+    return UNIT_OF[Opcode(opcode)].does[Opcode(opcode)]
+
+
+def counts(machine: Machine) -> tuple[int, ...]:
+    """Units of each kind that a core has."""
+    return tuple(unit.how_many(machine) for unit in OF_A_CORE)
+
+
+def unit_names(machine: Machine) -> tuple[str, ...]:
+    """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
+    own = tuple(
+        f"{unit.lane}{index}" if unit.numbered else unit.lane
+        for unit, count in zip(OF_A_CORE, counts(machine), strict=True)
+        for index in range(count)
+    )
+    if machine.cores == 1:
+        return own
+    return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
+
+
+@cache
+def unit_named(name: str) -> Unit:
+    """The kind of a unit by its name on the timeline: `dma0`, or `core1.dma0` where there are several cores."""
+    own = name.rpartition(".")[2]
+    return next(unit for unit in UNITS if unit.lane == (own.rstrip("0123456789") if unit.numbered else own))
