@@ -12,6 +12,7 @@ from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, previous, wa
 from simulator.errors import SimulatorError
 from simulator.records.spans import Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
+from simulator.units.unit_table import DOES
 
 if TYPE_CHECKING:
     from simulator.analysis.trace_record import TraceRecord
@@ -96,19 +97,16 @@ def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[S
     """What a span did between its start and cycle `until`."""
     launch = int(trace.launch[span])
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
-    now, name = int(trace.start[span]), "scalar" if opcode == Opcode.DIRECT else opcode.name.lower()
-    parts = _waits(trace, span, name, wasted)
-    if opcode == Opcode.MATMUL:
-        parts += [("matmul preload", phase), ("matmul stream", end), ("matmul drain", int(trace.done[span]))]
-    elif opcode == Opcode.DIRECT:
-        parts += [("scalar accesses", phase), ("scalar latency", end)]
-    elif opcode == Opcode.HOST:
+    now, told = int(trace.start[span]), DOES[opcode]
+    parts = _waits(trace, span, told.label, wasted)
+    if opcode == Opcode.HOST:
         parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
-    elif opcode in (Opcode.VECTOR, Opcode.COPY, Opcode.BARRIER):
-        parts += [(name, end)]
+    elif told.parts:
+        name = told.label if trace.via[span] != Via.COMMON else f"common memory {told.label}"
+        ends = (phase, end, int(trace.done[span]))
+        parts += [(f"{name} {part}", stop) for part, stop in zip(told.parts, ends, strict=False)]
     else:
-        name = name if trace.via[span] != Via.COMMON else f"common memory {name}"
-        parts += [(f"{name} transfer", phase), (f"{name} latency", end)]
+        parts += [(told.label, end)]
     for label, stop in parts:
         yield Step(launch, span, label, now, max(now, min(stop, until)))
         now = max(now, min(stop, until))

@@ -2,10 +2,8 @@
 
     systolic        MACs, as often as a precision takes its factors through the array
     vector, scalar  element operations of the ALUs and of the special function units
-    scratchpad      bytes that instructions and copies read and write there. Of a product: the stationary factor once,
-                    the other once for each tile it streams past (both, where sums stay), each time for every pass; of
-                    the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
-                    so
+    other units     what their descriptions count: units/unit.py
+    scratchpad      bytes that instructions and copies read and write there; of a product see units/systolic.py
     common memory   bytes moved
     dram            bytes moved, in whole requests, and ACTs
 
@@ -24,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
-from simulator.tileprogram.program import I64, Access, DependenceKind, Opcode, Space, TileProgram
-from simulator.units import cost_table, scalar, vector
+from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
+from simulator.units import cost_table
 from simulator.units.dma import contiguous
 from simulator.units.gather import elements
-from simulator.units.systolic import passes
+from simulator.units.unit_table import KIND_OF, UNITS
 
 Mask = npt.NDArray[np.bool_]
 
@@ -38,11 +36,7 @@ if TYPE_CHECKING:
 
 
 FIGURES = {
-    ("systolic", "mac"): "mac_pj",
-    ("vector", "alu"): "vector_op_pj",
-    ("vector", "special"): "special_op_pj",
-    ("scalar", "alu"): "vector_op_pj",
-    ("scalar", "special"): "special_op_pj",
+    **{(unit.name, kind): figure for unit in UNITS for kind, figure in unit.energy.items()},
     ("scratchpad", "byte"): "scratchpad_pj_per_byte",
     ("common memory", "byte"): "common_memory_pj_per_byte",
     ("dram", "byte"): "dram_pj_per_bit",
@@ -107,52 +101,24 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
 
 
 def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[tuple[tuple[str, str], float]]:
-    products = (program.opcode == Opcode.MATMUL) & done
-    macs = program.extent.prod(1) * passes(program, machine)
-    yield ("systolic", "mac"), int(macs[products].sum())
-    for unit, each in (
-        ("vector", vector.operations(program)[program.opcode == Opcode.VECTOR].sum(0)),
-        ("scalar", scalar.operations(program).sum(0)),
-    ):
-        yield (unit, "alu"), int(each[0])
-        yield (unit, "special"), int(each[1])
+    for unit in UNITS:
+        for kind, count in unit.counts(program, machine, done).items():
+            yield (unit.name, kind), count
     yield ("scratchpad", "byte"), int(scratchpad_bytes(program, machine)[done].sum())
 
 
 def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     """Bytes that each instruction reads from its scratchpad and writes to it."""
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-    place = np.arange(len(owner)) - program.operand_start[owner]
     ways = ((program.access & Access.READ) != 0).astype(np.int64) + ((program.access & Access.WRITE) != 0)
     size: I64 = elements(program) * program.element_bytes * ways * (program.space == Space.SCRATCHPAD)
-    product = program.opcode[owner] == Opcode.MATMUL
-    times, extent = passes(program, machine)[owner], program.extent[owner]
-    stationary = program.stationary[owner]
-    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
-    past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
-    if machine.dataflow == "output_stationary":
-        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
-    size = np.where(product & (place < 2), size * times * past, size)
-    kept = product & (place == 2)
-    box = elements(program) * program.element_bytes
-    reads, writes = _accumulators(program, machine)
-    size = np.where(kept, box * (reads[owner].astype(np.int64) + writes[owner]), size)
+    kind = KIND_OF[program.opcode[owner]]
+    for place, unit in enumerate(UNITS):
+        if unit.scratchpad_bytes is not None:
+            size = np.where(kind == place, unit.scratchpad_bytes(program, machine), size)
     found = np.zeros(len(program), np.int64)
     np.add.at(found, owner, size)
     return found
-
-
-def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
-    """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
-    products = program.opcode == Opcode.MATMUL
-    chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
-    if machine.accumulator_residence == "array":
-        owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
-        links = program.dependence_kind == DependenceKind.ACCUMULATE
-        chained[owner[links]] = True
-        goes_on[program.dependence[links]] = True
-    reads = products & (program.accumulates == 1) & ~chained
-    return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
 
 
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:

@@ -12,22 +12,25 @@ from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Access, Opcode, Space
 from simulator.units.gather import INDEXED, elements
+from simulator.units.unit_table import STALL_OF, STALLS
 
 if TYPE_CHECKING:
     from simulator.analysis.trace_record import TraceRecord
 
-FINISHED, SCALAR_LATENCY = "finished", "scalar_latency"
+FINISHED = "finished"
 
 
 def stalls(trace: TraceRecord) -> list[dict[str, str | int]]:
     """See `Trace.stalls`."""
     units, found = len(trace.unit_names), waited(trace)
-    busy, shared, wasted, finished, hosted, answers = (np.zeros(units, np.int64) for _ in range(6))
+    busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
     idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
     np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
     np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
     np.add.at(busy, trace.unit, trace.busy_cycles)
-    np.add.at(answers, trace.unit, trace.unanswered)
+    answers = {name: np.zeros(units, np.int64) for name in unanswered(trace)}
+    for name, cycles in unanswered(trace).items():
+        np.add.at(answers[name], trace.unit, cycles)
     np.add.at(shared, trace.unit, found.before + found.within)
     np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
     if len(trace.waits):
@@ -48,13 +51,20 @@ def stalls(trace: TraceRecord) -> list[dict[str, str | int]]:
             columns[cause.label] = idle[:, cause]
     columns.update({HOST_UNIT: hosted} if HOST_UNIT in trace.unit_names else {})
     columns.update({wait.label: within[:, wait] for wait in _told(trace)})
-    columns.update({SCALAR_LATENCY: answers} if Opcode.DIRECT in trace.kind else {})
+    columns.update(answers)
     columns[FINISHED] = finished
-    columns["total"] = busy + idle.sum(1) + within.sum(1) + answers + finished + hosted
+    columns["total"] = busy + idle.sum(1) + within.sum(1) + sum(answers.values()) + finished + hosted
     rows = list[dict[str, str | int]]()
     for unit, name in enumerate(trace.unit_names):
         rows.append({"unit": name, **{column: int(values[unit]) for column, values in columns.items()}})
     return rows
+
+
+def unanswered(trace: TraceRecord) -> dict[str, I64]:
+    """Of each span, the cycles in which its unit waits for answers alone, by what that is called; no columns of
+    instructions that there are none of."""
+    stall, cycles = STALL_OF[trace.kind], trace.unanswered
+    return {name: np.where(stall == place, cycles, 0) for place, name in enumerate(STALLS) if place in stall}
 
 
 def _told(trace: TraceRecord) -> Sequence[Wait]:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from simulator.machine.chiplets import Placed
 from simulator.machine.machine import Machine
 from simulator.records.spans import TOTALS, HostCall, Launched
-from simulator.tileprogram.program import I32, I64, U8, Opcode
+from simulator.tileprogram.program import I32, I64, U8
 from simulator.units.common_memory import Resident
+from simulator.units.unit_table import STALL_OF, STALLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +126,9 @@ class TraceRecord:
 
     @property
     def unanswered(self) -> I64:
-        """Of each span, the cycles in which a scalar unit has nothing to do but wait for answers: see
-        units/scalar.py."""
+        """Of each span, the cycles in which its unit has nothing to do but wait for answers: `Does.stall`."""
         asked = np.maximum(self.phase - (self.end - self._after_waits()), 0)
-        return np.where(self.kind == Opcode.DIRECT, self._after_waits() - asked, 0)
+        return np.where(STALL_OF[self.kind] < len(STALLS), self._after_waits() - asked, 0)
 
     def _after_waits(self) -> I64:
         lengths = self.end - self.start

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from simulator.tileprogram.hazards import ACCUMULATOR
 from simulator.tileprogram.program import Access, Instruction, Opcode, Operand, Space, TileProgram
@@ -16,43 +17,64 @@ def label_of(program: TileProgram, index: int) -> str:
     return f"instruction {index} ({Opcode(program.opcode[index]).name} {op.name} at line {op.line}{when})"
 
 
-_SPACES = {
-    Opcode.LOAD: (Space.DRAM, Space.SCRATCHPAD),
-    Opcode.STORE: (Space.SCRATCHPAD, Space.DRAM),
-    Opcode.COPY: (Space.SCRATCHPAD, Space.SCRATCHPAD),
-}
+class Form(NamedTuple):
+    """What the instructions of an opcode are."""
+
+    violations: Callable[[TileProgram, int, Instruction], Iterator[str]]
+    """What is wrong with one that has as many operands and dims as it must."""
+    least: int = 0
+    most: int | None = None
+    """Operands."""
+    dims: int | None = None
 
 
 def operand_forms(program: TileProgram, index: int) -> Iterator[str]:
-    """What each opcode expects of its operands."""
+    """What is wrong with an instruction's operands."""
     row = program.instruction(index)
-    spaces = tuple(operand.space for operand in row.operands)
-    accesses = tuple(operand.access for operand in row.operands)
-    if row.opcode in _SPACES:
-        if spaces != _SPACES[row.opcode] or accesses != (Access.READ, Access.WRITE):
-            yield f"{label_of(program, index)} does not read one box and write another in its spaces"
-        elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
-            yield f"{label_of(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
-    elif row.opcode == Opcode.HOST:
-        yield f"{label_of(program, index)} is no instruction of a program: steps on the host stand between launches"
-    elif row.opcode == Opcode.MATMUL:
-        yield from _matmul_violations(program, index, row)
-    elif row.opcode == Opcode.VECTOR:
-        if any(space != Space.SCRATCHPAD for space in spaces):
-            yield f"{label_of(program, index)} computes on DRAM"
-        if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
-            yield f"{label_of(program, index)} names a dim beyond its {len(row.extent)}"
-    elif row.opcode == Opcode.BARRIER:
-        if row.operands or len(row.extent) != 1:
-            yield f"{label_of(program, index)} touches memory, or does not say of how many cores it is"
-    elif row.opcode == Opcode.DIRECT:
-        yield from _direct_violations(program, index, row)
-    elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):
-        yield from indexed_form(program, index, row)
+    yield from form_of(row.opcode).violations(program, index, row)
     for operand in row.operands:
         written = operand.space == Space.DRAM and operand.access & Access.WRITE
         if written and not program.arguments[operand.target].written:
             yield f"{label_of(program, index)} writes argument {program.arguments[operand.target].name!r}, an input"
+
+
+def form_of(opcode: Opcode) -> Form:
+    """An opcode without a row computes on boxes in the scratchpad."""
+    return FORMS.get(opcode, Form(_not_in_scratchpad))
+
+
+def moves(source: Space, target: Space) -> Form:
+    """Of an opcode that reads one box and writes another with as many bytes."""
+
+    def violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+        spaces = tuple(operand.space for operand in row.operands)
+        accesses = tuple(operand.access for operand in row.operands)
+        if spaces != (source, target) or accesses != (Access.READ, Access.WRITE):
+            yield f"{label_of(program, index)} does not read one box and write another in its spaces"
+        elif _bytes(row.operands[0]) != _bytes(row.operands[1]):
+            yield f"{label_of(program, index)} moves {_bytes(row.operands[0])} bytes into {_bytes(row.operands[1])}"
+
+    return Form(violations, 2, 2)
+
+
+def _host_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    yield f"{label_of(program, index)} is no instruction of a program: steps on the host stand between launches"
+
+
+def _not_in_scratchpad(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    if any(operand.space != Space.SCRATCHPAD for operand in row.operands):
+        yield f"{label_of(program, index)} computes on DRAM"
+
+
+def _vector_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    yield from _not_in_scratchpad(program, index, row)
+    if row.lane >= len(row.extent) or row.reduction >> len(row.extent):
+        yield f"{label_of(program, index)} names a dim beyond its {len(row.extent)}"
+
+
+def _barrier_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
+    if row.operands or len(row.extent) != 1:
+        yield f"{label_of(program, index)} touches memory, or does not say of how many cores it is"
 
 
 def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
@@ -116,8 +138,7 @@ def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> It
     sizes = tuple(_elements(operand) for operand in row.operands)
     if sizes != (batch * m * k, batch * k * n, batch * m * n) and batch == 1:
         yield f"{label} multiplies {m}x{k} by {k}x{n}, its operands have {sizes} elements"
-    if any(operand.space != Space.SCRATCHPAD for operand in row.operands):
-        yield f"{label} computes on DRAM"
+    yield from _not_in_scratchpad(program, index, row)
     if row.stationary not in (0, 1):
         yield f"{label} keeps operand {row.stationary} in the array: only 0 and 1 can stay"
     wanted = Access.READ_WRITE if row.accumulates else Access.WRITE
@@ -134,3 +155,18 @@ def _elements(operand: Operand) -> int:
 
 def _bytes(operand: Operand) -> int:
     return _elements(operand) * operand.element_bytes
+
+
+FORMS: Final[Mapping[Opcode, Form]] = {
+    Opcode.LOAD: moves(Space.DRAM, Space.SCRATCHPAD),
+    Opcode.STORE: moves(Space.SCRATCHPAD, Space.DRAM),
+    Opcode.COPY: moves(Space.SCRATCHPAD, Space.SCRATCHPAD),
+    Opcode.GATHER: Form(indexed_form),
+    Opcode.SCATTER: Form(indexed_form),
+    Opcode.MATMUL: Form(_matmul_violations, 3, 3, dims=4),
+    Opcode.VECTOR: Form(_vector_violations),
+    Opcode.DIRECT: Form(_direct_violations, dims=1),
+    Opcode.BARRIER: Form(_barrier_violations, 0, 0, dims=1),
+    Opcode.HOST: Form(_host_violations),
+}
+"""A row each opcode."""

@@ -14,7 +14,7 @@ from simulator.tileprogram.buffer_addresses import clashes
 from simulator.tileprogram.circular_waits import circle, told
 from simulator.tileprogram.conflicts import conflicts, unordered
 from simulator.tileprogram.hazards import ACCUMULATOR
-from simulator.tileprogram.operand_forms import indexed_form, label_of, operand_forms
+from simulator.tileprogram.operand_forms import form_of, indexed_form, label_of, operand_forms
 from simulator.tileprogram.program import (
     I32,
     I64,
@@ -135,28 +135,19 @@ def _record_violations(program: TileProgram) -> Iterator[str]:
             yield f"op {op.name!r} is in {len(op.loops)} loops, and iterations have {program.iteration.shape[1]} places"
 
 
-_OPERANDS = {
-    Opcode.LOAD: (2, 2),
-    Opcode.STORE: (2, 2),
-    Opcode.COPY: (2, 2),
-    Opcode.MATMUL: (3, 3),
-    Opcode.BARRIER: (0, 0),
-}
-_RANKS = {Opcode.MATMUL: 4, Opcode.BARRIER: 1, Opcode.DIRECT: 1}
-
-
 def _form_violations(program: TileProgram) -> Iterator[str]:
     """Instructions that lack operands or dims which whatever reads their opcode takes for granted."""
     operands = np.diff(program.operand_start)
     for opcode in map(Opcode, np.unique(program.opcode).tolist()):
         rows = np.flatnonzero(program.opcode == opcode)
-        least, most = _OPERANDS.get(opcode, (0, None))
-        for index in rows[(operands[rows] < least) | (operands[rows] > (most or operands[rows]))][:MOST]:
-            expected = str(least) if most else f"{least} or more"
+        form = form_of(opcode)
+        too_many = operands[rows] > (LARGEST if form.most is None else form.most)
+        for index in rows[(operands[rows] < form.least) | too_many][:MOST]:
+            expected = str(form.least) if form.most is not None else f"{form.least} or more"
             yield f"{label_of(program, index)} has {operands[index]} operands, expected {expected}"
-        if opcode in _RANKS:
-            for index in rows[program.rank[rows] != _RANKS[opcode]][:MOST]:
-                yield f"{label_of(program, index)} has {program.rank[index]} dims, expected {_RANKS[opcode]}"
+        if form.dims is not None:
+            for index in rows[program.rank[rows] != form.dims][:MOST]:
+                yield f"{label_of(program, index)} has {program.rank[index]} dims, expected {form.dims}"
         if opcode in (Opcode.GATHER, Opcode.SCATTER):
             yield from islice(_unsaid(program, rows), MOST)
     for index in np.flatnonzero((program.lane < -1) | (program.lane >= np.maximum(program.rank, 1)))[:MOST]:

@@ -218,12 +218,11 @@ UNIT = Unit(
     name="scalar",
     lane="scalar",
     does={
-        Opcode.DIRECT: Does("scalar", "compute", ("accesses", "latency")),
+        Opcode.DIRECT: Does("scalar", "compute", ("accesses", "latency"), "scalar_latency"),
         Opcode.BARRIER: Does("barrier", "barrier"),
     },
     costs=_costs,
     asks_memory=True,
-    waits_called="scalar_latency",
     counts=_counts,
     energy={"alu": "vector_op_pj", "special": "special_op_pj"},
 )

@@ -30,6 +30,8 @@ class Does(NamedTuple):
     """Of an iteration of a loop: load, compute, store, copy, barrier."""
     parts: tuple[str, ...] = ()
     """Of its span: what it does until its `phase`, until its `end`, until it is `done`. None where it is one thing."""
+    stall: str = ""
+    """What statistics call its unit's cycles between `phase` and `end`, if it only waits for answers then."""
 
 
 class Selection(IntEnum):
@@ -121,9 +123,6 @@ class Unit:
     """Its instructions may ask DRAM for something."""
     own_clock: bool = True
     """Its cycles are those of its core's clock: memory and queues have the machine's."""
-    waits_called: str = ""
-    """What statistics call the cycles in which it has nothing to do but wait for answers; such a unit is not busy
-    from a span's `phase` to its `end`."""
     counts: Callable[[TileProgram, Machine, Mask], Mapping[str, int]] = nothing
     """What costs energy, by kind: of the instructions that are done."""
     energy: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -22,10 +22,14 @@ UNIT_OF: Final[dict[Opcode, Unit]] = {opcode: unit for unit in UNITS for opcode 
 KIND_OF: Final[I64] = np.array([UNITS.index(UNIT_OF[opcode]) for opcode in Opcode], np.int64)
 """Opcode -> place of its unit in `UNITS`."""
 
+DOES: Final[tuple[Does, ...]] = tuple(UNIT_OF[opcode].does[opcode] for opcode in Opcode)
+"""Opcode -> what an instruction of it is called, and its parts."""
 
-def does(opcode: int) -> Does:
-    """What an instruction of an opcode is called, and its parts."""
-    return UNIT_OF[Opcode(opcode)].does[Opcode(opcode)]
+STALLS: Final[tuple[str, ...]] = tuple(dict.fromkeys(each.stall for each in DOES if each.stall))
+"""What units wait for while they hold an instruction: see `Does.stall`."""
+
+STALL_OF: Final[I64] = np.array([(*STALLS, "").index(each.stall) for each in DOES], np.int64)
+"""Opcode -> which of these, one more than the last for none."""
 
 
 def counts(machine: Machine) -> tuple[int, ...]:

@@ -9,9 +9,9 @@ import pytest
 
 from simulator import Cause
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
-from simulator.analysis.stalls import SCALAR_LATENCY
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import STALLS
 from workbench.jupyter.plot_timeline import timeline_figure
 from workbench.views.basics.colours import DARK, LIGHT, Style
 from workbench.views.timelines.gantt import OTHER, Gantt, Spans, gantt
@@ -55,7 +55,7 @@ def test_every_kind_and_every_cause_has_a_colour_of_its_own(style: Style):
     assert set(style.kinds) == {*(code.name for code in Opcode), OTHER}
     told = {cause.label for cause in Cause if cause != Cause.BANDWIDTH} | {MEMORY_PEAK, INEFFICIENT}
     assert set(style.causes) == told
-    assert set(style.waits) == {wait.label for wait in Wait if wait != Wait.MEMORY_BUS} | {SCALAR_LATENCY}
+    assert set(style.waits) == {wait.label for wait in Wait if wait != Wait.MEMORY_BUS} | set(STALLS)
     assert len(set(style.kinds.values())) == len(style.kinds)
     assert len(set(style.causes.values())) == len(style.causes)
 

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from simulator import Cause
-from simulator.analysis.stalls import SCALAR_LATENCY
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import STALLS
 from workbench.views.basics import markup
 from workbench.views.basics.colours import DARK, HUES, LIGHT, Style, colour_of_step
 from workbench.views.basics.style_sheet import Sheet
@@ -102,7 +102,7 @@ def test_steps_of_the_critical_path_have_the_colours_of_the_timeline():
     assert colour_of_step("load latency").startswith("var(--k-LOAD);opacity:")
     assert colour_of_step("scalar accesses") == "var(--k-DIRECT)"
     assert colour_of_step("launch") == "var(--c-launch)"
-    for wait in (*(each.label for each in Wait if each != Wait.MEMORY_BUS), SCALAR_LATENCY):
+    for wait in (*(each.label for each in Wait if each != Wait.MEMORY_BUS), *STALLS):
         assert wait in LIGHT.waits and wait in DARK.waits
     assert colour_of_step("store memory_row") == "var(--c-memory_row)"
     assert colour_of_step("load memory_peak") == "var(--c-memory_peak)"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from simulator.tileprogram.program import I64, Opcode
+from simulator.units.unit_table import UNIT_OF, unit_named
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent, times
 from workbench.findings.rule_registry import finding
@@ -76,8 +77,8 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
 def _busy_arrays(facts: Facts, kernel: KernelFacts) -> I64:
     """Cycles that each array of each core is held by products of a kernel."""
     machine, trace = facts.machine, facts.trace
-    busy = np.zeros((machine.cores, machine.systolic_arrays), np.int64)
     rows = kernel.spans[trace.kind[kernel.spans] == Opcode.MATMUL]
-    units = trace.unit[rows] % (machine.dma_queues + machine.systolic_arrays + 2) - machine.dma_queues
-    np.add.at(busy, (trace.core[rows], units), trace.end[rows] - trace.start[rows])
-    return busy
+    busy = np.zeros(len(trace.unit_names), np.int64)
+    np.add.at(busy, trace.unit[rows], trace.end[rows] - trace.start[rows])
+    arrays = [number for number, name in enumerate(trace.unit_names) if unit_named(name) is UNIT_OF[Opcode.MATMUL]]
+    return busy[arrays].reshape(machine.cores, machine.systolic_arrays)

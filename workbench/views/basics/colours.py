@@ -3,11 +3,14 @@ differ in the ground they stand on and in how bright the hues are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import DOES, STALLS
 from workbench.errors import BadOption
 
 HELD: Final = 0.35
@@ -127,28 +130,6 @@ _DARK_KINDS = {
     "HOST": "#B795D6",
 }
 
-LIGHT: Final = Style(
-    ground="#FFFFFF",
-    ink="#222222",
-    faint="#ECEDEF",
-    band="#F4F6F9",
-    kinds=MappingProxyType(_LIGHT_KINDS),
-    causes=MappingProxyType(_LIGHT_CAUSES),
-    waits=MappingProxyType(_LIGHT_WAITS),
-    busy="#2B3138",
-)
-DARK: Final = Style(
-    ground="#15181D",
-    ink="#E6E8EB",
-    faint="#262B33",
-    band="#1C2129",
-    kinds=MappingProxyType(_DARK_KINDS),
-    causes=MappingProxyType(_DARK_CAUSES),
-    waits=MappingProxyType(_DARK_WAITS),
-    busy="#F4F6F8",
-)
-
-
 HUES: Final = (
     ("#332288", "#8F80E0"),
     ("#999933", "#C9C95A"),
@@ -163,13 +144,41 @@ HUES: Final = (
 stands for a kind of work or a cause of waiting."""
 
 
+def _all_of(known: Mapping[str, str], names: Iterable[str], hue: int) -> Mapping[str, str]:
+    """The colours known, and for names without one those hues that only have to be told apart."""
+    spare = (pair[hue] for pair in itertools.cycle(HUES))
+    return MappingProxyType({**known, **{name: next(spare) for name in names if name not in known}})
+
+
+LIGHT: Final = Style(
+    ground="#FFFFFF",
+    ink="#222222",
+    faint="#ECEDEF",
+    band="#F4F6F9",
+    kinds=_all_of(_LIGHT_KINDS, (opcode.name for opcode in Opcode), 0),
+    causes=MappingProxyType(_LIGHT_CAUSES),
+    waits=_all_of(_LIGHT_WAITS, STALLS, 0),
+    busy="#2B3138",
+)
+DARK: Final = Style(
+    ground="#15181D",
+    ink="#E6E8EB",
+    faint="#262B33",
+    band="#1C2129",
+    kinds=_all_of(_DARK_KINDS, (opcode.name for opcode in Opcode), 1),
+    causes=MappingProxyType(_DARK_CAUSES),
+    waits=_all_of(_DARK_WAITS, STALLS, 1),
+    busy="#F4F6F8",
+)
+
+
 def colour_of_step(what: str) -> str:
     """CSS for a step of the critical path, by its name in the waterfall: work as on the timeline, its latency faded."""
     kind, _, part = what.removeprefix("common memory ").partition(" ")
     if part in LIGHT.waits or part in LIGHT.causes or (kind in LIGHT.causes and not part):
         return f"var(--c-{part or kind})"
-    name = {"scalar": "DIRECT"}.get(kind, kind.upper())
-    if name not in LIGHT.kinds:
+    name = next((opcode.name for opcode, told in zip(Opcode, DOES, strict=True) if told.label == kind), None)
+    if name is None:
         return "var(--soft)"
     return f"var(--k-{name})" + (f";opacity:{HELD}" if part == "latency" else "")
 

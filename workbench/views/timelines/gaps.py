@@ -12,6 +12,7 @@ import numpy as np
 from simulator import Cause, Trace
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import STALLS
 from workbench.errors import BadOption
 from workbench.ir import Launches
 from workbench.views.basics.table import Table
@@ -28,6 +29,7 @@ GAP_COLUMNS = ("unit", "begin", "end", "cycles", "cause", "reason", "next_span",
 
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        **dict.fromkeys(STALLS, "{next} holds it and waits for answers"),
         LAUNCH: "the kernel is being launched",
         "issue": "{next} was issued only then, after {blocker}",
         "window": "{next} could not be issued before {blocker}, an issue window further up, was complete",

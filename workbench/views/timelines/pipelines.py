@@ -7,7 +7,7 @@ vector or the scalar unit of its core is busy with any iteration of the same lau
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -19,6 +19,7 @@ from simulator import Cause, Trace
 from simulator.did_you_mean import did_you_mean
 from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+from simulator.units.unit_table import DOES
 from workbench.errors import BadOption
 from workbench.ir import Launches
 from workbench.views.basics.table import Cell, Table
@@ -27,10 +28,6 @@ from workbench.views.timelines.gaps import ANOTHER, REASONS, blockers, named
 
 STAGES: Final = ("load", "compute", "store", "copy", "barrier")
 LOAD, COMPUTE, STORE = range(3)
-_STAGE_OF: Final[Mapping[Opcode, str]] = {
-    Opcode.LOAD: "load", Opcode.GATHER: "load", Opcode.STORE: "store", Opcode.SCATTER: "store", Opcode.COPY: "copy",
-    Opcode.MATMUL: "compute", Opcode.VECTOR: "compute", Opcode.DIRECT: "compute", Opcode.BARRIER: "barrier",
-}  # fmt: skip
 WAITS: Final = {**REASONS, "bandwidth": "{next} waited for the memory, which served {blocker}"}
 ROW_COLUMNS = (
     "row", "core", "loops", "iteration", "begin", "end", "load", "compute", "store", "moving", "hidden",
@@ -104,7 +101,7 @@ class Pipeline:
         return np.array([span for span in spans if self.stage(span) == "compute"], np.int64)
 
     def stage(self, span: int) -> str:
-        return _STAGE_OF[Opcode(self.trace.kind[span])]
+        return DOES[int(self.trace.kind[span])].stage
 
     def of_stage(self, row: Row, *stages: str) -> I64:
         return np.array([span for span in row.spans if self.stage(span) in stages], np.int64)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from simulator import Cause, Trace
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
 from simulator.analysis.energy import FIGURES as ENERGY_FIGURES
-from simulator.analysis.stalls import SCALAR_LATENCY
+from simulator.analysis.stalls import unanswered
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import UNITS, unit_named
 from workbench.ir import KernelGraph, Launches
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.tensor_names import user_names
@@ -39,7 +40,8 @@ EVENT_COLUMNS = (
     "peak_share",
 )
 
-_GROUPS = {"dma": "DMA", "mxu": "systolic", "vpu": "vector", "scalar": "scalar", "host": "host"}
+
+_GROUPS = tuple(unit.name for unit in UNITS)
 
 
 def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
@@ -100,10 +102,10 @@ def by_kernel(trace: Trace) -> Table:
                 int(launches.sum()),
                 taken,
                 *bytes[launches].sum(0).tolist(),
-                *(busy.get(group, 0) for group in _GROUPS.values()),
+                *(busy.get(group, 0) for group in _GROUPS),
             )
         )
-    busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS.values())
+    busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS)
     byte_columns = ("bytes_read", "bytes_written", "bytes_remote")[: len(told)]
     return Table(("kernel", "launches", "cycles", *byte_columns, *busy_columns), tuple(rows))
 
@@ -303,13 +305,9 @@ def stats(trace: Trace) -> dict[str, int | float]:
 
 
 def group_of(unit: str) -> str:
-    """The class of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit,
+    """The kind of a unit by its name: `dma0` is a DMA queue, `mxu1` a systolic array, `vpu` the vector unit,
     `scalar` the scalar unit. With several cores, each has units of its own: `core1.dma0`."""
-    kind = unit.rpartition(".")[2]
-    for prefix, group in _GROUPS.items():
-        if kind.startswith(prefix):
-            return group
-    return unit
+    return unit_named(unit).name
 
 
 def gantt_of(trace: Trace) -> Gantt:
@@ -350,5 +348,4 @@ def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:
             columns |= {MEMORY_PEAK: found.within - found.wasted_within, INEFFICIENT: found.wasted_within}
         else:
             columns[wait.label] = trace.waits[:, wait].astype(np.int64)
-    columns |= {SCALAR_LATENCY: trace.unanswered} if Opcode.DIRECT in trace.kind else {}
-    return columns
+    return columns | unanswered(trace)

@@ -1,0 +1,84 @@
+"""What is seen of a run with the engine of transpose_engine.py: printed as JSON, and drawn into the folder given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from simulator import Launched, load_machine, simulate
+from simulator.tileprogram.program import Access, Instruction, Opcode, TileProgram
+from simulator.tileprogram.verifier import verify
+from tests.simulator.build import Made
+from workbench.jupyter.plot_timeline import timeline_figure
+from workbench.views.timelines.letters import timeline_text
+from workbench.views.timelines.timeline import gantt_of, stats
+
+ROWS, COLUMNS, TILES = 64, 256, 4
+
+
+def turned() -> TileProgram:
+    """Tiles come in, are turned, and go back; two slots, so that both engines have something to do."""
+    made = Made()
+    made.argument("x", (TILES * ROWS, COLUMNS))
+    made.argument("out", (TILES * COLUMNS, ROWS), written=True)
+    made.buffer("in", ROWS * COLUMNS, 2)
+    made.buffer("result", ROWS * COLUMNS, 2)
+    for tile in range(TILES):
+        at, slot = tile * ROWS * COLUMNS, tile % 2
+        source, target = made.pad("in", (ROWS, COLUMNS), slot), made.pad("result", (COLUMNS, ROWS), slot)
+        made.load(made.dram("x", (ROWS, COLUMNS), at), source)
+        made.move(Opcode["TRANSPOSE"], source, target)
+        made.store(target, made.dram("out", (COLUMNS, ROWS), at))
+    return made.build()
+
+
+def on_dram() -> str:
+    """What the verifier says of an engine that would read DRAM."""
+    made = Made()
+    made.argument("x", (ROWS, COLUMNS))
+    made.buffer("result", ROWS * COLUMNS)
+    made.add(
+        Instruction(
+            Opcode["TRANSPOSE"],
+            0,
+            (),
+            (made.dram("x", (ROWS, COLUMNS)), made.pad("result", (COLUMNS, ROWS), access=Access.WRITE)),
+            (ROWS, COLUMNS),
+        )
+    )
+    try:
+        verify(made.build())
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def main() -> None:
+    program, machine = turned(), load_machine("tpu-v3")
+    verify(program)
+    trace = simulate([Launched("turned", program, (0, 1 << 20))], machine)
+    trace.invariants()
+    timeline_figure(gantt_of(trace)).savefig(Path(sys.argv[1]) / "timeline.png", dpi=80)
+    columns = trace.columns()
+    told = {
+        "rows": list(zip(*(columns[name] for name in ("kind", "unit", "start", "end")), strict=True)),
+        "cycles": trace.makespan,
+        "stalls": trace.stalls(),
+        "energy": [[each.unit, each.kind, each.count, each.pj_each] for each in trace.energy()],
+        "path": trace.waterfall(),
+        "slack": trace.slack().tolist(),
+        "stats": stats(trace),
+        "text": timeline_text(gantt_of(trace)),
+        "on_dram": on_dram(),
+        "figures": {"lanes": machine.vector_lanes, "each": machine.transpose_cycles_per_vector},
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
