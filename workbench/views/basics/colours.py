@@ -141,12 +141,13 @@ HUES: Final = (
     ("#B8A032", "#F0E3A0"),
 )
 """(light, dark) hues for things that only have to be told apart, such as the nodes of a kernel: Tol's, of which none
-stands for a kind of work or a cause of waiting."""
+stands for a kind of work or a cause of waiting that has a colour of its own."""
+_LIGHT_HUES, _DARK_HUES = zip(*HUES, strict=True)
 
 
-def _all_of(known: Mapping[str, str], names: Iterable[str], hue: int) -> Mapping[str, str]:
-    """The colours known, and for names without one those hues that only have to be told apart."""
-    spare = (pair[hue] for pair in itertools.cycle(HUES))
+def _all_of(known: Mapping[str, str], names: Iterable[str], hues: Iterable[str]) -> Mapping[str, str]:
+    """The colours known, and for names without one some of those hues that only have to be told apart."""
+    spare = itertools.cycle(hues)
     return MappingProxyType({**known, **{name: next(spare) for name in names if name not in known}})
 
 
@@ -155,9 +156,9 @@ LIGHT: Final = Style(
     ink="#222222",
     faint="#ECEDEF",
     band="#F4F6F9",
-    kinds=_all_of(_LIGHT_KINDS, (opcode.name for opcode in Opcode), 0),
+    kinds=_all_of(_LIGHT_KINDS, (opcode.name for opcode in Opcode), _LIGHT_HUES),
     causes=MappingProxyType(_LIGHT_CAUSES),
-    waits=_all_of(_LIGHT_WAITS, STALLS, 0),
+    waits=_all_of(_LIGHT_WAITS, STALLS, reversed(_LIGHT_HUES)),
     busy="#2B3138",
 )
 DARK: Final = Style(
@@ -165,9 +166,9 @@ DARK: Final = Style(
     ink="#E6E8EB",
     faint="#262B33",
     band="#1C2129",
-    kinds=_all_of(_DARK_KINDS, (opcode.name for opcode in Opcode), 1),
+    kinds=_all_of(_DARK_KINDS, (opcode.name for opcode in Opcode), _DARK_HUES),
     causes=MappingProxyType(_DARK_CAUSES),
-    waits=_all_of(_DARK_WAITS, STALLS, 1),
+    waits=_all_of(_DARK_WAITS, STALLS, reversed(_DARK_HUES)),
     busy="#F4F6F8",
 )
 
