@@ -45,7 +45,7 @@ def test_every_example_is_found():
     assert counts == {
         "adding-an-op": 5,
         "adding-a-machine": 10,
-        "adding-a-pass": 2,
+        "adding-a-pass": 3,
         "adding-a-view": 2,
         "adding-a-finding": 3,
         "differences": 1,

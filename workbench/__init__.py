@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.findings import finding as finding
     from workbench.findings.folded_windows import folded_window as folded_window
     from workbench.journey import Journey as Journey
+    from workbench.scheduling.passes.kernel_pass import KernelPass as KernelPass
     from workbench.scheduling.passes.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
     from workbench.verbs import compare as compare
@@ -81,6 +82,7 @@ _HOMES = {
     "workbench.errors": ("WorkbenchError",),
     "workbench.findings.folded_windows": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
+    "workbench.scheduling.passes.kernel_pass": ("KernelPass",),
     "workbench.scheduling.passes.user_passes": ("mlir_pass",),
     "workbench.views.basics.user_views": ("view",),
     "workbench.views.basics.table": ("Table",),
@@ -99,6 +101,7 @@ __all__ = [
     "Finding",
     "InstructionAt",
     "Journey",
+    "KernelPass",
     "Lowered",
     "Machine",
     "MlirLine",

@@ -30,10 +30,16 @@ from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread_of
 from workbench.scheduling.mapping_script import check_order, splits_reduction, transform_script
-from workbench.scheduling.pass_pipeline import PassTrace, mapping_options
-from workbench.scheduling.passes.borders import has_borders
-from workbench.scheduling.passes.split_gathers import holds_gathers
-from workbench.scheduling.passes.window_points import has_windows
+from workbench.scheduling.pass_pipeline import PassTrace
+from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
+from workbench.scheduling.passes.borders import SettleBorders, has_borders
+from workbench.scheduling.passes.copy_left_over import CopyLeftOver
+from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.promote import Promote
+from workbench.scheduling.passes.recompute import Recompute
+from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
+from workbench.scheduling.passes.tag import Tag
+from workbench.scheduling.passes.window_points import WalkWindows, has_windows
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
 from workbench.scheduling.user_scripts import (
     check_matches,
@@ -174,23 +180,23 @@ def _prepare(
     trace = PassTrace(parse(rendered.located, context), after=passes)
     if holds_tosa(trace.module):
         trace.run("tosa to linalg", TO_LINALG)
-    trace.run("open named ops", "npu-generalize")
+    trace.run("open named ops", Generalize())
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
     if has_borders(trace.module):
-        trace.run("settle borders", "npu-borders")
+        trace.run("settle borders", SettleBorders())
     gathers = holds_gathers(trace.module)
     if gathers:
-        trace.run("take gathers apart", "npu-split-gathers")
+        trace.run("take gathers apart", SplitGathers())
     if not linalg_ops(trace.module):
-        trace.run("copy what is left", "npu-copy-left-over")
-    trace.run("name the ops", "npu-tag")
+        trace.run("copy what is left", CopyLeftOver())
+    trace.run("name the ops", Tag())
     if split:
-        trace.run("recompute per pass", "npu-recompute")
+        trace.run("recompute per pass", Recompute())
         trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
         if gathers:
-            trace.run("take gathers apart", "npu-split-gathers")
-        trace.run("name the ops", "npu-tag")
+            trace.run("take gathers apart", SplitGathers())
+        trace.run("name the ops", Tag())
     return trace
 
 
@@ -213,11 +219,11 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         payload = analyse(trace.module)
     if script is None:
         script = transform_script(payload, mapping)
-        trace.run("attach the schedule", f"npu-attach-schedule{{{mapping_options(mapping)}}}")
+        trace.run("attach the schedule", AttachSchedule(mapping.order, mapping.tile, mapping.cores))
     else:
-        trace.run("attach the schedule", f"npu-attach-script{{{script}}}")
+        trace.run("attach the schedule", AttachScript(script))
     trace.run("tile and fuse", "transform-interpreter")
-    trace.run(DETACHED, "npu-detach-schedule")
+    trace.run(DETACHED, DetachSchedule())
     trace.run("reuse outputs", "eliminate-empty-tensors")
     trace.run(
         "bufferize",
@@ -225,9 +231,9 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         "function-boundary-type-conversion=identity-layout-map},canonicalize,cse,canonicalize",
     )
     trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")
-    trace.run("promote to scratchpad", f"npu-promote{{buffers={mapping.buffers}}}")
+    trace.run("promote to scratchpad", Promote(mapping.buffers))
     if has_windows(trace.module):
-        trace.run("walk windows", "npu-walk-windows")
+        trace.run("walk windows", WalkWindows())
     trace.run("clean up", "canonicalize,cse")
     return _Tiled(trace, script, mapping, payload.dims)
 

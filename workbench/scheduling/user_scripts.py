@@ -17,7 +17,7 @@ from workbench.mlir.bindings import integer
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.named_dims import ID
 from workbench.mlir.user_text import check_text, writable
-from workbench.scheduling.pass_pipeline import script_module
+from workbench.scheduling.passes.attach_script import script_module
 from workbench.scheduling.script_problems import plain_problems
 
 _MAIN = "__transform_main"

@@ -10,6 +10,7 @@ loaded: no padded copy lies in DRAM. Neither is left for tiling to look into.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
@@ -23,6 +24,7 @@ from workbench.mlir.bindings import (
     shape_of,
 )
 from workbench.mlir.memrefs import recast, subview
+from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.padded_views import padded_view
 
 _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
@@ -172,3 +174,13 @@ def _padded_argument(op: ir.Operation) -> None:
         made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
     op.results[0].replace_all_uses_with(made)
     op.erase()
+
+
+@dataclass(frozen=True)
+class SettleBorders(KernelPass):
+    """Reshapes and padding of arguments and results are said of the arguments."""
+
+    name = "npu-borders"
+
+    def run(self, module: ir.Module) -> None:
+        settle_borders(module)

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
-from workbench.environment.notebook_cells import cell_name
+from workbench.environment.owners import Owner
 from workbench.environment.registered import PASSES
 
 OURS: Final = "npu-"
 """How the names of the workbench's own passes begin."""
 
-WRITTEN_IN: Final = MappingProxyType(
-    {
-        "npu-attach-schedule": ("scheduling/pass_pipeline.py", "_attach_schedule"),
-        "npu-attach-script": ("scheduling/pass_pipeline.py", "_attach_script"),
-        "npu-borders": ("scheduling/passes/borders.py", "settle_borders"),
-        "npu-copy-left-over": ("scheduling/pass_pipeline.py", "_copy_left_over"),
-        "npu-detach-schedule": ("scheduling/pass_pipeline.py", "_detach_schedule"),
-        "npu-generalize": ("scheduling/pass_pipeline.py", "_generalize"),
-        "npu-promote": ("scheduling/passes/promote.py", "promote"),
-        "npu-recompute": ("scheduling/pass_pipeline.py", "_recompute"),
-        "npu-split-gathers": ("scheduling/passes/split_gathers.py", "split_gathers"),
-        "npu-tag": ("mlir/named_dims.py", "tag"),
-        "npu-walk-windows": ("scheduling/passes/window_points.py", "walk_windows"),
-    }
-)
-"""The workbench's own passes: a file of the workbench, and the function in it."""
-
+_NAMED = re.compile(rf'    name = "({OURS}[a-z-]+)"')
 _OPTIONS = re.compile(r"\{[^{}]*\}")
 
 
@@ -55,15 +39,21 @@ def places(pipeline: str, *, users: bool = False) -> str:
 
 def _written(name: str) -> str:
     """File and line of a pass in Python; empty for one of MLIR's."""
-    if name in WRITTEN_IN:
-        file, function = WRITTEN_IN[name]
-        return f"workbench/{file}:{_line_of(Path(__file__).parents[2] / file, function)}"
     if name.startswith(OURS):
-        return f"{name}, which this version of the workbench does not have"
-    code = getattr(PASSES.get(name), "__code__", None)
-    return f"{cell_name(code.co_filename)}:{code.co_firstlineno}" if code else ""
+        return _ours().get(name, f"{name}, which this version of the workbench does not have")
+    made = PASSES.get(name)
+    owner = Owner.of(made) if made else None
+    return owner.place if owner else ""
 
 
-def _line_of(file: Path, function: str) -> int:
-    lines = file.read_text("utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, start=1) if line.startswith(f"def {function}("))
+@cache
+def _ours() -> dict[str, str]:
+    """Where the class of each of the workbench's passes begins."""
+    found: dict[str, str] = {}
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        begins = 0
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
+            begins = number if line.startswith("class ") else begins
+            if match := _NAMED.fullmatch(line):
+                found[match[1]] = f"workbench/scheduling/passes/{file.name}:{begins}"
+    return found

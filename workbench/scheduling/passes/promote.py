@@ -40,6 +40,7 @@ from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
 from workbench.mlir.named_dims import linalg_ops
+from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.padded_views import load, with_all_axes
 
 
@@ -227,3 +228,14 @@ def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
     while block_of(op) != block:
         op = owner_of(block_of(op))
     return op
+
+
+@dataclass(frozen=True)
+class Promote(KernelPass):
+    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
+
+    name = "npu-promote"
+    buffers: int
+
+    def run(self, module: ir.Module) -> None:
+        promote(module, self.buffers)

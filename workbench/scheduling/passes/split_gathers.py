@@ -10,6 +10,7 @@ does none: what was fused is taken apart again, into a gather and an op that wor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
@@ -18,6 +19,7 @@ from workbench.mlir.bindings import Value, integer, integer_attribute, segments,
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators
 from workbench.mlir.named_dims import linalg_ops
+from workbench.scheduling.passes.kernel_pass import KernelPass
 
 PARALLEL = "#linalg.iterator_type<parallel>"
 
@@ -180,3 +182,13 @@ def _extent(op: ir.Operation, wanted: int) -> int:
             if place == wanted and isinstance(value.type, ir.ShapedType):
                 return shape_of(value)[axis]
     raise AssertionError(f"no operand has an axis along loop {wanted}")
+
+
+@dataclass(frozen=True)
+class SplitGathers(KernelPass):
+    """A gather that was fused into something gets an op of its own."""
+
+    name = "npu-split-gathers"
+
+    def run(self, module: ir.Module) -> None:
+        split_gathers(module)

@@ -13,14 +13,15 @@ from simulator.argument_types import checks_what_it_is_given
 from workbench.environment.registered import PASSES
 from workbench.errors import BadOption, BadRegistration
 from workbench.mlir.context import new_context
+from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake
 from workbench.scheduling.passes.pass_places import OURS
 
 if TYPE_CHECKING:
     from torch_mlir import ir
 
 PassFunction: TypeAlias = "Callable[[ir.Module, dict[str, str]], None]"
-UserPasses: TypeAlias = Mapping[str, "str | Sequence[str]"]
-P = TypeVar("P", bound="PassFunction")
+UserPasses: TypeAlias = Mapping[str, "str | KernelPass | Sequence[str | KernelPass]"]
+P = TypeVar("P", bound="PassFunction | type[KernelPass]")
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': 'canonicalize'}"
@@ -28,11 +29,11 @@ _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': '
 
 @checks_what_it_is_given
 def mlir_pass(name: str) -> Callable[[P], P]:
-    """Registers a Python function as the MLIR pass `name`, which pipelines may then name; defined again, it replaces
-    itself.
+    """Registers a Python function, or a `wb.KernelPass`, as the MLIR pass `name`, which pipelines may then name.
+    Defined again, it replaces itself.
 
-    It is called with the module, which it changes in place, and the options of `name{key=value ...}`. MLIR verifies
-    the module after it.
+    A function is called with the module, which it changes in place, and the options of `name{key=value ...}` as texts;
+    a `KernelPass` is made with them, of the types of its fields, and `run`. MLIR verifies the module afterwards.
     """
     if not _NAME.fullmatch(name):
         raise BadRegistration(f"mlir_pass({name!r}): a pass has a name like 'count-loads': small letters, digits, '-'")
@@ -40,11 +41,24 @@ def mlir_pass(name: str) -> Callable[[P], P]:
         whose = "the workbench" if name.startswith(OURS) else "MLIR"
         raise BadRegistration(f"mlir_pass({name!r}): passes of {whose} are called so; choose another name")
 
-    def register(function: P) -> P:
-        PASSES.add(name, function)
-        return function
+    def register(made: P) -> P:
+        _name_class(name, made)
+        PASSES.add(name, made)
+        return made
 
     return register
+
+
+def _name_class(name: str, made: object) -> None:
+    """Gives a pass that is a class its name."""
+    if not isinstance(made, type):
+        return
+    if not issubclass(made, KernelPass) or "__dataclass_fields__" not in vars(made) or "run" not in vars(made):
+        raise BadRegistration(
+            f"mlir_pass({name!r}): {made.__name__} is a class; expected a function of the module and its options, or a "
+            "frozen dataclass that derives from wb.KernelPass and has a run(self, module)"
+        )
+    made.name = name
 
 
 def _is_upstreams(name: str) -> bool:
@@ -63,10 +77,13 @@ def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
         raise BadOption(f"passes={given!r}: expected {_FORM}")
     made: dict[str, tuple[str, ...]] = {}
     for step, value in given.items():  # pyright: ignore[reportUnknownVariableType]
-        pipelines = (value,) if isinstance(value, str) else value  # pyright: ignore[reportUnknownVariableType]
+        pipelines = (value,) if isinstance(value, str | KernelPass) else value  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(step, str) or not isinstance(pipelines, list | tuple):
             raise BadOption(f"passes={given!r}: expected {_FORM}")
-        made[step] = tuple(map(str, pipelines))  # pyright: ignore[reportUnknownArgumentType]
+        try:
+            made[step] = tuple(map(str, pipelines))  # pyright: ignore[reportUnknownArgumentType]
+        except OptionMistake as mistake:
+            raise BadOption(f"passes[{step!r}]: {mistake}") from None
     return made
 
 

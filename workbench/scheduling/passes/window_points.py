@@ -10,6 +10,7 @@ convolution is then a chain of matrix products into one accumulator, one pool a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
@@ -19,6 +20,7 @@ from workbench.mlir.index_arithmetic import weighted
 from workbench.mlir.linalg_loops import Terms, axis_terms, indexing_maps, is_opened, iterators, window_loops
 from workbench.mlir.memrefs import mixed_shape, subview
 from workbench.mlir.named_dims import linalg_ops
+from workbench.scheduling.passes.kernel_pass import KernelPass
 
 
 def has_windows(module: ir.Module) -> bool:
@@ -135,3 +137,13 @@ def _renumber(block: ir.Block, number: Mapping[int, int], place: Mapping[int, In
             else:
                 each.operation.results[0].replace_all_uses_with(_value(place[loop]))
                 each.operation.erase()
+
+
+@dataclass(frozen=True)
+class WalkWindows(KernelPass):
+    """Ops that index an axis by more than a plain loop walk their windows, place by place."""
+
+    name = "npu-walk-windows"
+
+    def run(self, module: ir.Module) -> None:
+        walk_windows(module)

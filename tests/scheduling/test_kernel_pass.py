@@ -1,0 +1,128 @@
+"""Passes as records: they print as a step of a pipeline, and are read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench.errors import BadOption, BadRegistration, PassError
+from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript
+from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake
+from workbench.scheduling.passes.promote import Promote
+
+
+@dataclass(frozen=True)
+class Every(KernelPass):
+    name = "every"
+    turns: int = 1
+    share: float = 0.5
+    eager: bool = False
+    word: str = "plain"
+    dims: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    by: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def run(self, module: Any) -> None:
+        raise AssertionError("it is never run")
+
+
+@pytest.fixture(autouse=True)
+def undone():
+    with wb.ops.scope():
+        yield
+
+
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
+    return wb.trace(lambda x: torch.tanh(x / 3), torch.randn(64, 96))
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (Every(), "every"),
+        (Every(turns=3, eager=True), "every{turns=3 eager=true}"),
+        (Every(share=0.25, word="a-b"), "every{share=0.25 word=a-b}"),
+        (Every(dims=("m", "n"), sizes=(4, 8), by={"k": 2, "m": 1}), "every{dims=m,n sizes=4,8 by=k:2,m:1}"),
+        (Promote(2), "npu-promote{buffers=2}"),
+        (AttachSchedule(("m", "n"), {"m": 32}, {"n": 2}), "npu-attach-schedule{order=m,n tile=m:32 cores=n:2}"),
+        (AttachScript("module { a = b }"), "npu-attach-script{module { a = b }}"),
+    ],
+)
+def test_it_prints_and_is_read_back(made: KernelPass, text: str):
+    assert str(made) == text
+    assert type(made).parse(made.options()) == made
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("turn=3", r"there is no option 'turn=3'; did you mean 'turns'\?"),
+        ("turns", "there is no option 'turns'"),
+        ("turns=two", "turns=two: expected a whole number"),
+        ("share=half", "share=half: expected a number"),
+        ("eager=yes", "eager=yes: expected true or false"),
+        ("sizes=4,x", "sizes=x: expected a whole number"),
+        ("by=k", "by=: expected a whole number"),
+        ("turns=1 turns=2", "turns is given twice"),
+    ],
+)
+def test_a_text_that_is_none_of_it_is_refused(options: str, words: str):
+    with pytest.raises(OptionMistake, match=words):
+        Every.parse(options)
+
+
+def test_an_option_without_a_default_must_be_given():
+    with pytest.raises(OptionMistake, match=r"buffers must be given: npu-promote\{buffers=...\}"):
+        Promote.parse("")
+
+
+@pytest.mark.parametrize("word", ["two words", "a{b", "x,y", ""])
+def test_a_value_that_no_pipeline_can_say_is_refused(word: str):
+    with pytest.raises(OptionMistake, match="a text in a pipeline has no spaces"):
+        str(Every(word=word))
+
+
+def test_a_users_pass_is_a_record_with_typed_options(journey: wb.Journey):
+    seen: list[tuple[int, tuple[str, ...]]] = []
+
+    @wb.mlir_pass("look-around")
+    @dataclass(frozen=True)
+    class LookAround(wb.KernelPass):
+        turns: int = 1
+        at: tuple[str, ...] = ()
+
+        def run(self, module: Any) -> None:
+            seen.append((self.turns, self.at))
+
+    by_record = journey.with_(passes={"clean up": LookAround(turns=2, at=("m", "n"))})
+    assert by_record.scheduled.kernels[0].passes[-1].name == "yours: look-around{turns=2 at=m,n}"
+    by_text = journey.with_(passes={"clean up": ["look-around{turns=3}", LookAround()]})
+    assert len(by_text.scheduled.kernels) == 1
+    assert set(seen) == {(2, ("m", "n")), (3, ()), (1, ())}
+    with pytest.raises(PassError, match="turns=many: expected a whole number"):
+        _ = journey.with_(passes={"clean up": "look-around{turns=many}"}).scheduled
+
+
+def test_mistakes_with_ours_are_named(journey: wb.Journey):
+    with pytest.raises(PassError, match="there is no option 'bufers=2'; did you mean 'buffers'"):
+        _ = journey.with_(passes={"bufferize": "npu-promote{bufers=2}"}).scheduled
+
+
+def test_a_class_that_is_no_pass_is_refused(journey: wb.Journey):
+    with pytest.raises(BadRegistration, match="Nothing is a class; expected a function of the module"):
+        made: Any = type("Nothing", (), {})
+        wb.mlir_pass("nothing")(made)
+
+    @dataclass(frozen=True)
+    class Unnamed(wb.KernelPass):
+        def run(self, module: Any) -> None:
+            raise AssertionError("it is never run")
+
+    with pytest.raises(BadOption, match=r"Unnamed has no name: register it with @wb\.mlir_pass"):
+        _ = journey.with_(passes={"clean up": Unnamed()}).scheduled

@@ -1,0 +1,71 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Transform scripts beside a kernel, for MLIR's interpreter to find: put there, made from a mapping, taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from torch_mlir import ir
+
+from workbench.ir import Mapping as Tiling
+from workbench.mlir import named_dims as payloads
+from workbench.scheduling.mapping_script import transform_script
+from workbench.scheduling.passes.kernel_pass import KernelPass
+
+SCRIPTED: Final = "transform.with_named_sequence"
+
+
+def script_module(script: str) -> str:
+    """A script as a module of its own; its lines stand one lower there."""
+    return f"module attributes {{{SCRIPTED}}} {{\n{script}\n}}"
+
+
+@dataclass(frozen=True)
+class AttachScript(KernelPass):
+    """A transform script as it was written."""
+
+    name = "npu-attach-script"
+    script: str
+
+    def run(self, module: ir.Module) -> None:
+        scripted = ir.Module.parse(script_module(self.script))
+        for op in scripted.body.operations:
+            module.body.append(op.operation.clone())
+        module.operation.attributes[SCRIPTED] = ir.UnitAttr.get()
+
+    def options(self) -> str:
+        return self.script
+
+    @classmethod
+    def parse(cls, options: str) -> Self:
+        return cls(options)
+
+
+@dataclass(frozen=True)
+class AttachSchedule(KernelPass):
+    """The transform script of a mapping."""
+
+    name = "npu-attach-schedule"
+    order: tuple[str, ...] = ()
+    tile: Mapping[str, int] = field(default_factory=dict[str, int])
+    cores: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def run(self, module: ir.Module) -> None:
+        tiling = Tiling(dict(self.tile), self.order, 1, dict(self.cores), "")
+        AttachScript(transform_script(payloads.analyse(module), tiling)).run(module)
+
+
+@dataclass(frozen=True)
+class DetachSchedule(KernelPass):
+    """Takes the script away again."""
+
+    name = "npu-detach-schedule"
+
+    def run(self, module: ir.Module) -> None:
+        for op in list(module.body.operations):
+            if op.operation.name == "transform.named_sequence":
+                op.operation.erase()
+        del module.operation.attributes[SCRIPTED]
