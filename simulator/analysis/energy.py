@@ -93,7 +93,7 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
         key = id(launched.program), via.tobytes()
         if key not in known:
             known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))
-            if trace.machine.memory == "simple":
+            if trace.machine.dram.kind == "simple":
                 known[key]["dram", "activate"] = _rows_touched(launched, trace.machine, via == Via.DRAM)
         part = {("dram", "activate"): activates * int(asked[index]) / int(asked.sum())} if activates else {}
         yield (
@@ -128,10 +128,10 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     product = program.opcode[owner] == Opcode.MATMUL
     times, extent = passes(program, machine)[owner], program.extent[owner]
     stationary = program.stationary[owner]
-    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
+    tiles = -(-extent[:, 1] // machine.array.columns), -(-extent[:, 2] // machine.array.columns)
     past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
-    if machine.dataflow == "output_stationary":
-        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
+    if machine.array.dataflow == "output_stationary":
+        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.array.rows))
     size = np.where(product & (place < 2), size * times * past, size)
     kept = product & (place == 2)
     box = elements(program) * program.element_bytes
@@ -146,7 +146,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
     products = program.opcode == Opcode.MATMUL
     chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
-    if machine.accumulator_residence == "array":
+    if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
         links = program.dependence_kind == DependenceKind.ACCUMULATE
         chained[owner[links]] = True
@@ -157,7 +157,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
-    program, row = launched.program, machine.dram.row_bytes
+    program, row = launched.program, machine.named_memory.row_bytes
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
     here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])

@@ -38,12 +38,12 @@ from simulator.units.cost_table import Told, work
 def cycles(call: HostCall, machine: Machine) -> tuple[int, int, int]:
     """Cycles of the machine for the way to the host, the work on it, and the way back."""
     hertz = 1000 * machine.clock_khz
-    latency = Fraction(str(machine.host_link_latency_us)) * machine.clock_khz / 1000
+    latency = Fraction(str(machine.host.link_latency_us)) * machine.clock_khz / 1000
     there, back = (
-        math.ceil(latency + Fraction(size * hertz, machine.host_link_bytes_per_second))
+        math.ceil(latency + Fraction(size * hertz, machine.host.link_bytes_per_second))
         for size in (call.bytes_in, call.bytes_out)
     )
-    return there, math.ceil(Fraction(call.flops * hertz, machine.host_flops_per_second)), back
+    return there, math.ceil(Fraction(call.flops * hertz, machine.host.flops_per_second)), back
 
 
 def run(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Told, I64, I64]:

@@ -81,8 +81,8 @@ class Launch(NamedTuple):
 def figures_of(machine: Machine) -> I64:
     """The figures of a machine that the event loop reads."""
     figures = np.zeros(FIGURES, np.int64)
-    figures[QUEUES], figures[ARRAYS] = machine.dma_queues, machine.systolic_arrays
-    figures[DEPTH], figures[WINDOW] = machine.queue_depth, machine.issue_window
-    figures[INTERVAL], figures[CORES] = machine.issue_interval_cycles, machine.cores
-    figures[IN_TURN] = machine.systolic_selection == "in_turn"
+    figures[QUEUES], figures[ARRAYS] = machine.dma.queues, machine.array.count
+    figures[DEPTH], figures[WINDOW] = machine.core.queue_depth, machine.core.issue_window
+    figures[INTERVAL], figures[CORES] = machine.core.issue_interval_cycles, machine.core.count
+    figures[IN_TURN] = machine.array.selection == "in_turn"
     return figures

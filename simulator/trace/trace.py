@@ -248,12 +248,12 @@ def assemble(
 
 def unit_names(machine: Machine) -> tuple[str, ...]:
     """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
-    queues = [f"dma{index}" for index in range(machine.dma_queues)]
-    arrays = [f"mxu{index}" for index in range(machine.systolic_arrays)]
+    queues = [f"dma{index}" for index in range(machine.dma.queues)]
+    arrays = [f"mxu{index}" for index in range(machine.array.count)]
     own = (*queues, *arrays, "vpu", "scalar")
-    if machine.cores == 1:
+    if machine.core.count == 1:
         return own
-    return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
+    return tuple(f"core{core}.{name}" for core in range(machine.core.count) for name in own)
 
 
 def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:

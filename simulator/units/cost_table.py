@@ -130,11 +130,11 @@ def work(
     common, skipped = (served.rows, served.skipped) if served else np.zeros((2, len(program)), np.bool_)
     table = np.zeros((len(program), COLUMNS), np.int64)
     chosen = gather.requests(program, addresses, indices, machine)
-    table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma_bytes_per_cycle), chosen.request_bytes
+    table[:, CYCLES], table[:, REQUESTED] = -(-chosen.bytes // machine.dma.bytes_per_cycle), chosen.request_bytes
     moved, read, written = chosen.bytes.copy(), chosen.read_bytes.copy(), chosen.bytes - chosen.read_bytes
     rows = dma.in_rows(program)
     for piece, part in pieces(program):
-        if not machine.core_figures:
+        if not machine.core.own_figures:
             _add_costs(part, addresses, rows, machine, _Costs(*(each[piece] for each in (table, moved, read, written))))
             continue
         for alike, ratio, cores in core_kinds.kinds(machine):
@@ -150,9 +150,9 @@ def work(
     if skipped.any():
         _leave_out(skipped, table, moved, read, written)
     asking = ~(common | skipped)
-    apart = machine.memory == "banked" or machine.chiplets > 1
+    apart = machine.dram.kind == "banked" or machine.chiplet.count > 1
     walked = walks.walks(program, addresses, chosen, asking) if apart else walks.no_walks()
-    nowhere = np.zeros((0, 2, machine.chiplets), np.int64)
+    nowhere = np.zeros((0, 2, machine.chiplet.count), np.int64)
     return Work(table, *_waits(program, served), moved, read, written, chosen, walked, skipped, nowhere)
 
 
@@ -220,7 +220,7 @@ def _add_costs(
     table[:, WAITING] = direct.waiting
     table[:, CORE], meets = program.core, program.opcode == Opcode.BARRIER
     table[:, MARK] = MEETS * meets + KEEPS * (is_matmul & matmul.keeps)
-    table[:, CYCLES] += meets * (machine.interconnect_latency_cycles + between_cycles(machine))
+    table[:, CYCLES] += meets * (machine.network.latency_cycles + between_cycles(machine))
     costs.moved[:] += copies.bytes + direct.bytes
     costs.read[:] += np.where(program.opcode == Opcode.LOAD, copies.bytes, direct.read_bytes)
     costs.written[:] += np.where(program.opcode == Opcode.STORE, copies.bytes, direct.bytes - direct.read_bytes)
@@ -260,7 +260,7 @@ def _in_order(drain: I64, chain: I64) -> I64:
 
 def _chains(program: TileProgram, machine: Machine) -> I64:
     chain = np.full(len(program), -1, np.int64)
-    if machine.accumulator_residence == "array":
+    if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
         links = program.dependence_kind == DependenceKind.ACCUMULATE
         chain[owner[links]] = program.dependence[links]

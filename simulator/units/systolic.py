@@ -81,8 +81,8 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
 
     One part, of the whole batch, where sharing would gain nothing.
     """
-    rows, columns = machine.systolic_rows, machine.systolic_columns
-    sums_stay = machine.dataflow == "output_stationary"
+    rows, columns = machine.array.rows, machine.array.columns
+    sums_stay = machine.array.dataflow == "output_stationary"
 
     def longest(group: int, part: int) -> int:
         """Cycles of a share so large for each pass, of as many products as an array is high: a K chain, whose steps
@@ -94,7 +94,7 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
     least = longest(0, batch)
     for group, extent, unit in ((0, batch, 1), (2, n, columns), (1, m, rows if sums_stay else 1)):
         units, count = -(-extent // unit), 2
-        while count <= min(machine.systolic_arrays, units):
+        while count <= min(machine.array.count, units):
             most = -(-units // count)
             cycles = longest(group, min(extent, most * unit))
             if cycles < least:
@@ -128,10 +128,10 @@ def matmul_cost(
     These are the closed forms of the module's docstring.
     """
     times = np.ones(len(extent), np.int64) if times is None else times
-    if machine.dataflow == "output_stationary":
+    if machine.array.dataflow == "output_stationary":
         adds = np.zeros(len(extent), np.bool_) if accumulates is None else accumulates == 1
         return _output_stationary(extent, machine, times, adds)
-    rows, columns = machine.systolic_rows, machine.systolic_columns
+    rows, columns = machine.array.rows, machine.array.columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
     streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
     full, rest = k // rows, k % rows
@@ -139,8 +139,8 @@ def matmul_cost(
     groups = batch * -(-across // columns) * times
     drain = first + np.minimum(across, columns) - 2
     keeps = np.zeros(len(extent), np.bool_)
-    switches = groups * -(-k // rows) * machine.weight_switch_cycles
-    if machine.systolic_preload_depth == 1:
+    switches = groups * -(-k // rows) * machine.array.weight_switch_cycles
+    if machine.array.preload_depth == 1:
         stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain + switches
         return MatmulCost(first, stream, -drain, drain, keeps)
     column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
@@ -149,14 +149,14 @@ def matmul_cost(
 
 
 def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDArray[np.bool_]) -> MatmulCost:
-    rows, columns = machine.systolic_rows, machine.systolic_columns
+    rows, columns = machine.array.rows, machine.array.columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3] * times
     full, rest = m // rows, m % rows
     groups = batch * -(-n // columns)
     keeps = adds & (groups == 1) & (m <= rows)
     last, fill = np.where(rest > 0, rest, rows), np.minimum(m, rows) + np.minimum(n, columns) - 2
     preload = np.where(adds, np.minimum(m, rows), 0)
-    if machine.systolic_preload_depth == 1:
+    if machine.array.preload_depth == 1:
         back = np.where(adds, groups * m, 0) - preload
         stream = groups * (m + -(-m // rows) * (k + fill)) + back - fill - last
         return MatmulCost(preload, stream, -(fill + last), fill + last, keeps)

@@ -26,7 +26,7 @@ _NOT_SHARED = ("load latency", "store latency", "gather latency", "scatter laten
 
 @finding("arrays wait for one")
 def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
-    arrays = facts.machine.systolic_arrays
+    arrays = facts.machine.array.count
     for kernel in facts.computed:
         busy = _busy_arrays(facts, kernel)
         if arrays == 1 or not busy.any():
@@ -40,7 +40,7 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
                 stake,
                 f"one array of {arrays} works {most:,} cycles, and all of them {percent(mean, most)} of that on "
                 f"average: {times(products, 'product')}. They are shared by columns beyond the first "
-                f"{facts.machine.systolic_columns}, and by rows where more stream than a set of weights has; a larger "
+                f"{facts.machine.array.columns}, and by rows where more stream than a set of weights has; a larger "
                 "batch, or several such products at once, would keep all of them busy",
                 kernel.showing("matmul stream", "matmul preload"),
             )
@@ -48,7 +48,7 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
 
 @finding("cores wait for one")
 def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
-    trace, cores = facts.trace, facts.machine.cores
+    trace, cores = facts.trace, facts.machine.core.count
     for kernel in facts.computed:
         if cores == 1 or not len(kernel.spans):
             continue
@@ -76,8 +76,8 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
 def _busy_arrays(facts: Facts, kernel: KernelFacts) -> I64:
     """Cycles that each array of each core is held by products of a kernel."""
     machine, trace = facts.machine, facts.trace
-    busy = np.zeros((machine.cores, machine.systolic_arrays), np.int64)
+    busy = np.zeros((machine.core.count, machine.array.count), np.int64)
     rows = kernel.spans[trace.kind[kernel.spans] == Opcode.MATMUL]
-    units = trace.unit[rows] % (machine.dma_queues + machine.systolic_arrays + 2) - machine.dma_queues
+    units = trace.unit[rows] % (machine.dma.queues + machine.array.count + 2) - machine.dma.queues
     np.add.at(busy, (trace.core[rows], units), trace.end[rows] - trace.start[rows])
     return busy
