@@ -89,12 +89,10 @@ def check_chiplets(machine: MachineRecord) -> None:
         raise MachineError(
             f"{where}: cores = {machine.core.count}: expected as many on each chiplet, or one on each of the first"
         )
-    if (
-        machine.chiplet.page_bytes & (machine.chiplet.page_bytes - 1)
-        or machine.chiplet.page_bytes < machine.dram.request_bytes
-    ):
+    page = machine.chiplet.page_bytes
+    if page & (page - 1) or page < machine.dram.request_bytes:
         raise MachineError(
-            f"{where}: page_bytes = {machine.chiplet.page_bytes}: expected a power of two, and no less than the "
+            f"{where}: page_bytes = {page}: expected a power of two, and no less than the "
             f"dram_request_bytes = {machine.dram.request_bytes}"
         )
     if machine.network.kind == "crossbar":

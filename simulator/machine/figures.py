@@ -122,16 +122,13 @@ def check_units(machine: MachineRecord) -> None:
     each = machine.dma.queues + machine.array.count + 2
     if machine.core.count * each > _MOST_UNITS:
         raise MachineError(
-            f"machine {machine.name!r}: cores = {machine.core.count} with {each} units each (dma_queues, systolic_arrays, "
-            f"vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
+            f"machine {machine.name!r}: cores = {machine.core.count} with {each} units each (dma_queues, "
+            f"systolic_arrays, vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
         )
     ways = machine.core.count * (machine.dma.queues + 1) * machine.dram.channels
-    hops = (
-        machine.network.mesh_columns + machine.network.mesh_rows
-        if machine.network.kind == "mesh"
-        else machine.chiplet.count + 2
-    )
-    if (machine.network.kind != "simple" or machine.chiplet.count > 1) and ways * hops > _MOST_HOPS:
+    network = machine.network
+    hops = network.mesh_columns + network.mesh_rows if network.kind == "mesh" else machine.chiplet.count + 2
+    if (network.kind != "simple" or machine.chiplet.count > 1) and ways * hops > _MOST_HOPS:
         raise MachineError(
             f"machine {machine.name!r}: {ways:,} ways from dma_queues of all cores to dram_channels, of up to {hops} "
             f"links each: expected at most {_MOST_HOPS:,} links on all ways together"

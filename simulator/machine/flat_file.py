@@ -1,7 +1,7 @@
 """Machine files of the version before, which have no `version`: all figures in one table, by their flat names.
 
-`assumed` lists those that nobody published, `[sources]` has a text for each other one. What was fitted had a source that
-began with `fitted: `, and is told apart here.
+`assumed` lists those that nobody published, `[sources]` has a text for each other one. What was fitted had a source
+that began with `fitted: `, and is told apart here.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def parse_machine(name: str, text: str, path: Path | None = None) -> Machine:
     try:
         return machine_from(figures, provenance, anew=True)
     except MachineError as error:
-        raise MachineError(_as_written(str(error), own)) from None
+        raise MachineError(_as_written(str(error).replace(f"machine {name!r}", where, 1), own)) from None
 
 
 def _read(where: str, name: str, text: str) -> FileFigures:
@@ -88,8 +88,8 @@ def _read(where: str, name: str, text: str) -> FileFigures:
         return read_flat(where, name, table)
     if table["version"] != VERSION or isinstance(table["version"], bool):
         raise MachineError(
-            f"{where}: version = {table['version']!r}: expected {VERSION}, with a table for each part, or no version at "
-            "all, with flat figures"
+            f"{where}: version = {table['version']!r}: expected {VERSION}, with a table for each part, or no "
+            "version at all, with flat figures"
         )
     return read_parts(where, name, table)
 

@@ -55,7 +55,7 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
         at = f"{where}: [{part}]" if part else where
         told = told_in(at, *(section.get(key, {} if key != "assumed" else []) for key in _PROVENANCE))
         own = _figures_of(where, part, section)
-        flat_names = {field: (flat,) for field, flat in own.items()}
+        flat_names: dict[str, tuple[str, ...]] = {field: (flat,) for field, flat in own.items()}
         figures |= {flat: cast(Figure, section[field]) for field, flat in own.items()}
         if not part and _CORES in section:
             figures |= _cores(where, name, section[_CORES])
@@ -129,7 +129,7 @@ def _kind(at: str, part: str, field: str, told: Told) -> str:
     if not kinds:
         table = f"{part}." if part else ""
         raise MachineError(
-            f"{at}: {field} says not where it comes from; expected a text in [{table}sources] or, with what it was "
+            f"{at}: {field} does not say where it comes from; expected a text in [{table}sources] or, with what it was "
             f"fitted by, in [{table}fitted], or its name in the table's `assumed`"
         )
     return kinds[0].strip("[]`")

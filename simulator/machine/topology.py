@@ -124,7 +124,8 @@ def places(machine: MachineRecord, name: str) -> list[Place]:
         if column >= machine.network.mesh_columns or row >= machine.network.mesh_rows:
             raise MachineError(
                 f"machine {machine.name!r}: {name} = {text!r}: there is no router {each} in a mesh of "
-                f"mesh_columns = {machine.network.mesh_columns} and mesh_rows = {machine.network.mesh_rows}; they are counted from 0"
+                f"mesh_columns = {machine.network.mesh_columns} and mesh_rows = {machine.network.mesh_rows}; they are "
+                "counted from 0"
             )
         found.append((column, row))
     return found

@@ -108,8 +108,8 @@ def _machine(told: dict[str, Any]) -> Machine:
     if memory:
         check_memory(memory)
     machine = machine_from(told["figures"], _provenance(told), memory=memory)
-    if memory and not is_file(machine.dram_timing):
-        raise ValueError(f"there is a memory, and dram_timing is {machine.dram_timing!r:.60}, which is no file")
+    if memory and not is_file(machine.dram.timing):
+        raise ValueError(f"there is a memory, and dram_timing is {machine.dram.timing!r:.60}, which is no file")
     return machine
 
 

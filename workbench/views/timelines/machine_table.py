@@ -12,8 +12,8 @@ _PLAINEST = {"cores": 1, "chiplets": 1, "common_mib": 0, "memory": "simple", "fi
 
 
 def machines_table(machines: Sequence[Machine]) -> Table:
-    """One row a machine with the figures that a first look wants; `assumed` counts those nobody published, `fitted` those that
-    were chosen to meet a measurement.
+    """One row a machine with the figures that a first look wants; `assumed` counts those nobody published, `fitted`
+    those that were chosen to meet a measurement.
 
     Cores, chiplets, common memory, kind of memory and `fitted` are told where a machine is not like the plainest.
     """
@@ -42,8 +42,8 @@ def machines_table(machines: Sequence[Machine]) -> Table:
 
 
 def figures_table(machine: Machine) -> Table:
-    """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it, `fitted: `
-    and by what if it was chosen to meet a measurement."""
+    """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it, and
+    `fitted: ` by what if it was chosen to meet a measurement."""
     told = ((name, value) for name, value in machine.figures().items() if name != "name")
     return Table(
         ("figure", "value", "source"), tuple((name, value, machine.provenance.told(name)) for name, value in told)
