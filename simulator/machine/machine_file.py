@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from simulator.did_you_mean import did_you_mean, not_there, sentences
@@ -38,13 +39,18 @@ def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Mach
     if path.suffix == ".toml" or not isinstance(name, str):
         machine = _from_file(path)
     elif name in machine_names():
-        machine = parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
+        machine = _shipped(name)
     else:
         raise MachineError(
             f"there is no machine {name!r}{did_you_mean(name, machine_names())}; shipped: "
             f"{', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'"
         )
     return machine.with_(**overrides) if overrides else machine
+
+
+@cache
+def _shipped(name: str) -> Machine:
+    return parse_machine(name, (_FOLDER / f"{name}.toml").read_text("utf-8"))
 
 
 def _from_file(path: Path) -> Machine:
