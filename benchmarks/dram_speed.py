@@ -76,7 +76,7 @@ def network() -> dict[str, dict[str, float]]:
         began = time.process_time()
         trace = simulate(launches, machine)
         seconds = time.process_time() - began
-        requests = trace.counters["dram_request_bytes"] // machine.dram_request_bytes
+        requests = trace.counters["dram_request_bytes"] // machine.dram.request_bytes
         found[memory] = {"cycles": trace.makespan, "requests": requests, "seconds": seconds}
     return found
 

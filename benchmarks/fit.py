@@ -2,11 +2,11 @@
 
     python benchmarks/fit.py [--table FILE] [--memory simple|banked] [--set FIGURE=VALUE ...]
 
-Two figures are fitted, by least squares of the relative errors. `launch_overhead_cycles` is what a kernel costs before
-its first instruction; launches run one after another, so it adds a cycle to each of a workload's launches, and the best
-one has a closed form. `weight_switch_cycles` is what an array loses with every set of weights; all programs are
-simulated with each of SWITCHES. Leave-one-out: each workload is predicted with the two that fit the others. The result
-goes into simulator/machine/shipped/tpu-v3.toml by hand.
+Two figures are fitted here, by least squares of the relative errors. `launch_overhead_cycles` is what a kernel costs
+before its first instruction; launches run one after another, so it adds a cycle to each of a workload's launches, and
+the best one has a closed form. `weight_switch_cycles` is what an array loses with every set of weights; all programs
+are simulated with each of SWITCHES. Leave-one-out: each workload is predicted with the two that fit the others. The
+result goes into simulator/machine/shipped/tpu-v3.toml by hand.
 """
 
 from __future__ import annotations

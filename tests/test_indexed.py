@@ -118,7 +118,7 @@ def test_rows_far_apart_and_rows_alike_cost_alike_and_single_elements_a_request_
     elements = simulated(lambda x, i: x.gather(0, i), table, ids[:, None].expand(64, 64).contiguous())
     assert rows.counters["dram_write_bytes"] == elements.counters["dram_write_bytes"]
     gathered = elements.counters["dram_request_bytes"] - elements.counters["dram_write_bytes"] - 64 * 64 * 8
-    assert gathered == 64 * 64 * elements.machine.dram_request_bytes
+    assert gathered == 64 * 64 * elements.machine.dram.request_bytes
 
 
 def simulated(function: Callable[..., Any], *given: torch.Tensor) -> Any:

@@ -13,7 +13,7 @@ import workbench as wb
 from simulator import SimulationStopped
 from simulator.errors import MachineError
 from simulator.machine import dram_file
-from simulator.machine.figures import Figure
+from simulator.machine.figure_places import Figure
 from tests.programs import MLP, PROGRAMS
 from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
 from workbench.views.timelines.timeline import EVENT_COLUMNS
@@ -397,7 +397,7 @@ def test_what_is_not_there_yet_says_so():
 def test_machines_by_name_and_with_other_figures():
     assert set(wb.machines()) == {"edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4"}
     slow = softmax_journey(machine=wb.machine("tpu-v3", vector_lanes=64))
-    assert slow.machine.vector_lanes == 64
+    assert slow.machine.vector.lanes == 64
     assert slow.simulated.cycles > softmax_journey().simulated.cycles
 
 

@@ -183,6 +183,7 @@ def with_header(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str,
 
 def of_version_7(header: dict[str, Any]) -> None:
     header["version"] = 7
+    header["machine"]["sources"] += [[name, f"fitted: {by}"] for name, by in header["machine"].pop("fitted")]
     del header["machine"]["memory"]
 
 

@@ -149,7 +149,7 @@ def checked_options(**given: Any) -> dict[str, Any]:
 
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
     """Tells the user of the verb that calls this that there is nothing for a heuristic to fill."""
-    if resident == "auto" and not machine.common_memory_bytes:
+    if resident == "auto" and not machine.common_memory.bytes:
         told = (
             f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so nothing "
             f"stays in one. Take a machine that has one, such as 'tpu-v4'"

@@ -163,7 +163,7 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     goes_on = bool(cost.keeps[0]) and len(chain) > 1 and _before(trace, span) == chain[1]
     b, m, n, k = (int(each) for each in program.extent[instr, :4])
     times, adds = int(passes(program, machine)[instr]), bool(program.accumulates[instr])
-    sums_stay = machine.dataflow == "output_stationary"
+    sums_stay = machine.array.dataflow == "output_stationary"
     stationary = 2 if sums_stay else int(program.stationary[instr])
     if sums_stay:
         tiles, parts = _of_sums(machine, (b, m, n, k * times), adds=adds, goes_on=goes_on)
@@ -189,7 +189,7 @@ def _at_clock(part: Part, ratio: Fraction) -> Part:
 def _chain(trace: TraceRecord, program: TileProgram, instr: int) -> list[int]:
     """A matmul and those whose sums it adds to while they lie beside the array, the latest first."""
     found = [instr]
-    while trace.machine.accumulator_residence == "array":
+    while trace.machine.array.accumulator_residence == "array":
         edges = slice(int(program.dependence_start[found[-1]]), int(program.dependence_start[found[-1] + 1]))
         adds = program.dependence[edges][program.dependence_kind[edges] == DependenceKind.ACCUMULATE]
         if not len(adds):
@@ -221,13 +221,13 @@ def _of_weights(
     machine: Machine, extent: tuple[int, int, int, int], stationary: int, times: int
 ) -> tuple[Tiles, tuple[Part, ...]]:
     """Weights stay, rows stream."""
-    (b, m, n, k), switch = extent, machine.weight_switch_cycles
+    (b, m, n, k), switch = extent, machine.array.weight_switch_cycles
     streamed, wide = (m, n) if stationary == 1 else (n, m)
-    high, broad = machine.systolic_rows, machine.systolic_columns
+    high, broad = machine.array.rows, machine.array.columns
     batch, product, across, down = _grid(np.arange(b), np.arange(times), _cuts(wide, broad), _cuts(k, high))
     rows, columns = np.minimum(high, k - down), np.minimum(broad, wide - across)
     fill, count = min(k, high) + min(wide, broad) - 2, len(rows)
-    alone = machine.systolic_preload_depth == 1
+    alone = machine.array.preload_depth == 1
     further = rows[1:] + switch + streamed + fill if alone else switch + np.maximum(streamed, rows[1:])
     begins = np.concatenate([[0], np.cumsum(further)])
     enters = begins + switch
@@ -257,12 +257,12 @@ def _of_sums(
 ) -> tuple[Tiles, tuple[Part, ...]]:
     """Sums stay, columns of the left operand and rows of the right one stream past each other."""
     b, m, n, k = extent
-    high, broad = machine.systolic_rows, machine.systolic_columns
+    high, broad = machine.array.rows, machine.array.columns
     batch, across, down = _grid(np.arange(b), _cuts(n, broad), _cuts(m, high))
     rows, columns = np.minimum(high, m - down), np.minimum(broad, n - across)
     fill, count, last = min(m, high) + min(n, broad) - 2, len(rows), int(rows[-1])
     comes = rows if adds else np.zeros(count, np.int64)
-    alone, keeps = machine.systolic_preload_depth == 1, adds and count == 1
+    alone, keeps = machine.array.preload_depth == 1, adds and count == 1
     if alone:
         further = rows[:-1] + comes[1:] + k + fill
         held = k

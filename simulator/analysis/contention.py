@@ -97,7 +97,7 @@ class _Moved:
         self.trace, machine = trace, trace.machine
         rows = np.flatnonzero(trace.requested > 0)
         begin, takes = trace.start[rows].astype(np.float64), np.maximum(trace.phase - trace.start, 1)[rows]
-        if machine.memory == "simple" and machine.chiplets == 1:
+        if machine.dram.kind == "simple" and machine.chiplet.count == 1:
             order = np.lexsort((trace.met[rows, Cause.BANDWIDTH], trace.start[rows]))
             rows, begin = rows[order], begin[order]
             takes = trace.requested[rows] / float(machine.bus_bytes_per_cycle)

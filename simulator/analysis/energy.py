@@ -87,7 +87,7 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
         key = id(launched.program), via.tobytes()
         if key not in known:
             known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))
-            if trace.machine.memory == "simple":
+            if trace.machine.dram.kind == "simple":
                 known[key]["dram", "activate"] = _rows_touched(launched, trace.machine, via == Via.DRAM)
         part = {("dram", "activate"): activates * int(asked[index]) / int(asked.sum())} if activates else {}
         yield (
@@ -123,7 +123,7 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
-    program, row = launched.program, machine.dram.row_bytes
+    program, row = launched.program, machine.named_memory.row_bytes
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
     here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])

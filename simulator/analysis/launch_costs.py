@@ -51,7 +51,7 @@ def placement(trace: TraceRecord) -> list[OnChiplets]:
     """See `Trace.placement`."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
-    if trace.machine.chiplets == 1:
+    if trace.machine.chiplet.count == 1:
         return []
     pages = PageTable(trace.machine, trace.placed)
     for _ in works(trace, pages):

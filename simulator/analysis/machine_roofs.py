@@ -60,7 +60,7 @@ def loads(trace: TraceRecord) -> list[Load]:
         raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
     use = memory_use(trace)
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
-    width = trace.machine.dma_bytes_per_cycle
+    width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
     edges = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     found = list[Load]()
@@ -74,7 +74,7 @@ def loads(trace: TraceRecord) -> list[Load]:
         least = (
             *_computing(launched.program, trace.machine, trace.via[rows] != Via.SKIPPED),
             float(moved / trace.machine.bus_bytes_per_cycle),
-            float(queued[rows][queues].sum()) / (trace.machine.dma_queues * trace.machine.cores),
+            float(queued[rows][queues].sum()) / (trace.machine.dma.queues * trace.machine.core.count),
         )
         runs, stretches = (_pieces(use.asked[rows], each[rows]) for each in (use.run, use.stretch))
         asked = int(use.asked[rows].sum())
@@ -124,7 +124,7 @@ def peaks(machine: Machine) -> dict[str, float]:
     """The highest that each roof is: operations a cycle, those of the vector unit on elements of four bytes; bytes a
     cycle."""
     of_vectors = (
-        each.vector_elements(4) * each.vector_alus * float(ratio) * len(cores)
+        each.vector_elements(4) * each.vector.alus * float(ratio) * len(cores)
         for each, ratio, cores in core_kinds.kinds(machine)
     )
     return {

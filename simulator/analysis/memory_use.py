@@ -61,7 +61,7 @@ def memory_use(trace: TraceRecord) -> MemoryUse:
     own = cycles.copy()
     if len(trace.waits):
         own -= trace.waits[:, Wait.MEMORY_BUS]
-        own -= trace.waits[:, Wait.INTERCONNECT] if trace.machine.memory == "banked" else 0
+        own -= trace.waits[:, Wait.INTERCONNECT] if trace.machine.dram.kind == "banked" else 0
     return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
 
 

@@ -181,7 +181,7 @@ class _Launch:
         rows = rows[self.streams[rows]]
         before = self.before[rows]
         yield self.starts[before], self.leaves[rows], self.left[rows] - self._room_from(rows)
-        depth = self.machine.queue_depth
+        depth = self.machine.core.queue_depth
         order = np.lexsort((self.start, self.issue, self.unit))  # a place in a queue is free when another has left it
         full = np.flatnonzero(self.unit[order][depth:] == self.unit[order][:-depth])
         behind, ahead = order[depth:][full], order[:-depth][full]
@@ -208,10 +208,10 @@ class _Launch:
         order = np.argsort(core, kind="stable")
         together = np.flatnonzero(core[order][1:] == core[order][:-1])
         later, earlier = order[1:][together], order[:-1][together]
-        yield earlier, later, self.issue[later] - self.issue[earlier] - self.machine.issue_interval_cycles
+        yield earlier, later, self.issue[later] - self.issue[earlier] - self.machine.core.issue_interval_cycles
         after = meets[earlier]
         yield self.starts[earlier[after]], later[after], self.issue[later[after]] - self.done[earlier[after]]
-        window = self.machine.issue_window
+        window = self.machine.core.issue_window
         inside = np.flatnonzero(core[order][window:] == core[order][:-window])
         later, earlier = order[window:][inside], order[:-window][inside]
         yield self.starts[earlier], later, self.issue[later] - self.done[earlier]

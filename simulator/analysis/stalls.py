@@ -87,7 +87,7 @@ def memory(trace: TraceRecord) -> list[dict[str, int]]:
         row: dict[str, int] = {"channel": channel}
         row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
         row.update(zip(CHANNEL_CYCLES, trace.channel_cycles[channel].tolist(), strict=True))
-        row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram_request_bytes
+        row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram.request_bytes
         rows.append(row)
     return rows
 

@@ -28,7 +28,7 @@ def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
     """Bytes that are not told as they are asked for, or faster than a memory gives them, or over other links than those
     on their way. `unfinished` is what all memories together may still have to do when a launch is over."""
     machine, pages = trace.machine, PageTable(trace.machine, trace.placed)
-    whole, rate = np.zeros((2, machine.chiplets, machine.chiplets), np.int64), machine.dram_bytes_per_cycle
+    whole, rate = np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64), machine.dram_bytes_per_cycle
     for launch, asked in enumerate(works(trace, pages)):
         table = pages.table()
         if asked is None or table is None:
@@ -43,7 +43,7 @@ def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
                 yield f"launch {launch} tells of {told} {name}, its requests have {bytes}"
         _, begin, end = trace.kernel_spans[launch]
         for chiplet, bytes in enumerate(moved.sum((0, 1)).tolist()):
-            least = Fraction(bytes - unfinished) * machine.chiplets / rate
+            least = Fraction(bytes - unfinished) * machine.chiplet.count / rate
             if end - begin < least:
                 took = f"launch {launch} takes {end - begin} cycles"
                 yield f"{took}, less than the {float(least):.1f} that the memory of chiplet {chiplet} needs"
@@ -52,7 +52,7 @@ def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
 
 def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
     """Bytes in requests by direction, chiplet that asks and chiplet that is asked, request by request."""
-    size, moved = machine.dram_request_bytes, np.zeros((2, machine.chiplets, machine.chiplets), np.int64)
+    size, moved = machine.dram.request_bytes, np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64)
     walked = asked.walks
     for row, core in enumerate(cores.tolist()):
         home = chiplet_of_core(machine, core)
@@ -79,7 +79,7 @@ def _requests(begins: I64, run: np.int64, size: int) -> I64:
 
 def _link_violations(trace: TraceRecord, moved: I64) -> Iterator[str]:
     expected: dict[tuple[int, ...], int] = {}
-    chiplets = range(trace.machine.chiplets)
+    chiplets = range(trace.machine.chiplet.count)
     for home, lies in ((home, lies) for home in chiplets for lies in chiplets):
         for way, ends in ((WRITE, (home, lies)), (READ, (lies, home))):
             crossed = route(trace.machine, *ends)

@@ -19,7 +19,7 @@ _NOT_THERE = np.iinfo(np.int64).max
 
 def violations(trace: TraceRecord) -> Iterator[str]:
     """More resident than there is room for; copies that find what is not there yet, or go where they should not."""
-    held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory_bytes
+    held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory.bytes
     for launch in np.flatnonzero(held > capacity).tolist():
         yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
     there = {each.name: np.full(each.bytes, _NOT_THERE) for each in trace.residents}

@@ -69,7 +69,7 @@ def violations(trace: TraceRecord) -> list[str]:
         *_channel_violations(trace),
         *_link_violations(trace),
     ]
-    if trace.machine.chiplets > 1:
+    if trace.machine.chiplet.count > 1:
         from simulator.audit import (
             chiplet_invariants,  # only here: it loads the compiler, which reading a trace does not wait for
         )
@@ -115,7 +115,7 @@ def _sum_violations(trace: TraceRecord) -> Iterator[str]:
 
 def _request_violations(trace: TraceRecord) -> Iterator[str]:
     """Whole requests are moved for what goes to DRAM, at least as many bytes as it asks for, and for nothing else."""
-    size, moves = trace.machine.dram_request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
+    size, moves = trace.machine.dram.request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
     wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
     for index in np.flatnonzero(wrong).tolist():
         yield f"for the {trace.bytes[index]} bytes of span {index} the memory moves {trace.requested[index]}"
@@ -142,10 +142,10 @@ def _shared_violations(trace: TraceRecord) -> Iterator[str]:
 
 
 def _channel_violations(trace: TraceRecord) -> Iterator[str]:
-    if trace.machine.memory != "banked":
+    if trace.machine.dram.kind != "banked":
         return
     size, count = (
-        trace.machine.dram_request_bytes,
+        trace.machine.dram.request_bytes,
         dict(zip(CHANNEL_COUNTERS, trace.channels.sum(0).tolist(), strict=True)),
     )
     served, asked = count["reads"] + count["writes"], trace.counters["dram_request_bytes"] // size
@@ -169,7 +169,7 @@ def _link_violations(trace: TraceRecord) -> Iterator[str]:
         left += int(row["bytes"]) if _is_end(str(row["to"])) else 0
         if int(row["cycles"]) > trace.makespan:
             yield f"the link from {row['from']} to {row['to']} is held for {row['cycles']} of {trace.makespan} cycles"
-    if trace.machine.interconnect != "simple" and not entered == left == asked:
+    if trace.machine.network.kind != "simple" and not entered == left == asked:
         yield f"{asked} bytes were asked for, {entered} entered the interconnect and {left} left it"
 
 
@@ -246,10 +246,10 @@ def _host_violations(trace: TraceRecord, rows: slice, call: HostCall) -> Iterato
     if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
         yield f"moves {trace.bytes[rows].tolist()} bytes, asked were {call.bytes_in} and {call.bytes_out}"
     for way, size in ((0, call.bytes_in), (2, call.bytes_out)):
-        least = machine.host_link_latency_us / 1e6 + size / machine.host_link_bytes_per_second
+        least = machine.host.link_latency_us / 1e6 + size / machine.host.link_bytes_per_second
         if seconds[way] < least * (1 - 1e-9):
             yield f"moves {size} bytes over the host link in {seconds[way]} s, less than the {least} it needs"
-    if seconds[1] < call.flops / machine.host_flops_per_second * (1 - 1e-9):
+    if seconds[1] < call.flops / machine.host.flops_per_second * (1 - 1e-9):
         yield f"computes {call.flops} operations on the host in {seconds[1]} s"
 
 
@@ -299,7 +299,7 @@ def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> 
 def _latency(counts: Sequence[int], own: Machine) -> int:
     """Of operations, by `OpClass`, one after the other."""
     return sum(
-        count * (own.special_latency_cycles if kind == OpClass.SPECIAL else own.alu_latency_cycles)
+        count * (own.vector.special_latency_cycles if kind == OpClass.SPECIAL else own.vector.alu_latency_cycles)
         for kind, count in enumerate(counts)
         if kind != OpClass.MOVE
     )
@@ -307,9 +307,9 @@ def _latency(counts: Sequence[int], own: Machine) -> int:
 
 def _queued_bytes(machine: Machine) -> int:
     """What may still be on its way when all is done: a banked memory has done a write when its queue has it."""
-    if machine.memory == "simple":
+    if machine.dram.kind == "simple":
         return 0
-    return machine.dram_channels * machine.banked_memory().queue_entries * machine.dram_request_bytes
+    return machine.dram.channels * machine.banked_memory().queue_entries * machine.dram.request_bytes
 
 
 def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
@@ -321,8 +321,8 @@ def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fractio
         widest = int(program.element_bytes[operands].max(initial=1))
         vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
         body: I64 = counts[program.op[index]]
-        alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector_alus
-        special += vectors * int(body[OpClass.SPECIAL]) * machine.special_interval_cycles
+        alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector.alus
+        special += vectors * int(body[OpClass.SPECIAL]) * machine.vector.special_interval_cycles
     return max(alu, special)
 
 
@@ -333,5 +333,5 @@ def _scalar_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fractio
         for operand in program.instruction(index).operands:
             far = operand.space == Space.DRAM
             sent += operand.shape[0]
-            unanswered += operand.shape[0] * (machine.dram_latency_cycles if far else machine.scratchpad_latency_cycles)
-    return max(Fraction(sent, machine.scalar_accesses_per_cycle), Fraction(unanswered, machine.scalar_outstanding))
+            unanswered += operand.shape[0] * (machine.dram_latency_cycles if far else machine.scratchpad.latency_cycles)
+    return max(Fraction(sent, machine.scalar.accesses_per_cycle), Fraction(unanswered, machine.scalar.outstanding))

@@ -44,7 +44,7 @@ def _ranges(trace: TraceRecord, units: Sequence[str]) -> Iterator[str]:
         yield f"its units are {', '.join(trace.unit_names[:4])}, ..., and the machine has {', '.join(units[:4])}, ..."
     indices = (
         ("launch", len(trace.kernels)),
-        ("core", trace.machine.cores),
+        ("core", trace.machine.core.count),
         ("unit", len(trace.unit_names)),
         ("kind", len(Opcode)),
         ("cause", CAUSES),
@@ -117,7 +117,7 @@ def of_units(trace: TraceRecord) -> Iterator[str]:
 
 def _channels(trace: TraceRecord) -> Iterator[str]:
     """Whether the channels of a banked memory are the machine's, and their time is that of the trace."""
-    expected = trace.machine.dram_channels if trace.machine.memory == "banked" else 0
+    expected = trace.machine.dram.channels if trace.machine.dram.kind == "banked" else 0
     if len(trace.channels) not in (0, expected):
         yield f"it tells of {len(trace.channels)} channels, and the machine's memory has {expected} to tell of"
     if len(trace.channels) != len(trace.channel_cycles):

@@ -74,7 +74,7 @@ def simulate(
                 _check_program(launched.program, machine)
                 checked.add(id(launched.program))
             _check_launch(index, launched)
-            now += machine.launch_overhead_cycles
+            now += machine.core.launch_overhead_cycles
             begins.append(now)
             served = common.launch(index, launched, skipped(launched, machine))
             found = repeated.find(launched, served, now)
@@ -102,7 +102,7 @@ def _no_waits(rows: int, machine: Machine) -> I32:
 
     Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
     """
-    told = machine.memory == "banked" or machine.has_links
+    told = machine.dram.kind == "banked" or machine.has_links
     return np.zeros((rows if told else 0, WAITS), np.int32)
 
 
@@ -113,8 +113,8 @@ def _length(launched: Launched | HostCall) -> int:
 def _check_program(program: TileProgram, machine: Machine) -> None:
     verify_tables(program)
     check_fit(program, machine.scratchpad_bytes)
-    if program.core.max(initial=0) >= machine.cores:
-        where = f"{machine.name!r} has {machine.cores}"
+    if program.core.max(initial=0) >= machine.core.count:
+        where = f"{machine.name!r} has {machine.core.count}"
         raise ProgramError(program.kernel, [f"instructions of core {program.core.max()}: {where}"])
 
 

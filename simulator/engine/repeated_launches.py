@@ -50,11 +50,11 @@ class Repeats:
 
     @property
     def _apply(self) -> bool:
-        return self.wanted and self.machine.memory == "simple" and not self.machine.has_links
+        return self.wanted and self.machine.dram.kind == "simple" and not self.machine.has_links
 
     def _key(self, launched: Launched, served: Served | None) -> _Key:
         """All that the spans of a launch follow from, on one machine."""
-        places = tuple(address % self.machine.dram_request_bytes for address in launched.addresses)
+        places = tuple(address % self.machine.dram.request_bytes for address in launched.addresses)
         return (
             id(launched.program),
             places,

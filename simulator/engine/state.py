@@ -139,10 +139,10 @@ class Launch(NamedTuple):
 def figures_of(machine: Machine) -> Figures:
     kinds = kinds_of(machine)
     return Figures(
-        machine.queue_depth,
-        machine.issue_window,
-        machine.issue_interval_cycles,
-        machine.cores,
+        machine.core.queue_depth,
+        machine.core.issue_window,
+        machine.core.issue_interval_cycles,
+        machine.core.count,
         len(kinds.source),
         len(kinds.asker),
     )

@@ -40,12 +40,12 @@ class Placed:
 
 def chiplet_of_core(machine: MachineRecord, core: int) -> int:
     """The chiplet that a core is on."""
-    return core // max(1, machine.cores // machine.chiplets)
+    return core // max(1, machine.core.count // machine.chiplet.count)
 
 
 def channels_of_each(machine: MachineRecord) -> int:
     """How many channels of the memory each chiplet has."""
-    return machine.dram_channels // machine.chiplets
+    return machine.dram.channels // machine.chiplet.count
 
 
 def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
@@ -57,19 +57,19 @@ def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
 def farthest(machine: MachineRecord) -> int:
     """Links on the longest way between two chiplets."""
     near = _neighbours(machine)
-    return max(len(way) - 1 for begin in range(machine.chiplets) for way in _routes(near, begin).values())
+    return max(len(way) - 1 for begin in range(machine.chiplet.count) for way in _routes(near, begin).values())
 
 
 def between_cycles(machine: MachineRecord) -> int:
     """What the longest way between two chiplets takes, there and back."""
-    return farthest(machine) * machine.chiplet_link_latency_cycles if machine.chiplets > 1 else 0
+    return farthest(machine) * machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else 0
 
 
 def check_placed(placed: Sequence[Placed], machine: MachineRecord) -> None:
     """Raises `NoSuchPlace` for what is to be placed where no memory is."""
     for each in placed:
-        if isinstance(each.where, int) and not 0 <= each.where < machine.chiplets:
-            have = "one chiplet, 0" if machine.chiplets == 1 else f"chiplets 0 to {machine.chiplets - 1}"
+        if isinstance(each.where, int) and not 0 <= each.where < machine.chiplet.count:
+            have = "one chiplet, 0" if machine.chiplet.count == 1 else f"chiplets 0 to {machine.chiplet.count - 1}"
             raise NoSuchPlace(f"{each.name!r} is to be on chiplet {each.where}: machine {machine.name!r} has {have}")
         if isinstance(each.where, str) and each.where not in POLICIES:
             raise NoSuchPlace(
@@ -80,22 +80,23 @@ def check_placed(placed: Sequence[Placed], machine: MachineRecord) -> None:
 
 def check_chiplets(machine: MachineRecord) -> None:
     """Raises `MachineError` if a machine of several chiplets cannot be made of its figures."""
-    count, where = machine.chiplets, f"machine {machine.name!r} with chiplets = {machine.chiplets}"
-    if machine.interconnect == "mesh":
+    count, where = machine.chiplet.count, f"machine {machine.name!r} with chiplets = {machine.chiplet.count}"
+    if machine.network.kind == "mesh":
         raise MachineError(f"{where}: interconnect = 'mesh': expected 'simple' or 'crossbar', one on each chiplet")
-    if machine.dram_channels % count:
-        raise MachineError(f"{where}: dram_channels = {machine.dram_channels}: expected as many on each chiplet")
-    if machine.cores > count and machine.cores % count:
+    if machine.dram.channels % count:
+        raise MachineError(f"{where}: dram_channels = {machine.dram.channels}: expected as many on each chiplet")
+    if machine.core.count > count and machine.core.count % count:
         raise MachineError(
-            f"{where}: cores = {machine.cores}: expected as many on each chiplet, or one on each of the first"
+            f"{where}: cores = {machine.core.count}: expected as many on each chiplet, or one on each of the first"
         )
-    if machine.page_bytes & (machine.page_bytes - 1) or machine.page_bytes < machine.dram_request_bytes:
+    page = machine.chiplet.page_bytes
+    if page & (page - 1) or page < machine.dram.request_bytes:
         raise MachineError(
-            f"{where}: page_bytes = {machine.page_bytes}: expected a power of two, and no less than the "
-            f"dram_request_bytes = {machine.dram_request_bytes}"
+            f"{where}: page_bytes = {page}: expected a power of two, and no less than the "
+            f"dram_request_bytes = {machine.dram.request_bytes}"
         )
-    if machine.interconnect == "crossbar":
-        widths = machine.interconnect_link_bytes_per_cycle, machine.chiplet_link_bytes_per_cycle
+    if machine.network.kind == "crossbar":
+        widths = machine.network.link_bytes_per_cycle, machine.chiplet.link_bytes_per_cycle
         if math.lcm(*widths) > _WIDEST:
             raise MachineError(
                 f"{where}: interconnect_link_bytes_per_cycle = {widths[0]} and chiplet_link_bytes_per_cycle = "
@@ -106,13 +107,13 @@ def check_chiplets(machine: MachineRecord) -> None:
     for chiplet in range(count):
         if chiplet not in reached:
             raise MachineError(
-                f"{where}: chiplet_links = {machine.chiplet_links!r}: no way leads from chiplet 0 to chiplet {chiplet}"
+                f"{where}: chiplet_links = {machine.chiplet.links!r}: no way leads from chiplet 0 to chiplet {chiplet}"
             )
 
 
 def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
     """Of each chiplet: those it has a link to, in the order in which links are listed."""
-    return _listed(machine.name, machine.chiplets, machine.chiplet_links)
+    return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,9 @@
 """Cores that differ: which figures each has instead of the machine's, and what of the work.
 
-A machine file says `cores = [{}, {systolic_rows = 64, clock_ratio = 0.5}]`, and the machine keeps it as a text, which
-is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues, memory and issue go by the machine's clock;
-arrays, vector and scalar unit of a core by `clock_ratio` of it. How many units a core has is the same for all.
+`wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` says it, or `[[cores]]` of a machine file,
+and the machine keeps it as a text, which is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues,
+memory and issue go by the machine's clock; arrays, vector and scalar unit of a core by `clock_ratio` of it. How many
+units a core has is the same for all.
 
 Work that is spread over the cores is cut into as many shares as it takes to give each core a whole number of them in
 proportion to the products it adds up in a cycle, as nearly as a sixth of the slowest core's.
@@ -10,7 +11,6 @@ proportion to the products it adds up in a cycle, as nearly as a sixth of the sl
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
-from simulator.machine.figures import Figure
+from simulator.machine.figure_places import Figure, with_figures
 from simulator.machine.machine_record import MachineRecord
 
 M = TypeVar("M", bound=MachineRecord)
@@ -46,30 +46,31 @@ def text_of(machine: str, cores: Sequence[object]) -> str:
 
 def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
     """What each core has instead of the machine's figures."""
-    found: list[dict[str, Figure]] = [{} for _ in range(machine.cores)]
-    for line in filter(None, map(str.strip, machine.core_figures.split(";"))):
+    found: list[dict[str, Figure]] = [{} for _ in range(machine.core.count)]
+    for line in filter(None, map(str.strip, machine.core.own_figures.split(";"))):
         number, _, told = line.partition(":")
         where = f"machine {machine.name!r}: core {number} of `cores`"
-        if not number.isdigit() or int(number) >= machine.cores:
-            given = f"machine {machine.name!r}: core_figures = {machine.core_figures!r}"
-            raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.cores}, from 0 on")
+        if not number.isdigit() or int(number) >= machine.core.count:
+            given = f"machine {machine.name!r}: core_figures = {machine.core.own_figures!r}"
+            raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.core.count}, from 0 on")
         for each in told.split():
             name, _, value = each.partition("=")
-            found[int(number)][name] = _checked(where, name, value)
+            if name not in OWN:
+                what = f"{where}: a core has no {name!r} of its own{did_you_mean(name, OWN)}"
+                raise MachineError(sentences(what, f"Expected some of {', '.join(OWN)}"))
+            found[int(number)][name] = own_figure(f"{where}: {name}", name, value)
     return found
 
 
-def _checked(where: str, name: str, value: str) -> Figure:
-    if name not in OWN:
-        what = f"{where}: a core has no {name!r} of its own{did_you_mean(name, OWN)}"
-        raise MachineError(sentences(what, f"Expected some of {', '.join(OWN)}"))
+def own_figure(told: str, name: str, value: str) -> Figure:
+    """The value of a figure that a core has of its own; `told` is the core and the figure, as the user called it."""
     try:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number > 0):
         what = "a number" if name == CLOCK_RATIO else "a whole number"
-        raise MachineError(f"{where}: {name} = {value}: expected {what}, more than zero")
+        raise MachineError(f"{told} = {value}: expected {what}, more than zero")
     return number
 
 
@@ -77,13 +78,13 @@ def of_core(machine: M, core: int) -> tuple[M, Fraction]:
     """A machine of whose cores each is like this one, and its clock as a part of the machine's."""
     own = own_figures(machine)[core]
     ratio = Fraction(str(own.pop(CLOCK_RATIO, 1)))
-    return dataclasses.replace(machine, core_figures="", **own), ratio  # pyright: ignore[reportArgumentType]
+    return with_figures(machine, {**own, "core_figures": ""}), ratio
 
 
 def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
     """Which cores are alike: of each kind the machine, its clock ratio, and its cores."""
-    if not machine.core_figures:
-        return [(machine, Fraction(1), list(range(machine.cores)))]
+    if not machine.core.own_figures:
+        return [(machine, Fraction(1), list(range(machine.core.count)))]
     alike: dict[str, list[int]] = {}
     for core, own in enumerate(own_figures(machine)):
         alike.setdefault(repr(sorted(own.items())), []).append(core)
@@ -92,8 +93,8 @@ def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
 
 def shares(machine: MachineRecord) -> tuple[int, ...]:
     """The core that each share of the work goes to: each to the one that would be done with it first."""
-    if not machine.core_figures:
-        return tuple(range(machine.cores))
+    if not machine.core.own_figures:
+        return tuple(range(machine.core.count))
     speed_of = speeds(machine)
     slowest = min(speed_of)
     parts = {core: (speed / slowest).limit_denominator(6) for core, speed in enumerate(speed_of)}
@@ -113,7 +114,7 @@ def shares(machine: MachineRecord) -> tuple[int, ...]:
 
 def speeds(machine: MachineRecord) -> list[Fraction]:
     """Of each core: the products it adds up in a cycle of the machine's clock, as a part of what the machine says."""
-    found = [Fraction(1)] * machine.cores
+    found = [Fraction(1)] * machine.core.count
     for alike, ratio, cores in kinds(machine):
         for core in cores:
             found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle

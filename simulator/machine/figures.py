@@ -9,10 +9,9 @@ from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.chiplets import POLICIES
 from simulator.machine.dram_file import HASHES, REFRESHES
+from simulator.machine.figure_places import Figure
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.topology import PLACES_FORM, check_places
-
-Figure = int | float | str
 
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
 """How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
@@ -85,9 +84,12 @@ def most_of(name: str) -> int:
     return _MOST_OF.get(name, _LARGEST_RATE if name.endswith("_per_second") else _LARGEST)
 
 
-def check_figure(machine: str, name: str, kind: str, value: object) -> None:
-    """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it."""
-    where = f"machine {machine!r}: {name} = {value!r}"
+def check_figure(told: str, name: str, kind: str, value: object) -> None:
+    """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it.
+
+    `told` is the machine and the figure, as the user called it.
+    """
+    where = f"{told} = {value!r}"
     if kind == "str":
         if not isinstance(value, str) or not (value or name in _MAY_BE_EMPTY):
             raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
@@ -117,15 +119,16 @@ _MOST_UNITS, _MOST_HOPS = 2**14, 2**20
 
 def check_units(machine: MachineRecord) -> None:
     """Raises for a machine of more units, or of more ways between them, than can be listed."""
-    each = machine.dma_queues + machine.systolic_arrays + 2
-    if machine.cores * each > _MOST_UNITS:
+    each = machine.dma.queues + machine.array.count + 2
+    if machine.core.count * each > _MOST_UNITS:
         raise MachineError(
-            f"machine {machine.name!r}: cores = {machine.cores} with {each} units each (dma_queues, systolic_arrays, "
-            f"vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
+            f"machine {machine.name!r}: cores = {machine.core.count} with {each} units each (dma_queues, "
+            f"systolic_arrays, vector and scalar unit): expected at most {_MOST_UNITS:,} units together"
         )
-    ways = machine.cores * (machine.dma_queues + 1) * machine.dram_channels
-    hops = machine.mesh_columns + machine.mesh_rows if machine.interconnect == "mesh" else machine.chiplets + 2
-    if (machine.interconnect != "simple" or machine.chiplets > 1) and ways * hops > _MOST_HOPS:
+    ways = machine.core.count * (machine.dma.queues + 1) * machine.dram.channels
+    network = machine.network
+    hops = network.mesh_columns + network.mesh_rows if network.kind == "mesh" else machine.chiplet.count + 2
+    if (network.kind != "simple" or machine.chiplet.count > 1) and ways * hops > _MOST_HOPS:
         raise MachineError(
             f"machine {machine.name!r}: {ways:,} ways from dma_queues of all cores to dram_channels, of up to {hops} "
             f"links each: expected at most {_MOST_HOPS:,} links on all ways together"

@@ -1,7 +1,8 @@
-"""The machine: the figures of machine_record.py, held to what a machine can be, and what follows from them.
+"""The machine: the parts of machine_record.py, held to what a machine can be, and what follows from them.
 
-A machine is a frozen record; machine_file.py reads those that are shipped, and a user's own. A figure that nobody
-published is listed in `assumed`, so that a reader of a result can see which of its premises are guesses.
+A machine is a frozen record of parts; machine_file.py reads those that are shipped, and a user's own. `m.vector.lanes`
+reads a figure; `m.vector_lanes`, its flat name, reads the same one. `m.provenance` says where each comes from, so that
+a reader of a result can see which of its premises are published, which are fitted and which are guesses.
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.chiplets import check_chiplets
 from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
-from simulator.machine.figures import MATMUL_PASSES, Figure, check_figure, check_units
+from simulator.machine.figure_places import PLACES, Figure, fields_from, figure, figure_names, figures
+from simulator.machine.figures import MATMUL_PASSES, check_figure, check_units
 from simulator.machine.machine_record import MachineRecord
+from simulator.machine.provenance import OVERRIDE, Provenance
 from simulator.machine.topology import places
 
 Override = Figure | Sequence[Mapping[str, Figure]]
 
-OVERRIDE = "override"
-"""The source of a figure that was replaced."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would be told as a fault of ours
 class Machine(MachineRecord):
     """One NPU: its figures, checked, and what follows from them."""
 
@@ -39,35 +39,34 @@ class Machine(MachineRecord):
     trace of version 7, which did not keep it."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            if field.name in figure_names():
-                check_figure(self.name, field.name, str(field.type), getattr(self, field.name))
+        for name, value in figures(self).items():
+            check_figure(f"machine {self.name!r}: {name}", name, PLACES[name].kind, value)
         if not self.clock_khz:
             raise MachineError(
                 f"machine {self.name!r}: clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
             )
         check_units(self)
         core_kinds.own_figures(self)
-        if self.vector_bits_per_lane % 8:
-            raise MachineError(f"machine {self.name!r}: {self.vector_bits_per_lane} bits per lane are not whole bytes")
+        if self.vector.bits_per_lane % 8:
+            raise MachineError(f"machine {self.name!r}: {self.vector.bits_per_lane} bits per lane are not whole bytes")
         if not self.dram_bytes_per_cycle:
             raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
-        if self.common_memory_bytes and not self.common_memory_bytes_per_cycle:
+        if self.common_memory.bytes and not self.common_memory_bytes_per_cycle:
             raise MachineError(
-                f"machine {self.name!r}: with common_memory_bytes = {self.common_memory_bytes} the machine needs "
+                f"machine {self.name!r}: with common_memory_bytes = {self.common_memory.bytes} the machine needs "
                 "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
             )
-        if self.systolic_preload_depth > 2:
+        if self.array.preload_depth > 2:
             raise MachineError(
-                f"machine {self.name!r}: systolic_preload_depth = {self.systolic_preload_depth}: expected 1 or 2; no "
+                f"machine {self.name!r}: systolic_preload_depth = {self.array.preload_depth}: expected 1 or 2; no "
                 "more than one set can move while another is in use"
             )
-        if self.memory == "banked" and (self.own_memory or not is_file(self.dram_timing)):
+        if self.dram.kind == "banked" and (self.own_memory or not is_file(self.dram.timing)):
             self.banked_memory()
-        if self.interconnect == "mesh":
+        if self.network.kind == "mesh":
             places(self, "mesh_queues")
             places(self, "mesh_channels")
-        if self.chiplets > 1:
+        if self.chiplet.count > 1:
             check_chiplets(self)
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
@@ -75,7 +74,7 @@ class Machine(MachineRecord):
     @property
     def scratchpad_bytes(self) -> int:
         """Of each core, or of the one with the fewest lanes."""
-        return self.scratchpad_bytes_per_lane * min(each.vector_lanes for each, _, _ in core_kinds.kinds(self))
+        return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in core_kinds.kinds(self))
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -92,57 +91,57 @@ class Machine(MachineRecord):
     @property
     def vector_bytes(self) -> int:
         """Bytes of one vector over all lanes."""
-        return self.vector_lanes * self.vector_bits_per_lane // 8
+        return self.vector.lanes * self.vector.bits_per_lane // 8
 
     @property
     def matmul_passes(self) -> int:
-        return MATMUL_PASSES[self.matmul_precision]
+        return MATMUL_PASSES[self.array.matmul_precision]
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:
         """To one part in 10,000 of a byte, so that the engine's integers never overflow."""
-        return Fraction(self.dram_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+        return Fraction(self.dram.bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
         """What the memory moves at most: a simple one no more than the ports of a simple interconnect let through."""
-        if self.interconnect != "simple" or self.memory != "simple":
+        if self.network.kind != "simple" or self.dram.kind != "simple":
             return self.dram_bytes_per_cycle
-        return min(self.dram_bytes_per_cycle, Fraction(self.interconnect_ports * self.dram_request_bytes))
+        return min(self.dram_bytes_per_cycle, Fraction(self.network.ports * self.dram.request_bytes))
 
     @property
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
-        return self.interconnect_latency_cycles + self._cycles(self.dram_latency_ns)
+        return self.network.latency_cycles + self._cycles(self.dram.latency_ns)
 
     @property
     def has_links(self) -> bool:
         """Whether there are links that are held by what they carry: see topology.py."""
-        return self.interconnect != "simple" or self.chiplets > 1
+        return self.network.kind != "simple" or self.chiplet.count > 1
 
     @property
     def common_memory_bytes_per_cycle(self) -> Fraction:
         """As precise as `dram_bytes_per_cycle`; 0 where there is no common memory."""
-        return Fraction(self.common_memory_bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+        return Fraction(self.common_memory.bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
 
     @property
     def common_memory_latency_cycles(self) -> int:
         """From a copy's last byte asked for to its data, the way through the interconnect included."""
-        return self.interconnect_latency_cycles + self._cycles(self.common_memory_latency_ns)
+        return self.network.latency_cycles + self._cycles(self.common_memory.latency_ns)
 
     def _cycles(self, nanoseconds: float) -> int:
         """Whole cycles that so much time takes."""
         return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
 
     @property
-    def dram(self) -> Memory:
+    def named_memory(self) -> Memory:
         """The memory of `dram_timing` as its file or the shipped one gives it."""
-        return self.own_memory or load_memory(self.dram_timing)
+        return self.own_memory or load_memory(self.dram.timing)
 
     @property
     def dram_clock_ratio(self) -> Fraction:
         """Cycles of the memory's clock in one of the machine's, with banked memory."""
-        return self.dram_bytes_per_cycle / (self.dram_channels * self.dram.bytes_per_cycle)
+        return self.dram_bytes_per_cycle / (self.dram.channels * self.named_memory.bytes_per_cycle)
 
     def dram_slowdown(self, run: int, apart: int) -> float:
         """How many times as long as its bytes a transfer of runs takes that begin so far apart: rows must be opened.
@@ -151,9 +150,9 @@ class Machine(MachineRecord):
         """
         if _whole("run", run) < 1 or _whole("apart", apart) < 0:
             raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
-        if self.memory == "simple":
+        if self.dram.kind == "simple":
             return 1.0
-        memory = self.dram
+        memory = self.named_memory
         requests = max(1.0, memory.columns * run / apart)
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
@@ -162,42 +161,42 @@ class Machine(MachineRecord):
 
         Requests of simple memory may be of any size.
         """
-        where, memory = f"machine {self.name!r}", self.dram
-        if memory.standard != self.dram_standard:
+        where, memory = f"machine {self.name!r}", self.named_memory
+        if memory.standard != self.dram.standard:
             raise MachineError(
-                f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram_standard!r}"
+                f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram.standard!r}"
                 f"{self._goes_with(memory)}"
             )
-        if self.dram_channels & (self.dram_channels - 1):
-            raise MachineError(f"{where}: dram_channels = {self.dram_channels}: expected a power of two")
-        controls = {name: str(getattr(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
+        if self.dram.channels & (self.dram.channels - 1):
+            raise MachineError(f"{where}: dram_channels = {self.dram.channels}: expected a power of two")
+        controls = {name: str(figure(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
         check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
 
     def _goes_with(self, memory: Memory) -> str:
         """The figures that the machine would need for this memory."""
         needed: dict[str, Figure] = {"dram_standard": memory.standard}
-        if self.memory == "banked":
+        if self.dram.kind == "banked":
             needed["dram_request_bytes"] = memory.request_bytes
-        told = (f"{name} = {value!r}" for name, value in needed.items() if getattr(self, name) != value)
+        told = (f"{name} = {value!r}" for name, value in needed.items() if figure(self, name) != value)
         return f"; it goes with {' and '.join(told)}"
 
     def banked_memory(self) -> Memory:
         """One channel of the memory, at the clock that the machine's bandwidth means."""
-        memory, where = self.dram, f"machine {self.name!r} with banked memory"
-        if memory.request_bytes != self.dram_request_bytes:
+        memory, where = self.named_memory, f"machine {self.name!r} with banked memory"
+        if memory.request_bytes != self.dram.request_bytes:
             raise MachineError(
                 f"{where}: a request of {memory.name} is {memory.request_bytes} bytes, not the "
-                f"dram_request_bytes = {self.dram_request_bytes}{self._goes_with(memory)}"
+                f"dram_request_bytes = {self.dram.request_bytes}{self._goes_with(memory)}"
             )
         memory = dataclasses.replace(
-            memory, address=self.dram_address, channel_hash=self.dram_hash, refreshes=self.dram_refresh
+            memory, address=self.dram.address, channel_hash=self.dram.hash, refreshes=self.dram.refresh
         )
         memory = memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
         between, needed = memory.between_refreshes
         if between < needed:
-            hint = "; expected dram_refresh = 'all'" if self.dram_refresh == "each" else ""
+            hint = "; expected dram_refresh = 'all'" if self.dram.refresh == "each" else ""
             raise MachineError(
-                f"{where}: with {self.dram_bytes_per_second} bytes a second the memory's clock is so slow that "
+                f"{where}: with {self.dram.bytes_per_second} bytes a second the memory's clock is so slow that "
                 f"{between} cycles lie between two refreshes, of which {needed} are gone{hint}"
             )
         return memory
@@ -208,13 +207,13 @@ class Machine(MachineRecord):
 
     def vector_elements(self, element_bytes: int) -> int:
         """Elements in one vector over all lanes."""
-        return self.vector_lanes * self.lane_elements(element_bytes)
+        return self.vector.lanes * self.lane_elements(element_bytes)
 
     def lane_elements(self, element_bytes: int) -> int:
         """Elements in one lane of a vector; an element wider than the lane takes a vector of its own."""
         if _whole("element_bytes", element_bytes) < 1:
             raise MachineError(f"element_bytes={element_bytes!r}: an element has 1 byte or more")
-        return max(1, self.vector_bits_per_lane // (8 * element_bytes))
+        return max(1, self.vector.bits_per_lane // (8 * element_bytes))
 
     def pad_to_lanes(self, size: int) -> int:
         """`size` bytes, rounded up to whole vectors over all lanes: what a scratchpad slot takes."""
@@ -233,16 +232,13 @@ class Machine(MachineRecord):
         for key in replaced:
             if key not in known:
                 raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
-        changed = tuple((key, OVERRIDE) for key in sorted(replaced))
-        kept = tuple(pair for pair in self.sources if pair[0] not in replaced)
-        figures = {**self.figures(), **replaced}
-        assumed = tuple(name for name in self.assumed if name not in replaced)
         memory = None if "dram_timing" in replaced else self.own_memory
-        return machine_from(figures, assumed, kept + changed, memory=memory, anew=True)
+        told = {**self.figures(), **replaced}
+        return machine_from(told, self.provenance.replaced(replaced), memory=memory, anew=True)
 
     def figures(self) -> dict[str, Figure]:
-        """Every figure by name, in the order of the record."""
-        return {name: getattr(self, name) for name in figure_names()}
+        """Every figure by its flat name, in the order of the record."""
+        return figures(self)
 
     @property
     def overrides(self) -> dict[str, Figure]:
@@ -258,13 +254,17 @@ class Machine(MachineRecord):
     def __repr__(self) -> str:
         return f"Machine({self.label!r})"
 
+    if not TYPE_CHECKING:  # our own code reads the parts, of which types are known; flat names are for people
 
-def figure_names() -> tuple[str, ...]:
-    """Names of all figures of a machine, which are also the keys of its file."""
-    return _FIGURES
+        def __getattr__(self, name: str) -> Figure:
+            """A figure by its flat name."""
+            if name in PLACES:
+                return figure(self, name)
+            near = did_you_mean(name, (each for each in dir(self) if not each.startswith("_")))
+            raise AttributeError(f"a machine has no {name!r}{near}", name=name, obj=self)
 
-
-_FIGURES = tuple(field.name for field in dataclasses.fields(MachineRecord) if field.name not in ("assumed", "sources"))
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *figure_names()})
 
 
 def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
@@ -287,24 +287,20 @@ def check_cores(machine: str, cores: Sequence[object]) -> None:
 
 def machine_from(
     figures: Mapping[str, Figure],
-    assumed: tuple[str, ...],
-    sources: tuple[tuple[str, str], ...],
+    provenance: Provenance,
     *,
     memory: Memory | None = None,
     anew: bool = False,
 ) -> Machine:
-    """The machine that `Machine.figures`, `.assumed`, `.sources` and `.own_memory` were taken from.
+    """The machine that `Machine.figures`, `.provenance` and `.own_memory` were taken from.
 
     If it is made `anew` a memory file that was not read yet is, and its memory is checked.
     """
-    missing = [name for name in figure_names() if name not in figures]
-    if missing:
-        raise MachineError(f"machine {figures.get('name')!r} lacks {', '.join(missing)}")
+    fields = fields_from(figures)
     timing = figures["dram_timing"]
     if anew and memory is None and isinstance(timing, str) and is_file(timing):
         memory = load_memory(timing)
-    told: dict[str, Any] = dict(figures)
-    machine = Machine(**told, own_memory=memory, assumed=assumed, sources=sources)
+    machine = Machine(**fields, provenance=provenance, own_memory=memory)
     if anew:
         machine.check_dram()
     return machine

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from simulator.errors import MachineError
 from simulator.machine.chiplets import channels_of_each, chiplet_of_core, route
+from simulator.machine.figure_places import figure
 from simulator.machine.machine_record import MachineRecord
 
 Place = tuple[int, int]
@@ -41,7 +42,7 @@ class Topology:
 
     def widths(self, machine: MachineRecord) -> list[int]:
         """Bytes a cycle of each link."""
-        own, between = machine.interconnect_link_bytes_per_cycle, machine.chiplet_link_bytes_per_cycle
+        own, between = machine.network.link_bytes_per_cycle, machine.chiplet.link_bytes_per_cycle
         return [between if is_between(*ends) else own for ends in self.links]
 
 
@@ -53,15 +54,15 @@ def is_between(begin: str, end: str) -> bool:
 def topology(machine: MachineRecord) -> Topology:
     """The links and ways of a machine whose interconnect has some."""
     found = Topology(ways=[[], []])
-    for core in range(machine.cores):
-        for own in range(machine.dma_queues + 1):
-            queue = core * machine.dma_queues + own % machine.dma_queues
-            there = [_stations(machine, queue, channel, WRITE) for channel in range(machine.dram_channels)]
-            back = [_stations(machine, queue, channel, READ) for channel in range(machine.dram_channels)]
+    for core in range(machine.core.count):
+        for own in range(machine.dma.queues + 1):
+            queue = core * machine.dma.queues + own % machine.dma.queues
+            there = [_stations(machine, queue, channel, WRITE) for channel in range(machine.dram.channels)]
+            back = [_stations(machine, queue, channel, READ) for channel in range(machine.dram.channels)]
             for way, stations in ((WRITE, there), (READ, back)):
                 found.ways[way].append([tuple(map(found.link, each, each[1:])) for each in stations])
-            found.hops.append([len(each) - 3 if machine.interconnect == "mesh" else 0 for each in there])
-            if machine.chiplets > 1:
+            found.hops.append([len(each) - 3 if machine.network.kind == "mesh" else 0 for each in there])
+            if machine.chiplet.count > 1:
                 found.hops[-1] = [sum(map(is_between, each, each[1:])) for each in there]
     return found
 
@@ -69,13 +70,13 @@ def topology(machine: MachineRecord) -> Topology:
 def _stations(machine: MachineRecord, queue: int, channel: int, way: int) -> list[str]:
     """Where a byte comes by, from begin to end."""
     end = f"channel{channel}"
-    if machine.chiplets > 1:
+    if machine.chiplet.count > 1:
         return _over_chiplets(machine, queue, channel, way)
-    if machine.interconnect == "crossbar":
-        stations = [f"port{queue % machine.interconnect_ports}", "crossbar", end]
+    if machine.network.kind == "crossbar":
+        stations = [f"port{queue % machine.network.ports}", "crossbar", end]
         return stations if way == WRITE else stations[::-1]
-    core, own = divmod(queue, machine.dma_queues)
-    begin = f"dma{own}" if machine.cores == 1 else f"core{core}.dma{own}"
+    core, own = divmod(queue, machine.dma.queues)
+    begin = f"dma{own}" if machine.core.count == 1 else f"core{core}.dma{own}"
     queues, channels = places(machine, "mesh_queues"), places(machine, "mesh_channels")
     here, there = queues[queue % len(queues)], channels[channel % len(channels)]
     if way == READ:
@@ -85,13 +86,13 @@ def _stations(machine: MachineRecord, queue: int, channel: int, way: int) -> lis
 
 def _over_chiplets(machine: MachineRecord, queue: int, channel: int, way: int) -> list[str]:
     """The same from chiplet to chiplet, and through a crossbar on each if there are some."""
-    core = queue // machine.dma_queues
+    core = queue // machine.dma.queues
     here, there = chiplet_of_core(machine, core), channel // channels_of_each(machine)
     crossed = route(machine, here, there) if way == WRITE else route(machine, there, here)
-    if machine.interconnect == "simple":
+    if machine.network.kind == "simple":
         return [f"chiplet{each}" for each in crossed]
-    first = next(other for other in range(core + 1) if chiplet_of_core(machine, other) == here) * machine.dma_queues
-    ends = [f"chiplet{here}.port{(queue - first) % machine.interconnect_ports}", f"channel{channel}"]
+    first = next(other for other in range(core + 1) if chiplet_of_core(machine, other) == here) * machine.dma.queues
+    ends = [f"chiplet{here}.port{(queue - first) % machine.network.ports}", f"channel{channel}"]
     begin, end = ends if way == WRITE else ends[::-1]
     return [begin, *(f"chiplet{each}.crossbar" for each in crossed), end]
 
@@ -116,14 +117,15 @@ def check_places(where: str, text: str) -> None:
 
 def places(machine: MachineRecord, name: str) -> list[Place]:
     """The routers that a figure such as "0,0 0,1" names: column, then row."""
-    text = str(getattr(machine, name))
+    text = str(figure(machine, name))
     found = list[Place]()
     for each in text.split():
         column, row = map(int, each.split(","))
-        if column >= machine.mesh_columns or row >= machine.mesh_rows:
+        if column >= machine.network.mesh_columns or row >= machine.network.mesh_rows:
             raise MachineError(
                 f"machine {machine.name!r}: {name} = {text!r}: there is no router {each} in a mesh of "
-                f"mesh_columns = {machine.mesh_columns} and mesh_rows = {machine.mesh_rows}; they are counted from 0"
+                f"mesh_columns = {machine.network.mesh_columns} and mesh_rows = {machine.network.mesh_rows}; they are "
+                "counted from 0"
             )
         found.append((column, row))
     return found

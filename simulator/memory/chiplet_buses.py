@@ -37,11 +37,11 @@ class Buses(NamedTuple):
 
 def buses(machine: Machine) -> Buses | None:
     """The idle buses of a machine with several; None where there is one, or the memory is banked."""
-    if machine.chiplets == 1 or machine.memory != "simple":
+    if machine.chiplet.count == 1 or machine.dram.kind != "simple":
         return None
-    rate, idle = machine.bus_bytes_per_cycle / machine.chiplets, np.zeros(machine.chiplets, np.int64)
+    rate, idle = machine.bus_bytes_per_cycle / machine.chiplet.count, np.zeros(machine.chiplet.count, np.int64)
     figures = np.array([rate.numerator, rate.denominator], np.int64)
-    return Buses(figures, idle, idle - 1, np.zeros((0, 2, machine.chiplets), np.int64))
+    return Buses(figures, idle, idle - 1, np.zeros((0, 2, machine.chiplet.count), np.int64))
 
 
 def launched(before: Buses | None, asked: Work) -> Buses | None:

@@ -50,30 +50,30 @@ class PageTable:
 
     def __init__(self, machine: Machine, placed: Sequence[Placed] = ()) -> None:
         self.machine, self.placed = machine, placed
-        self.pages = np.zeros((len(placed) + 1, machine.chiplets), np.int64)
+        self.pages = np.zeros((len(placed) + 1, machine.chiplet.count), np.int64)
         """Of each tensor, and last of what belongs to none: how many of its pages were placed on each chiplet."""
-        self.asked = np.zeros((len(placed) + 1, machine.chiplets, machine.chiplets), np.int64)
+        self.asked = np.zeros((len(placed) + 1, machine.chiplet.count, machine.chiplet.count), np.int64)
         """Of each likewise: bytes in whole requests, by the chiplet that asked and the one they lie on."""
-        self._shift = machine.page_bytes.bit_length() - 1
+        self._shift = machine.chiplet.page_bytes.bit_length() - 1
         self._first, self._last = (np.array([getattr(each, name) for each in placed], np.int64) for name in _LIFE)
         self._wanted = np.array([each.where is not None for each in placed], np.bool_)
         self._chiplet, self._frame, self._owner, self._policy = (np.zeros(0, np.int32) for _ in range(4))
         self._reach, self._begun = max((each.address + each.bytes for each in placed), default=0), 0
-        self._frames = [0] * machine.chiplets
-        self._given_up = [np.zeros(0, np.int32) for _ in range(machine.chiplets)]
+        self._frames = [0] * machine.chiplet.count
+        self._given_up = [np.zeros(0, np.int32) for _ in range(machine.chiplet.count)]
 
     def table(self) -> Pages | None:
         """None on a machine in one piece."""
-        return self._pages() if self.machine.chiplets > 1 else None
+        return self._pages() if self.machine.chiplet.count > 1 else None
 
     def launch(self, number: int, program: TileProgram, asked: Work) -> Work:
         """The work of a launch, the next one, with what it asks of each chiplet's memory, request by request."""
-        if self.machine.chiplets == 1:
+        if self.machine.chiplet.count == 1:
             return asked
         self._grow(number, asked.walks)
         self._begin(number)
-        count, size = self.machine.chiplets, self.machine.dram_request_bytes
-        home = np.array([chiplet_of_core(self.machine, core) for core in range(self.machine.cores)])[program.core]
+        count, size = self.machine.chiplet.count, self.machine.dram.request_bytes
+        home = np.array([chiplet_of_core(self.machine, core) for core in range(self.machine.core.count)])[program.core]
         pages = self._pages()
         by_page = np.zeros((len(self._chiplet), count), np.int64)
         by_row = np.zeros((len(program), 2, count), np.int64)
@@ -102,10 +102,10 @@ class PageTable:
         if pages > _MOST:
             raise LaunchError(
                 f"launch {number} asks for an address for which a table of {pages:,} pages would be needed, at most "
-                f"{_MOST:,} are kept: take a page_bytes larger than {self.machine.page_bytes}"
+                f"{_MOST:,} are kept: take a page_bytes larger than {self.machine.chiplet.page_bytes}"
             )
         more = max(0, pages - len(self._chiplet))
-        default = _LOCAL if self.machine.dram_placement == "local" else _INTERLEAVED
+        default = _LOCAL if self.machine.chiplet.placement == "local" else _INTERLEAVED
         self._chiplet = np.pad(self._chiplet, (0, more), constant_values=_NOWHERE)
         self._frame = np.pad(self._frame, (0, more))
         self._owner = np.pad(self._owner, (0, more), constant_values=-1)
@@ -130,10 +130,10 @@ class PageTable:
     def _policy_of(self, where: int | str | None) -> int:
         if isinstance(where, int):
             return where
-        return _LOCAL if (where or self.machine.dram_placement) == "local" else _INTERLEAVED
+        return _LOCAL if (where or self.machine.chiplet.placement) == "local" else _INTERLEAVED
 
     def _give_up(self, pages: I64) -> None:
-        for chiplet in range(self.machine.chiplets):
+        for chiplet in range(self.machine.chiplet.count):
             frames = self._frame[pages[self._chiplet[pages] == chiplet]]
             self._given_up[chiplet] = np.concatenate([self._given_up[chiplet], frames])
         self._chiplet[pages] = _NOWHERE
@@ -142,7 +142,7 @@ class PageTable:
         """Places those of the pages that have no place; `asked` says how often each chiplet asks for each."""
         new = self._chiplet[touched] == _NOWHERE
         pages, asked = touched[new], asked[new]
-        count, policy = self.machine.chiplets, self._policy[pages]
+        count, policy = self.machine.chiplet.count, self._policy[pages]
         most = asked == asked.max(1, initial=0, keepdims=True)
         turn = pages % np.maximum(most.sum(1), 1)
         nearest = np.argmax(most.cumsum(1) == turn[:, None] + 1, axis=1)

@@ -92,11 +92,11 @@ class Banked(NamedTuple):
 def parameters(machine: Machine) -> I64:
     """Model; latency; the length of a cycle and of a byte's transfer, or of a cycle of each clock, in a common unit."""
     made = np.zeros(_PARAMETERS, np.int64)
-    if machine.memory == "banked":
+    if machine.dram.kind == "banked":
         ratio = machine.dram_clock_ratio
         made[: _WAY + 1] = (
             *(BANKED, 0, ratio.denominator, ratio.numerator),
-            *(machine.dram_request_bytes, machine.interconnect_latency_cycles),
+            *(machine.dram.request_bytes, machine.network.latency_cycles),
         )
     else:
         rate = machine.bus_bytes_per_cycle
@@ -108,7 +108,7 @@ def parameters(machine: Machine) -> I64:
 
 def sources(machine: Machine) -> int:
     """Who asks a banked memory: each DMA queue and the scalar unit, of each core."""
-    return machine.cores * (machine.dma_queues + 1)
+    return machine.core.count * (machine.dma.queues + 1)
 
 
 def idle_state() -> I64:
@@ -119,10 +119,10 @@ def idle_state() -> I64:
 
 def banked(machine: Machine) -> Banked | None:
     """Channels in which nothing happened yet; None for a machine with simple memory."""
-    if machine.memory == "simple":
+    if machine.dram.kind == "simple":
         return None
     memory, asking = machine.banked_memory(), sources(machine)
-    channels = idle_channels(memory, machine.dram_channels, asking, 0, ports=machine.cores)
+    channels = idle_channels(memory, machine.dram.channels, asking, 0, ports=machine.core.count)
     bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
     return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64), None)
 
@@ -131,8 +131,8 @@ def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages 
     """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
     if before is None:
         return None
-    counts = request_counts(asked.walks, machine.dram_request_bytes)
-    asked.table.requested[:] = counts * machine.dram_request_bytes
+    counts = request_counts(asked.walks, machine.dram.request_bytes)
+    asked.table.requested[:] = counts * machine.dram.request_bytes
     columns = 2 if machine.has_links else 1
     requests = np.zeros((columns, len(before.running), counts.max(initial=0)), np.int64)
     channels = before.channels._replace(requests=requests)

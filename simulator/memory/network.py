@@ -69,15 +69,15 @@ def network(machine: Machine) -> Network | None:
         return None
     made, figures = topology(machine), np.zeros(_FIGURES, np.int64)
     widths, ratio = made.widths(machine), Fraction(1)
-    if machine.memory == "banked":
+    if machine.dram.kind == "banked":
         ratio = machine.dram_clock_ratio
     whole = math.lcm(*widths)
     figures[_CYCLE], figures[_MEMORY_CYCLE] = whole * ratio.numerator, whole * ratio.denominator
-    figures[_LATENCY] = figures[_CYCLE] * machine.interconnect_latency_cycles
-    figures[_REQUEST], figures[_CHANNELS] = machine.dram_request_bytes, machine.dram_channels
-    figures[_PACKET] = max(1, machine.interconnect_packet_bytes // machine.dram_request_bytes)
+    figures[_LATENCY] = figures[_CYCLE] * machine.network.latency_cycles
+    figures[_REQUEST], figures[_CHANNELS] = machine.dram.request_bytes, machine.dram.channels
+    figures[_PACKET] = max(1, machine.network.packet_bytes // machine.dram.request_bytes)
     ways = [way for direction in (made.ways[READ], made.ways[WRITE]) for source in direction for way in source]
-    hop = machine.chiplet_link_latency_cycles if machine.chiplets > 1 else machine.mesh_hop_cycles
+    hop = machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else machine.network.mesh_hop_cycles
     return Network(
         figures=figures,
         way_start=np.cumsum([0, *map(len, ways)], dtype=np.int64),
@@ -86,7 +86,7 @@ def network(machine: Machine) -> Network | None:
         byte=np.array([whole // width * ratio.numerator for width in widths], np.int64),
         free=np.zeros(len(made.links), np.int64),
         carried=np.zeros(len(made.links), np.int64),
-        asked=np.zeros((0, 2, machine.chiplets), np.int64),
+        asked=np.zeros((0, 2, machine.chiplet.count), np.int64),
         order=np.zeros((len(made.hops), 0, 2), np.int64),
         sending=np.zeros((len(made.hops), _SENDING), np.int64),
     )
@@ -98,10 +98,10 @@ def launched(before: Network | None, machine: Machine, asked: Work) -> Network |
     if before is None:
         return None
     requested = asked.table.requested
-    if machine.memory == "banked":
-        most = int(requested.max(initial=0)) // machine.dram_request_bytes
+    if machine.dram.kind == "banked":
+        most = int(requested.max(initial=0)) // machine.dram.request_bytes
         return before._replace(order=np.zeros((len(before.sending), most, 2), np.int64))
-    if machine.chiplets > 1:
+    if machine.chiplet.count > 1:
         return before._replace(asked=asked.by_chiplet)
     written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
     return before._replace(asked=np.stack([requested - written, written], axis=1)[:, :, None])

@@ -14,12 +14,16 @@ from simulator.errors import FileFormatError, MachineError
 from simulator.files import typed_records, versioned_files
 from simulator.machine.dram_file import Memory, check_memory, is_file
 from simulator.machine.machine import Machine, machine_from
+from simulator.machine.provenance import Provenance, fitted_apart
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 
-FORMAT, VERSION = "aten-workbench/trace", 8
-WITHOUT_MEMORY = 7
-"""The version before, which is read as well: of a memory file it has no more than the path."""
+FORMAT, VERSION = "aten-workbench/trace", 9
+WITHOUT_FITTED, WITHOUT_MEMORY = 8, 7
+"""The versions before, which are read as well. Version 8 tells what is fitted as a source that begins with `fitted: `;
+version 7 does so too, and has of a memory file no more than the path."""
+
+_Pairs = tuple[tuple[str, str], ...]
 
 _COLUMNS: dict[str, type] = {
     "launch": np.int32,
@@ -80,6 +84,7 @@ def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) 
         "machine": {
             "figures": machine.figures(),
             "assumed": machine.assumed,
+            "fitted": machine.fitted,
             "sources": machine.sources,
             "memory": dataclasses.asdict(machine.own_memory) if machine.own_memory else None,
         },
@@ -88,22 +93,29 @@ def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) 
     }
 
 
+def _provenance(told: dict[str, Any]) -> Provenance:
+    """Where the figures of a header's machine come from; before version 9 what is fitted stood among the sources."""
+    assumed = typed_records.value(tuple[str, ...], told["assumed"], "assumed")
+    sources = typed_records.value(_Pairs, told["sources"], "sources")
+    if "fitted" not in told:
+        return Provenance.of(assumed, *fitted_apart(dict(sources)))
+    return Provenance(assumed, typed_records.value(_Pairs, told["fitted"], "fitted"), sources)
+
+
 def _machine(told: dict[str, Any]) -> Machine:
     """The machine of a header, which of version 7 has no memory."""
-    assumed = typed_records.value(tuple[str, ...], told["assumed"], "assumed")
-    sources = typed_records.value(tuple[tuple[str, str], ...], told["sources"], "sources")
     memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
     if memory:
         check_memory(memory)
-    machine = machine_from(told["figures"], assumed, sources, memory=memory)
-    if memory and not is_file(machine.dram_timing):
-        raise ValueError(f"there is a memory, and dram_timing is {machine.dram_timing!r:.60}, which is no file")
+    machine = machine_from(told["figures"], _provenance(told), memory=memory)
+    if memory and not is_file(machine.dram.timing):
+        raise ValueError(f"there is a memory, and dram_timing is {machine.dram.timing!r:.60}, which is no file")
     return machine
 
 
 def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
-    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, VERSION)
+    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, VERSION)
     try:
         machine = _machine(cast("dict[str, Any]", header["machine"]))
         kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")

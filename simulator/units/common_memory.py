@@ -76,9 +76,9 @@ def check_plan(residents: Sequence[Resident], machine: Machine, launches: int) -
     """Raises `CommonMemoryFull` if more is resident in some launch than the common memory holds."""
     held = held_bytes(residents, launches)
     fullest = int(held.argmax()) if launches else 0
-    if launches and held[fullest] > machine.common_memory_bytes:
+    if launches and held[fullest] > machine.common_memory.bytes:
         crowd = [(each.name, each.bytes) for each in residents if each.kept(fullest)]
-        raise CommonMemoryFull(fullest, int(held[fullest]), machine.common_memory_bytes, crowd)
+        raise CommonMemoryFull(fullest, int(held[fullest]), machine.common_memory.bytes, crowd)
 
 
 def held_bytes(residents: Sequence[Resident], launches: int) -> I64:

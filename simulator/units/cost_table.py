@@ -127,13 +127,13 @@ def work(
     common, skipped = (served.rows, served.skipped) if served else np.zeros((2, rows), np.bool_)
     indexed = gather.requests(program, addresses, indices, machine)
     costs = {name: np.zeros(rows, np.int64) for name in COSTS}
-    costs["cycles"], costs["requested"] = -(-indexed.bytes // machine.dma_bytes_per_cycle), indexed.request_bytes.copy()
+    costs["cycles"], costs["requested"] = -(-indexed.bytes // machine.dma.bytes_per_cycle), indexed.request_bytes.copy()
     costs["moved"], costs["read"] = indexed.bytes.copy(), indexed.read_bytes.copy()
     costs["written"] = indexed.bytes - indexed.read_bytes
     kind, in_rows = KIND_OF[program.opcode], dma.in_rows(program)
     for piece, part in pieces(program):
         for alike, ratio, cores in core_kinds.kinds(machine):
-            mine = np.isin(part.core, cores) if machine.core_figures else np.ones(len(part), np.bool_)
+            mine = np.isin(part.core, cores) if machine.core.own_figures else np.ones(len(part), np.bool_)
             _add_costs(Part(part, addresses, in_rows, alike, ratio), kind[piece], mine, _piece_of(costs, piece))
     moved, read, written = (costs.pop(name) for name in ("moved", "read", "written"))
     costs["requested"][common] = 0
@@ -148,9 +148,9 @@ def work(
     if skipped.any():
         table = _left_out(skipped, table, moved, read, written)
     asking = ~(common | skipped)
-    apart = machine.memory == "banked" or machine.chiplets > 1
+    apart = machine.dram.kind == "banked" or machine.chiplet.count > 1
     walked = walks.walks(program, addresses, indexed, asking) if apart else walks.no_walks()
-    nowhere = np.zeros((0, 2, machine.chiplets), np.int64)
+    nowhere = np.zeros((0, 2, machine.chiplet.count), np.int64)
     return Work(table, *_waits(program, served), moved, read, written, indexed, walked, skipped, nowhere)
 
 
@@ -236,7 +236,7 @@ def _in_order(drain: I64, chain: I64) -> I64:
 
 def _chains(program: TileProgram, machine: Machine) -> I64:
     chain = np.full(len(program), -1, np.int64)
-    if machine.accumulator_residence == "array":
+    if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
         links = program.dependence_kind == DependenceKind.ACCUMULATE
         chain[owner[links]] = program.dependence[links]

@@ -71,14 +71,14 @@ def transfers(
     lowest = program.offset[side] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
     address = base + lowest * size
     run = np.where(contiguous(shape, np.abs(strides)), shape, 1).prod(1) * size
-    request = machine.dram_request_bytes
+    request = machine.dram.request_bytes
     touched = (address % request + run + request - 1) // request * request
     runs = moved // np.maximum(run, 1)
     stretch = np.maximum(_stretches(program, np.where(moves, first, 0), side, in_rows) * size, 1)
     return Transfers(
         bytes=moved,
         request_bytes=np.where(in_dram, runs * touched, 0),
-        cycles=moved // stretch * -(-stretch // machine.dma_bytes_per_cycle),
+        cycles=moved // stretch * -(-stretch // machine.dma.bytes_per_cycle),
         run=np.where(in_dram, run, 0),
         stretch=np.where(moves, stretch, 0),
     )
@@ -134,7 +134,7 @@ def _costs(part: Part) -> Costs:
 
 
 def _queues(machine: Machine) -> int:
-    return machine.dma_queues
+    return machine.dma.queues
 
 
 _ON_THE_WAY = ("transfer", "latency")

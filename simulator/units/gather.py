@@ -65,13 +65,12 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
         values, assumed[row] = _values(program, row, instruction, indexed, loaded, indices)
         place, run = _runs(instruction, memory, indexed, values)
         address, size = addresses[memory.target] + place * memory.element_bytes, run * memory.element_bytes
-        touched = (address % machine.dram_request_bytes + size + machine.dram_request_bytes - 1) // (
-            machine.dram_request_bytes
-        )
+        request = machine.dram.request_bytes
+        touched = (address % request + size + request - 1) // request
         reads, writes = bool(memory.access & Access.READ), bool(memory.access & Access.WRITE)
         ways = int(reads) + int(writes)
         counts[row], moved[row], read[row] = len(place), len(place) * size * ways, len(place) * size * reads
-        asked[row] = int(touched.sum()) * machine.dram_request_bytes * ways
+        asked[row] = int(touched.sum()) * request * ways
         places.append(address)
         sizes.append(np.full(len(place), size, np.int64))
     start = np.concatenate([[0], np.cumsum(counts)])

@@ -20,12 +20,12 @@ from simulator.units.unit import Costs, Does, Part, Unit
 def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> tuple[int, int, int]:
     """Cycles of the machine for the way to the host, the work on it, and the way back."""
     hertz = 1000 * machine.clock_khz
-    latency = Fraction(str(machine.host_link_latency_us)) * machine.clock_khz / 1000
+    latency = Fraction(str(machine.host.link_latency_us)) * machine.clock_khz / 1000
     there, back = (
-        math.ceil(latency + Fraction(size * hertz, machine.host_link_bytes_per_second))
+        math.ceil(latency + Fraction(size * hertz, machine.host.link_bytes_per_second))
         for size in (bytes_in, bytes_out)
     )
-    return there, math.ceil(Fraction(flops * hertz, machine.host_flops_per_second)), back
+    return there, math.ceil(Fraction(flops * hertz, machine.host.flops_per_second)), back
 
 
 def _costs(part: Part) -> Costs:

@@ -75,7 +75,7 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, rati
     in_dram, writes = program.space[here] == Space.DRAM, (program.access[here] & Access.WRITE) != 0
     base = np.array([*addresses, 0], np.int64)[np.where(in_dram, program.target[here], -1)]
     address = base + program.offset[here] * size
-    request = machine.dram_request_bytes
+    request = machine.dram.request_bytes
     touched = (address % request + size + request - 1) // request * request
     work, waiting = _cycles(program, machine, ratio)
     return Loops(
@@ -101,21 +101,26 @@ def _cycles(program: TileProgram, machine: Machine, ratio: Fraction) -> tuple[I6
     owner, here = _operands(program)
     count, writes = program.shape[here].prod(1), (program.access[here] & Access.WRITE) != 0
     in_dram = program.space[here] == Space.DRAM
-    latency = np.where(in_dram, machine.dram_latency_cycles, machine.scratchpad_latency_cycles).astype(np.int64)
+    latency = np.where(in_dram, machine.dram_latency_cycles, machine.scratchpad.latency_cycles).astype(np.int64)
     loads, stores = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     np.maximum.at(loads, owner[~writes], latency[~writes])
     np.maximum.at(stores, owner[writes], latency[writes])
     points = np.where(program.opcode == Opcode.DIRECT, program.extent.prod(1), 0)
     total = operations(program)
     each = total // np.maximum(points, 1)[:, None]
-    chain = loads + each[:, 0] * machine.alu_latency_cycles + each[:, 1] * machine.special_latency_cycles + stores
+    chain = (
+        loads
+        + each[:, 0] * machine.vector.alu_latency_cycles
+        + each[:, 1] * machine.vector.special_latency_cycles
+        + stores
+    )
 
     def work(accesses: I64, done: I64) -> I64:
-        sent = -(-accesses // machine.scalar_accesses_per_cycle)
-        return np.maximum(sent, np.maximum(done[:, 0], done[:, 1] * machine.special_interval_cycles))
+        sent = -(-accesses // machine.scalar.accesses_per_cycle)
+        return np.maximum(sent, np.maximum(done[:, 0], done[:, 1] * machine.vector.special_interval_cycles))
 
     def held(cycles: I64) -> I64:
-        return -(-cycles // machine.scalar_outstanding)
+        return -(-cycles // machine.scalar.outstanding)
 
     ones = np.ones_like(count)
     busy, one = work(_sums(rows, owner, count), total), work(_sums(rows, owner, ones), each)
@@ -145,7 +150,7 @@ def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
 def _latency(counts: Sequence[int], machine: Machine) -> int:
     """Of operations, by `OpClass`, each of which waits for the one before."""
     plain = counts[OpClass.ALU] + counts[OpClass.CONVERT]
-    return plain * machine.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.special_latency_cycles
+    return plain * machine.vector.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.vector.special_latency_cycles
 
 
 def _distance(program: TileProgram) -> I64:
@@ -199,7 +204,7 @@ def _costs(part: Part) -> Costs:
     machine = part.machine
     direct, meets = loops(part.program, part.addresses, machine, part.ratio), part.program.opcode == Opcode.BARRIER
     return Costs(
-        direct.work + meets * (machine.interconnect_latency_cycles + between_cycles(machine)),
+        direct.work + meets * (machine.network.latency_cycles + between_cycles(machine)),
         waiting=direct.waiting,
         mark=MEETS * meets,
         moved=direct.bytes,

@@ -84,8 +84,8 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
 
     One part, of the whole batch, where sharing would gain nothing.
     """
-    rows, columns = machine.systolic_rows, machine.systolic_columns
-    sums_stay = machine.dataflow == "output_stationary"
+    rows, columns = machine.array.rows, machine.array.columns
+    sums_stay = machine.array.dataflow == "output_stationary"
 
     def longest(group: int, part: int) -> int:
         """Cycles of a share so large for each pass, of as many products as an array is high: a K chain, whose steps
@@ -97,7 +97,7 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
     least = longest(0, batch)
     for group, extent, unit in ((0, batch, 1), (2, n, columns), (1, m, rows if sums_stay else 1)):
         units, count = -(-extent // unit), 2
-        while count <= min(machine.systolic_arrays, units):
+        while count <= min(machine.array.count, units):
             most = -(-units // count)
             cycles = longest(group, min(extent, most * unit))
             if cycles < least:
@@ -131,10 +131,10 @@ def matmul_cost(
     These are the closed forms of the module's docstring.
     """
     times = np.ones(len(extent), np.int64) if times is None else times
-    if machine.dataflow == "output_stationary":
+    if machine.array.dataflow == "output_stationary":
         adds = np.zeros(len(extent), np.bool_) if accumulates is None else accumulates == 1
         return _output_stationary(extent, machine, times, adds)
-    rows, columns = machine.systolic_rows, machine.systolic_columns
+    rows, columns = machine.array.rows, machine.array.columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3]
     streamed, across = np.where(stationary == 1, m, n), np.where(stationary == 1, n, m)
     full, rest = k // rows, k % rows
@@ -142,8 +142,8 @@ def matmul_cost(
     groups = batch * -(-across // columns) * times
     drain = first + np.minimum(across, columns) - 2
     keeps = np.zeros(len(extent), np.bool_)
-    switches = groups * -(-k // rows) * machine.weight_switch_cycles
-    if machine.systolic_preload_depth == 1:
+    switches = groups * -(-k // rows) * machine.array.weight_switch_cycles
+    if machine.array.preload_depth == 1:
         stream = groups * (k + -(-k // rows) * (streamed + drain)) - first - drain + switches
         return MatmulCost(first, stream, -drain, drain, keeps)
     column_of_tiles = full * np.maximum(streamed, rows) + np.where(rest > 0, np.maximum(streamed, rest), 0)
@@ -152,14 +152,14 @@ def matmul_cost(
 
 
 def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDArray[np.bool_]) -> MatmulCost:
-    rows, columns = machine.systolic_rows, machine.systolic_columns
+    rows, columns = machine.array.rows, machine.array.columns
     batch, m, n, k = extent[:, 0], extent[:, 1], extent[:, 2], extent[:, 3] * times
     full, rest = m // rows, m % rows
     groups = batch * -(-n // columns)
     keeps = adds & (groups == 1) & (m <= rows)
     last, fill = np.where(rest > 0, rest, rows), np.minimum(m, rows) + np.minimum(n, columns) - 2
     preload = np.where(adds, np.minimum(m, rows), 0)
-    if machine.systolic_preload_depth == 1:
+    if machine.array.preload_depth == 1:
         back = np.where(adds, groups * m, 0) - preload
         stream = groups * (m + -(-m // rows) * (k + fill)) + back - fill - last
         return MatmulCost(preload, stream, -(fill + last), fill + last, keeps)
@@ -196,10 +196,10 @@ def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     place = np.arange(len(owner)) - program.operand_start[owner]
     box = elements(program) * program.element_bytes
     extent, stationary = program.extent[owner], program.stationary[owner]
-    tiles = -(-extent[:, 1] // machine.systolic_columns), -(-extent[:, 2] // machine.systolic_columns)
+    tiles = -(-extent[:, 1] // machine.array.columns), -(-extent[:, 2] // machine.array.columns)
     past = np.where(place == stationary, 1, np.where(stationary == 1, tiles[1], tiles[0]))
-    if machine.dataflow == "output_stationary":
-        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.systolic_rows))
+    if machine.array.dataflow == "output_stationary":
+        past = np.where(place == 0, tiles[1], -(-extent[:, 1] // machine.array.rows))
     reads, writes = _accumulators(program, machine)
     return box * np.where(place < 2, passes(program, machine)[owner] * past, reads[owner] + writes[owner])
 
@@ -208,7 +208,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
     products = program.opcode == Opcode.MATMUL
     chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
-    if machine.accumulator_residence == "array":
+    if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
         links = program.dependence_kind == DependenceKind.ACCUMULATE
         chained[owner[links]] = True
@@ -218,11 +218,11 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 
 def _arrays(machine: Machine) -> int:
-    return machine.systolic_arrays
+    return machine.array.count
 
 
 def _selection(machine: Machine) -> Selection:
-    return Selection.IN_TURN if machine.systolic_selection == "in_turn" else Selection.FREE_FIRST
+    return Selection.IN_TURN if machine.array.selection == "in_turn" else Selection.FREE_FIRST
 
 
 UNIT = Unit(

@@ -44,9 +44,9 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
         for unit, count in zip(OF_A_CORE, counts(machine), strict=True)
         for index in range(count)
     )
-    if machine.cores == 1:
+    if machine.core.count == 1:
         return own
-    return tuple(f"core{core}.{name}" for core in range(machine.cores) for name in own)
+    return tuple(f"core{core}.{name}" for core in range(machine.core.count) for name in own)
 
 
 @cache

@@ -45,14 +45,14 @@ Flags = npt.NDArray[np.bool_]
 def vectors(program: TileProgram, machine: Machine) -> I64:
     """V for each instruction, 1 for a scalar space."""
     lane, rest, _, _ = _split(program)
-    return -(-lane // machine.vector_lanes) * -(-rest // _lane_elements(program, machine))
+    return -(-lane // machine.vector.lanes) * -(-rest // _lane_elements(program, machine))
 
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
     alu, special = _operations(program)
     count = vectors(program, machine)
-    chain = alu * machine.alu_latency_cycles + special * machine.special_latency_cycles
+    chain = alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
     return np.maximum(body, count) + _trees(program, machine) + _moved_over(program, machine)
 
@@ -63,8 +63,10 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
     body = vector_cycles(program, machine) - trees - moved
-    latency = np.minimum(body, alu * machine.alu_latency_cycles + special * machine.special_latency_cycles)
-    by_alus = -(-count * alu // machine.vector_alus) >= count * special * machine.special_interval_cycles
+    latency = np.minimum(
+        body, alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
+    )
+    by_alus = -(-count * alu // machine.vector.alus) >= count * special * machine.vector.special_interval_cycles
     return {
         "arithmetic": np.where(by_alus, body - latency, 0),
         "special functions": np.where(by_alus, 0, body - latency),
@@ -77,8 +79,8 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
 def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
     """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
     alu, special = _operations(program)
-    full = program.extent.prod(1) / (machine.vector_lanes * _lane_elements(program, machine))
-    busy = np.maximum(alu / machine.vector_alus, special * machine.special_interval_cycles)
+    full = program.extent.prod(1) / (machine.vector.lanes * _lane_elements(program, machine))
+    busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
     return full * np.maximum(busy, 1)
 
 
@@ -103,18 +105,18 @@ def operations(program: TileProgram) -> I64:
 
 
 def _bottleneck(count: I64, alu: I64, special: I64, machine: Machine) -> I64:
-    return np.maximum(-(-count * alu // machine.vector_alus), count * special * machine.special_interval_cycles)
+    return np.maximum(-(-count * alu // machine.vector.alus), count * special * machine.vector.special_interval_cycles)
 
 
 def _trees(program: TileProgram, machine: Machine) -> I64:
     lane, rest, reduced_rest, lane_reduced = _split(program)
     per_lane = _lane_elements(program, machine)
     results = rest // reduced_rest
-    groups = -(-lane // machine.vector_lanes)
+    groups = -(-lane // machine.vector.lanes)
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
-    within = groups * _log2(folded) * machine.alu_latency_cycles
-    step = machine.cross_lane_step_cycles + machine.alu_latency_cycles
-    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector_lanes)) * step
+    within = groups * _log2(folded) * machine.vector.alu_latency_cycles
+    step = machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles
+    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector.lanes)) * step
     return within + np.where(lane_reduced, across, 0)
 
 
@@ -135,7 +137,7 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.maximum.at(widest, owner, program.element_bytes)
     computed = np.array([op.computed_bytes for op in program.ops], np.int64)
-    return np.maximum(1, machine.vector_bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
+    return np.maximum(1, machine.vector.bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
 
 
 def _operations(program: TileProgram) -> tuple[I64, I64]:
@@ -157,11 +159,11 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     elsewhere = (contiguous >= 0) & (contiguous != lane) & (across > 1)
     elsewhere &= program.extent[owner, np.maximum(contiguous, 0)] > 1
     per_lane = _lane_elements(program, machine)[owner]
-    groups = -(-across // machine.vector_lanes)
+    groups = -(-across // machine.vector.lanes)
     turned = groups * -(-(elements // across) // per_lane)
-    steps = _log2(np.minimum(across, machine.vector_lanes)) * machine.cross_lane_step_cycles
+    steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
     read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
-    cycles = np.where(elsewhere & walked, turned * machine.transpose_cycles_per_vector, 0)
+    cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
     cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0) if spread else 0
     np.add.at(out, owner, cycles)
     return out

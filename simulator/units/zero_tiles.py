@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 
 def skipped(launched: Launched | HostCall, machine: Machine) -> Mask | None:
     """Which instructions of a launch are left out; None if none could be."""
-    if not machine.skips_zero_tiles or isinstance(launched, HostCall) or not launched.filled:
+    if not machine.core.skips_zero_tiles or isinstance(launched, HostCall) or not launched.filled:
         return None
     found = _empty_loads(launched.program, known(launched))
     if found.any():

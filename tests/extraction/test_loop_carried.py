@@ -16,7 +16,11 @@ from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
 
 MACHINE = load_machine("edge-8x8", alu_latency_cycles=3, scalar_outstanding=1000)
-FAR, ALU, SPECIAL = MACHINE.dram_latency_cycles, MACHINE.alu_latency_cycles, MACHINE.special_latency_cycles
+FAR, ALU, SPECIAL = (
+    MACHINE.dram_latency_cycles,
+    MACHINE.vector.alu_latency_cycles,
+    MACHINE.vector.special_latency_cycles,
+)
 N = 512
 
 KERNEL = """func.func @k(%x: memref<512xf32>, %y: memref<512xf32>) {{

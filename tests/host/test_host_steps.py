@@ -78,7 +78,7 @@ def test_what_goes_over_the_link_is_what_the_node_reads_and_makes(journey: wb.Jo
 def test_the_time_adds_up_with_the_host_in_it(journey: wb.Journey, machine: str):
     simulated = journey.with_(machine=machine).simulated
     simulated.trace.invariants()
-    latency = simulated.machine.host_link_latency_us * simulated.machine.clock_mhz
+    latency = simulated.machine.host.link_latency_us * simulated.machine.clock_mhz
     waterfall = dict(zip(simulated.waterfall.what, simulated.waterfall.cycles, strict=True))
     assert waterfall["host link"] >= 4 * latency and sum(waterfall.values()) == simulated.cycles
     slow = wb.machine(machine, host_link_latency_us=50)

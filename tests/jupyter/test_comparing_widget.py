@@ -70,7 +70,7 @@ def test_what_changed_is_what_the_journeys_were_made_with(both: wb.Comparison, j
     assert len(changes.loc["kernels"]) == 2  # both products are split in `alone`
     faster = j.with_(machine=j.machine.with_(vector_lanes=64))
     other = wb.compare(j, faster).changes
-    assert other[other.what == "vector_lanes"].iloc[0, 2:].tolist() == [j.machine.vector_lanes, 64]
+    assert other[other.what == "vector_lanes"].iloc[0, 2:].tolist() == [j.machine.vector.lanes, 64]
     assert wb.compare(j, j).changes.empty
 
 

@@ -435,7 +435,7 @@ def test_every_time_says_its_unit(shown: Shown):
 
 def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
     folds = shown.page.locator(".tl-fold")
-    count = 3 if shown.trace.machine.cores == 2 else 0
+    count = 3 if shown.trace.machine.core.count == 2 else 0
     expect(folds).to_have_count(count)
     if count:
         before = len(shown.rows())

@@ -146,7 +146,7 @@ def test_with_banked_memory_only_what_goes_to_dram_is_asked_of_the_channels(plai
     trace = kept.simulated.record
     trace.invariants()
     moved = trace.bytes[trace.via == Via.DRAM].sum()
-    assert sum(row["reads"] + row["writes"] for row in trace.memory()) * machine.dram_request_bytes == moved
+    assert sum(row["reads"] + row["writes"] for row in trace.memory()) * machine.dram.request_bytes == moved
 
 
 def test_the_plan_is_told_in_text_and_html(plain: Journey) -> None:

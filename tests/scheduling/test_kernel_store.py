@@ -92,7 +92,7 @@ Change = Callable[[Flow], dict[str, object]]
 CHANGES: dict[str, Change] = {
     "another machine": lambda made: {"machine": load_machine("edge-8x8")},
     "one figure of the machine": lambda made: {
-        "machine": replace(made.machine, dma_queues=made.machine.dma_queues + 1)
+        "machine": replace(made.machine, dma_queues=made.machine.dma.queues + 1)
     },
     "a mapping": lambda made: {"mapping": {"*": {"buffers": 1}}},
     "a tile": lambda made: {"mapping": {"*": {"tile": {}}}},

@@ -73,7 +73,7 @@ def test_the_elements_do_all_multiplications_and_each_one_at_a_time(machine: str
         assert walk.cycle(walk.last) == walk.done or walk.parts[2].numbers.startswith("max(")
         assert (np.diff(tiles.enters) >= tiles.streams[1:]).all()  # an element has one row at a time
         assert (tiles.moves_in + tiles.moved_in <= tiles.enters).all()
-        assert tiles.rows.max() <= walk.machine.systolic_rows and tiles.columns.max() <= walk.machine.systolic_columns
+        assert tiles.rows.max() <= walk.machine.array.rows and tiles.columns.max() <= walk.machine.array.columns
         for cycle in range(walk.first, walk.last, max(1, (walk.last - walk.first) // 40)):
             some = _at_work_one_by_one(walk, cycle)
             assert walk.at_work(cycle) == some

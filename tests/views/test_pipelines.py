@@ -57,7 +57,7 @@ def test_hidden_cycles_are_those_in_which_the_core_computes(journey: wb.Journey)
     run = journey.simulated
     view = run.pipeline(0)
     record, events = view.record, run.events[run.events.launch == 0]
-    busy = np.zeros((run.machine.cores, record.end + 1), bool)
+    busy = np.zeros((run.machine.core.count, record.end + 1), bool)
     moving, mine = busy.copy(), {}
     for each in events.itertuples():
         if each.kind in ("MATMUL", "VECTOR", "DIRECT"):

@@ -125,7 +125,7 @@ class Simulated(Handle[Trace]):
     @property
     def energy(self) -> pd.DataFrame:
         """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
-        by the machine's figures, what all took, in picojoules; and whether the figure is assumed."""
+        by the machine's figures, what all took, in picojoules; and whether the figure is assumed or fitted."""
         return views.data_frames.frame(views.timeline.energy(self.record))
 
     @property

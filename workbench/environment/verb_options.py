@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from simulator.argument_types import checker, plain
 from simulator.did_you_mean import did_you_mean, sentences
-from simulator.machine.machine import figure_names
+from simulator.machine.figure_places import figure_names
 from workbench.environment import call_sites
 from workbench.errors import UnknownOption, WorkbenchError
 

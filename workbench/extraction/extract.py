@@ -95,7 +95,7 @@ class _Extractor(Evaluator):
         self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
         self.bytes_used: dict[int, int] = {}
         self.shares = machine.shares
-        self.together: frozenset[int] = frozenset(range(machine.cores))
+        self.together: frozenset[int] = frozenset(range(machine.core.count))
         """Cores that are at one point of the program: all at its start, and those that met until one goes on."""
 
     def run(self, module: ir.Module) -> TileProgram:

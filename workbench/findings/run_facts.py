@@ -225,7 +225,7 @@ class Facts:
         queues and a common memory hold; where there is none of these, what the others take stays as it is.
         """
         trace = self.trace
-        has_history = self.machine.memory != "simple" or self.machine.has_links or trace.residents
+        has_history = self.machine.dram.kind != "simple" or self.machine.has_links or trace.residents
         changed = [
             replace(each, program=program) if isinstance(each, Launched) and each.kernel == kernel.name else each
             for each in trace.launches
@@ -233,7 +233,7 @@ class Facts:
         if has_history:
             return simulate(changed, self.machine, residents=trace.residents, placed=trace.placed).makespan
         alone = [replace(each, after=()) for each in changed if each.kernel == kernel.name]
-        took = simulate(alone, self.machine).makespan - len(alone) * self.machine.launch_overhead_cycles
+        took = simulate(alone, self.machine).makespan - len(alone) * self.machine.core.launch_overhead_cycles
         return self.cycles - kernel.cycles + took
 
     @functools.cached_property

@@ -49,7 +49,7 @@ def machine_key(machine: Machine) -> str:
     may say the same.
     """
     figures = {name: figure for name, figure in machine.figures().items() if name not in ("name", "dram_timing")}
-    banks = asdict(machine.banked_memory()) if machine.memory == "banked" else {}
+    banks = asdict(machine.banked_memory()) if machine.dram.kind == "banked" else {}
     told = {name: figure for name, figure in banks.items() if name not in ("name", "assumed", "sources")}
     return _digest([figures, told])
 

@@ -175,7 +175,7 @@ class Template:
             "tile": mapping.tile,
             "order": mapping.order,
             "buffers": mapping.buffers,
-            "lanes": machine.vector_lanes,
+            "lanes": machine.vector.lanes,
             "machine": machine,
             "attributes": self.attributes(),
             "slot": partial(self.slot, mapping),

@@ -10,13 +10,13 @@ import itertools
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator import Machine
 from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.figure_places import PLACES, figure
 from simulator.machine.figures import choices_of, range_of
-from simulator.machine.machine import figure_names
 from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel
@@ -206,18 +206,17 @@ def journey_knobs(request: Request) -> tuple[Knob, ...]:
 
 def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
     """The figures of a machine; of a number half of it and twice as much are worth trying."""
-    kinds = {field.name: str(field.type) for field in fields(Machine)}
     knobs = list[Knob]()
-    for name in figure_names():
+    for name, place in PLACES.items():
         if name in _NAMES_THE_MACHINE:
             continue
-        value = getattr(machine, name)
-        values: tuple[Value, ...] = choices_of(name, kinds[name]) or (value,)
-        if kinds[name] == "int":
+        value: Any = figure(machine, name)
+        values: tuple[Value, ...] = choices_of(name, place.kind) or (value,)
+        if place.kind == "int":
             values = tuple(sorted({value // 2 or value, value, 2 * value}))
-        elif kinds[name] == "float":
+        elif place.kind == "float":
             values = tuple(sorted({value / 2, value, 2 * value}))
-        knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, kinds[name])))
+        knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, place.kind)))
     return tuple(knobs)
 
 

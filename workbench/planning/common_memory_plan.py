@@ -123,7 +123,7 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
 
 def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> list[Residence]:
     """The plan that takes, while there is room, what saves most a byte and launch that it holds."""
-    held, capacity = np.zeros(launches, np.int64), machine.common_memory_bytes
+    held, capacity = np.zeros(launches, np.int64), machine.common_memory.bytes
     decided: dict[str, Residence] = {}
     for each in sorted(found, key=lambda each: (-_worth(each), -each.saved, each.first)):
         during = held[each.first : each.last + 1]

@@ -26,12 +26,12 @@ def array_cycles(
         cycles = places * _product_cycles(machine, products, *(size for _, size in pieces))
         total, step = total + count * cycles, max(step, cycles)
     batch, rows, columns, depth = (math.prod(tile[dim] for dim in groups[letter]) for letter in "bmnk")
-    fill = min(depth, machine.systolic_rows) + min(columns, machine.systolic_columns)
-    free = max(1, machine.systolic_arrays // len(shares(batch, rows, columns, machine)[1]))
+    fill = min(depth, machine.array.rows) + min(columns, machine.array.columns)
+    free = max(1, machine.array.count // len(shares(batch, rows, columns, machine)[1]))
     chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
     # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
-    ahead = chain / max(chain - machine.queue_depth, 1) if chain > machine.queue_depth else chains
+    ahead = chain / max(chain - machine.core.queue_depth, 1) if chain > machine.core.queue_depth else chains
     rounds = math.prod(steps[dim] for dim in groups["w"])
     return total * rounds / min(free, chains, slots, max(ahead, 1.0)), step, fill
 
@@ -48,14 +48,14 @@ def _product_cycles(machine: Machine, products: int, batch: int, rows: int, colu
     """Of the array with the largest share of a product of tiles: what systolic.py says of its stream."""
     group, parts = shares(batch, rows, columns, machine)
     batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
-    sums_stay = machine.dataflow == "output_stationary"
+    sums_stay = machine.array.dataflow == "output_stationary"
     high, streamed = (rows, depth * products) if sums_stay else (depth, rows)
-    times = batch * math.ceil(columns / machine.systolic_columns) * (1 if sums_stay else products)
-    passes, one_set = math.ceil(high / machine.systolic_rows), machine.systolic_preload_depth == 1
-    height = min(high, machine.systolic_rows)
-    fill = height + min(columns, machine.systolic_columns)
+    times = batch * math.ceil(columns / machine.array.columns) * (1 if sums_stay else products)
+    passes, one_set = math.ceil(high / machine.array.rows), machine.array.preload_depth == 1
+    height = min(high, machine.array.rows)
+    fill = height + min(columns, machine.array.columns)
     each = height + streamed + fill if one_set else max(streamed, height)
-    return times * passes * (each + (0 if sums_stay else machine.weight_switch_cycles))
+    return times * passes * (each + (0 if sums_stay else machine.array.weight_switch_cycles))
 
 
 def _products(payload: Payload, machine: Machine) -> int:

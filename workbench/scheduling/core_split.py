@@ -96,10 +96,10 @@ def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) 
 
 def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
     """In words, what becomes of the machine's cores where not the heuristic but somebody else decides it."""
-    if machine.cores == 1:
+    if machine.core.count == 1:
         return ""
     count = len(np.unique(program.core)) or 1
-    return f"on {'one core' if count == 1 else f'{count} cores'} of {machine.cores}, as {author} has it"
+    return f"on {'one core' if count == 1 else f'{count} cores'} of {machine.core.count}, as {author} has it"
 
 
 def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], cores: int) -> dict[str, int]:

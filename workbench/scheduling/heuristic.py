@@ -128,11 +128,11 @@ def _on_cores(
     waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
     cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
     if len(dealt) > 1:
-        cycles += machine.interconnect_latency_cycles + between_cycles(machine)  # they meet
-    if machine.cores == 1:
+        cycles += machine.network.latency_cycles + between_cycles(machine)  # they meet
+    if machine.core.count == 1:
         return cycles, mapping
     where = said(payload, cores, len(shares), asked=asked)
-    if machine.core_figures:  # what is said of cores is said of shares
+    if machine.core.own_figures:  # what is said of cores is said of shares
         where = where.replace("cores", "shares").replace("core", "share")
         where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
     return cycles, replace(mapping, cores=cores, spread=where)
@@ -209,7 +209,7 @@ def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) 
     """What a tile should be a multiple of along a dim: the lanes for the innermost, then the elements of a lane."""
     *outer, innermost = payload.in_memory
     if dim == innermost:
-        return machine.vector_lanes
+        return machine.vector.lanes
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     inside = math.prod(tile[each] for each in outer if each != dim)
     return -(-machine.lane_elements(size) // inside)
@@ -287,8 +287,8 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
         return {1, extent}
     if kind == "m" and len(rows) > 1:
         halves = {-(-extent // 2**power) for power in range(extent.bit_length())}
-        return {size for size in halves if size >= machine.systolic_rows} | {extent} if dim == rows[-1] else halves
-    step = machine.systolic_columns if kind == "n" else machine.systolic_rows
+        return {size for size in halves if size >= machine.array.rows} | {extent} if dim == rows[-1] else halves
+    step = machine.array.columns if kind == "n" else machine.array.rows
     if least:
         return {min(extent, -(-step // 2**power)) for power in range(step.bit_length() + 1)}
     if extent <= 4 * step:  # of few tiles, halves may overlap better than they fill the array
@@ -345,7 +345,7 @@ def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
         vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
         special = op.operations[OpClass.SPECIAL]
         simple = sum(op.operations) - special
-        slots = max(simple / machine.vector_alus, special * machine.special_interval_cycles, 1.0)
+        slots = max(simple / machine.vector.alus, special * machine.vector.special_interval_cycles, 1.0)
         passes += vectors * slots
-        chain += simple * machine.alu_latency_cycles + special * machine.special_latency_cycles
+        chain += simple * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
     return passes, chain

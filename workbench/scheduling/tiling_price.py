@@ -135,7 +135,7 @@ def _moved_bytes(
     If its runs are too short and too far apart to hide opened rows, what would move in the time of these.
     """
     run, apart = _run(access, tile, payload)
-    request = machine.dram_request_bytes
+    request = machine.dram.request_bytes
     touched = math.ceil(run / request)
     if run < apart and apart % request:  # most runs do not begin at a border of requests
         touched = 1 + (run - access.element_bytes) / request
@@ -164,4 +164,4 @@ def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapp
     passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
     if access.padded or any(access.value == each.value for op in passes for each in op.accesses):
         stretch = next((extent for extent, _ in _nearest_first(access, tile, payload)), 1) * access.element_bytes
-    return access.bytes(tile) / stretch * -(-stretch // machine.dma_bytes_per_cycle)
+    return access.bytes(tile) / stretch * -(-stretch // machine.dma.bytes_per_cycle)

@@ -137,7 +137,7 @@ def simulated_from(
 def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simulating.simulate.Filled:
     """Where the tensors of the call are not zero now, if the machine makes use of it and the call is at hand."""
     program = captured.program
-    if not request.machine.skips_zero_tiles or program is None or program.parts:
+    if not request.machine.core.skips_zero_tiles or program is None or program.parts:
         return {}
     return simulating.nonzero_tiles.filled(program, lowered, request.inputs, request.kwargs)
 

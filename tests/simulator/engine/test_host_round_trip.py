@@ -26,7 +26,7 @@ def copying() -> Launched:
 def test_a_step_costs_two_latencies_its_bytes_and_its_operations():
     trace = simulate([HostCall("h", 16_000_000, 8_000_000, 50_000_000)], MACHINE)
     trace.invariants()
-    microseconds = 2 * MACHINE.host_link_latency_us + 24_000_000 / 16e9 * 1e6 + 50_000_000 / 50e9 * 1e6
+    microseconds = 2 * MACHINE.host.link_latency_us + 24_000_000 / 16e9 * 1e6 + 50_000_000 / 50e9 * 1e6
     assert trace.makespan == pytest.approx(microseconds * MACHINE.clock_mhz, abs=3)
     assert trace.columns()["bytes"] == [16_000_000, 0, 8_000_000]
     assert trace.columns()["unit"] == ["host"] * 3 and trace.columns()["kind"] == ["HOST"] * 3
@@ -35,7 +35,7 @@ def test_a_step_costs_two_latencies_its_bytes_and_its_operations():
 
 def test_a_step_is_never_free():
     trace = simulate([HostCall("h", 0, 0, 0)], MACHINE)
-    assert trace.makespan == 2 * math.ceil(MACHINE.host_link_latency_us * MACHINE.clock_mhz)
+    assert trace.makespan == 2 * math.ceil(MACHINE.host.link_latency_us * MACHINE.clock_mhz)
 
 
 @pytest.mark.parametrize("name", machine_names())

@@ -22,6 +22,10 @@ import pytest
 from simulator import Launched, TileProgram, Trace, load_machine, simulate
 from simulator.errors import FileFormatError, NoFile, NoFolder, SimulatorError
 from tests.simulator.build import elementwise, matmul_chain
+from tests.simulator.units.test_closed_forms import one_matmul
+
+VERSION_8 = Path(__file__).parent / "version_8.npz"
+"""`one_matmul(40, 20, 12)` on a tpu-v3 with 64 lanes, written before machines had parts and told what is fitted."""
 
 
 @pytest.fixture
@@ -252,6 +256,17 @@ def test_a_missing_file_is_told_with_what_is_there(program_file: Path) -> None:
         Trace.load(program_file.parent / "elsewhere" / "k.npz")
 
 
+def test_a_trace_of_version_8_opens_with_its_machine_and_tells_what_was_fitted() -> None:
+    kept, program = Trace.load(VERSION_8), one_matmul(40, 20, 12)
+    machine = load_machine("tpu-v3", vector_lanes=64)
+    again = simulate([Launched("k", program, tuple(at << 16 for at in range(len(program.arguments))))], machine)
+    assert kept.machine.figures() == machine.figures() and kept.machine.label == "tpu-v3 (vector_lanes=64)"
+    assert kept.makespan == 1146 and kept.digest() == again.digest()
+    assert set(dict(kept.machine.fitted)) == {"launch_overhead_cycles", "weight_switch_cycles"}
+    assert "weight_switch_cycles" not in dict(kept.machine.sources)
+    assert Trace.load(io.BytesIO(kept.to_bytes())).machine == kept.machine
+
+
 def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_cannot_be_written_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +274,7 @@ def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_c
     path = tmp_path / "t.npz"
     trace.save(path)
     change_header(path, lambda header: header.update(version=1))
-    with pytest.raises(FileFormatError, match=r"expected aten-workbench/trace version 7 or 8, found .* version 1"):
+    with pytest.raises(FileFormatError, match=r"expected aten-workbench/trace version 7 or 8 or 9, found .* version 1"):
         Trace.load(path)
     trace.save(path)
     for keep in (0, 100, path.stat().st_size // 2, path.stat().st_size - 1):

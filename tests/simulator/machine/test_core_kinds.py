@@ -63,7 +63,7 @@ def test_shares_are_in_proportion_to_products(cores: tuple[dict[str, int | float
 def test_a_file_says_it_as_tables() -> None:
     text = 'base = "edge-8x8"\ncores = [{}, {vector_lanes = 4, clock_ratio = 0.5}]\nassumed = ["cores"]'
     machine = parse_machine("mine", text)
-    assert (machine.cores, machine.core_figures) == (2, "1: clock_ratio=0.5 vector_lanes=4")
+    assert (machine.core.count, machine.core.own_figures) == (2, "1: clock_ratio=0.5 vector_lanes=4")
     assert machine.scratchpad_bytes == load_machine("edge-8x8").scratchpad_bytes // 2
     assert machine.peak_macs_per_cycle == 64 + 32
     assert machine.with_(cores=[{}, {"clock_ratio": 0.5, "vector_lanes": 4}]).figures() == machine.figures()

@@ -10,7 +10,7 @@ import pytest
 
 from simulator.errors import MachineError
 from simulator.machine.dram_file import load_memory
-from simulator.machine.machine import figure_names
+from simulator.machine.figure_places import figure_names
 from simulator.machine.machine_file import load_machine, machine_names, parse_machine
 
 
@@ -18,21 +18,20 @@ def test_the_shipped_machines_have_the_published_figures() -> None:
     assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
     clock = {name: load_machine(name).clock_mhz for name in machine_names()}
     assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050}
-    arrays = {name: load_machine(name).systolic_arrays for name in machine_names()}
+    arrays = {name: load_machine(name).array.count for name in machine_names()}
     assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4}
     pads = {name: load_machine(name).scratchpad_bytes for name in machine_names()}
     assert pads == {"edge-8x8": 256 * 1024, "tpu-v2": 16 << 20, "tpu-v3": 16 << 20, "tpu-v4": 16 << 20}
     assert load_machine("tpu-v3").dram_bytes_per_cycle == 512
     assert load_machine("edge-8x8").dram_bytes_per_cycle == 32
-    assert load_machine("tpu-v4").common_memory_bytes == 128 << 20
+    assert load_machine("tpu-v4").common_memory.bytes == 128 << 20
 
 
 @pytest.mark.parametrize("name", machine_names())
-def test_every_figure_has_a_source_or_is_marked_assumed(name: str) -> None:
+def test_every_figure_has_a_source_or_is_marked_fitted_or_assumed(name: str) -> None:
     machine = load_machine(name)
-    told = {key for key, _ in machine.sources}
-    assert told.isdisjoint(machine.assumed)
-    assert told | set(machine.assumed) == set(figure_names()) - {"name"}
+    told = [*machine.assumed, *dict(machine.fitted), *dict(machine.sources)]
+    assert sorted(told) == sorted({*figure_names()} - {"name"})
 
 
 def test_a_figure_without_source_is_refused() -> None:
@@ -42,10 +41,10 @@ def test_a_figure_without_source_is_refused() -> None:
 
 def test_overrides_make_another_machine_and_say_so() -> None:
     narrow = load_machine("tpu-v3", vector_lanes=64, dma_queues=2)
-    assert (narrow.vector_lanes, narrow.dma_queues, narrow.scratchpad_bytes) == (64, 2, 8 << 20)
+    assert (narrow.vector.lanes, narrow.dma.queues, narrow.scratchpad_bytes) == (64, 2, 8 << 20)
     assert dict(narrow.sources)["dma_queues"] == "override"
     assert "dma_queues" not in narrow.assumed
-    assert load_machine("tpu-v3").vector_lanes == 128
+    assert load_machine("tpu-v3").vector.lanes == 128
     assert narrow.overrides == {"vector_lanes": 64, "dma_queues": 2}
     assert repr(narrow) == "Machine('tpu-v3 (vector_lanes=64, dma_queues=2)')"
     assert load_machine("tpu-v3", name="mine", vector_lanes=64).label == "mine (vector_lanes=64)"
@@ -136,7 +135,7 @@ def test_a_file_is_a_machine_wherever_a_name_is(tmp_path: Path):
     assert changed == {"name", "vector_lanes", "dma_queues"}
     assert dict(pocket.sources)["vector_lanes"] == "data sheet" and "dma_queues" in pocket.assumed
     assert dict(pocket.sources)["clock_mhz"] == dict(base.sources)["clock_mhz"]
-    assert load_machine(path, dma_queues=4).dma_queues == 4
+    assert load_machine(path, dma_queues=4).dma.queues == 4
 
 
 def test_a_device_or_a_pipe_is_no_machine_file_and_no_memory_file(tmp_path: Path):
@@ -165,7 +164,7 @@ def test_a_device_or_a_pipe_is_no_machine_file_and_no_memory_file(tmp_path: Path
         (
             "a.toml",
             BASED.replace('["dma_queues"]', '["dma_queues", "clock_mhz"]'),
-            "`assumed` names 'clock_mhz', which the file does not set. A figure from elsewhere keeps the source",
+            "`assumed` names 'clock_mhz', which is not set there. A figure from elsewhere keeps the source",
         ),
         ("a.toml", BASED + 'dma_queus = ""', r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure"),
         ("a.toml", "clock_mhz =", "not TOML"),
@@ -182,5 +181,6 @@ def test_mistakes_in_a_file_are_named(name: str, text: str | None, words: str, t
 
 def test_few_figures_are_fitted_and_say_by_what() -> None:
     for name in machine_names():
-        fitted = [text for _, text in load_machine(name).sources if "fitted" in text]
-        assert len(fitted) <= 6 and all(text.startswith("fitted: benchmarks/fit.py") for text in fitted)
+        fitted = [text for _, text in load_machine(name).fitted]
+        assert len(fitted) <= 6 and all("benchmarks/data/tpu_v3_cycles.csv" in text for text in fitted)
+    assert {"launch_overhead_cycles", "weight_switch_cycles"} <= set(dict(load_machine("tpu-v3").fitted))

@@ -37,9 +37,9 @@ def run(program: TileProgram, machine: Machine = EDGE, *, apart: int = 1 << 16) 
 
 def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int]:
     """When the last of each source's requests is done, all given to idle channels at once. In the machine's cycles."""
-    bits = address_map(machine.banked_memory(), machine.dram_channels)
+    bits = address_map(machine.banked_memory(), machine.dram.channels)
     most = max(map(len, asked))
-    channels = idle_channels(machine.banked_memory(), machine.dram_channels, len(asked), most)
+    channels = idle_channels(machine.banked_memory(), machine.dram.channels, len(asked), most)
     ratio = machine.dram_clock_ratio
     for source, (requests, begin) in enumerate(zip(asked, begins, strict=True)):
         ask(channels, bits, source, -(-begin * ratio // 1), requests)
@@ -51,10 +51,10 @@ def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int
 def test_transfers_of_all_queues_end_as_their_requests_do_side_by_side(machine: Machine) -> None:
     """However the engine cuts time into stretches, the channels see what they see when nothing is cut."""
     machine = machine.with_(launch_overhead_cycles=0)
-    trace = run(loads(machine.dma_queues, elements=3000), machine)
-    size = machine.dram_request_bytes
+    trace = run(loads(machine.dma.queues, elements=3000), machine)
+    size = machine.dram.request_bytes
     asked = [np.arange(at * 12000 // size, -(-(at + 1) * 12000 // size), dtype=np.int64) * size for at in range(8)]
-    begins = [start + machine.interconnect_latency_cycles for start in trace.start.tolist()]
+    begins = [start + machine.network.latency_cycles for start in trace.start.tolist()]
     assert trace.start.tolist() == list(range(8))
     assert trace.end.tolist() == by_itself(machine, asked, begins)
 
@@ -83,7 +83,7 @@ def test_cores_take_turns_at_a_channel() -> None:
 
 def test_a_queue_takes_its_time_even_if_the_memory_is_faster() -> None:
     machine = load_machine("edge-8x8", memory="banked", dma_bytes_per_cycle=1)
-    assert run(loads(1, elements=1000), machine).makespan == 4000 + machine.interconnect_latency_cycles
+    assert run(loads(1, elements=1000), machine).makespan == 4000 + machine.network.latency_cycles
 
 
 def test_one_bank_is_slower_than_two() -> None:
@@ -108,13 +108,13 @@ def test_more_channels_move_more() -> None:
     machine = TPU.with_(launch_overhead_cycles=0)
     wide = run(loads(8, elements=4096), machine)
     assert {row["bytes"] for row in wide.memory()} == {8 * 4096 * 4 // 16}
-    narrow = machine.with_(dram_channels=1, dram_bytes_per_second=machine.dram_bytes_per_second // 16)
+    narrow = machine.with_(dram_channels=1, dram_bytes_per_second=machine.dram.bytes_per_second // 16)
     assert run(loads(8, elements=4096), narrow).makespan > 8 * wide.makespan
 
 
 def test_the_simple_memory_is_the_default_and_has_no_channels() -> None:
     trace = run(elementwise(), load_machine("edge-8x8"))
-    assert trace.machine.memory == "simple" and trace.memory() == [] and trace.bandwidth() == []
+    assert trace.machine.dram.kind == "simple" and trace.memory() == [] and trace.bandwidth() == []
 
 
 @pytest.mark.parametrize("machine", [EDGE, TPU], ids=lambda machine: machine.name)
@@ -122,7 +122,7 @@ def test_channels_say_what_they_moved_and_when(machine: Machine) -> None:
     trace = run(matmul_chain(32, 32, 32, 16), machine)
     assert sum(row["bytes"] for row in trace.memory()) == trace.counters["dram_request_bytes"] == 5 * 16 * 16 * 4 * 4
     assert sum(row["bytes"] for row in trace.bandwidth()) == trace.counters["dram_request_bytes"]
-    peak = Fraction(machine.dram_bytes_per_cycle, machine.dram_channels)
+    peak = Fraction(machine.dram_bytes_per_cycle, machine.dram.channels)
     for row in trace.bandwidth():
         assert row["bytes"] <= (row["end"] - row["begin"] + 1) * peak
     loaded = Trace.load(io.BytesIO(trace.to_bytes()))

@@ -115,7 +115,7 @@ def test_links_carry_all_bytes_and_are_kept_in_a_file(memory: str, kind: str) ->
 
 
 def test_the_shipped_interconnect_is_simple_and_has_no_links() -> None:
-    assert machine().interconnect == "simple" and run(elementwise(), machine()).links() == []
+    assert machine().network.kind == "simple" and run(elementwise(), machine()).links() == []
 
 
 @pytest.mark.parametrize(

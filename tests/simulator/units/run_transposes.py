@@ -75,7 +75,7 @@ def main() -> None:
         "stats": stats(trace),
         "text": timeline_text(gantt_of(trace)),
         "on_dram": on_dram(),
-        "figures": {"lanes": machine.vector_lanes, "each": machine.transpose_cycles_per_vector},
+        "figures": {"lanes": machine.vector.lanes, "each": machine.vector.transpose_cycles_per_vector},
     }
     print(json.dumps(told))
 

@@ -18,8 +18,8 @@ from simulator.units import scalar
 from tests.simulator.build import Made, elements
 
 EDGE = load_machine("edge-8x8", alu_latency_cycles=3)
-NEAR = EDGE.scratchpad_latency_cycles
-ALU, SPECIAL = EDGE.alu_latency_cycles, EDGE.special_latency_cycles
+NEAR = EDGE.scratchpad.latency_cycles
+ALU, SPECIAL = EDGE.vector.alu_latency_cycles, EDGE.vector.special_latency_cycles
 ADD, DIVIDE = (1, 0, 0, 0), (0, 1, 0, 0)
 N = 512
 
@@ -50,7 +50,7 @@ def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
     ("counts", "carried", "expected"),
     [
         # what is not handed on overlaps: a division a cycle, an addition a cycle
-        (DIVIDE, [], NEAR + SPECIAL + (N - 1) * EDGE.special_interval_cycles),
+        (DIVIDE, [], NEAR + SPECIAL + (N - 1) * EDGE.vector.special_interval_cycles),
         (DIVIDE, [Carried(1, DIVIDE)], NEAR + N * SPECIAL),
         (ADD, [Carried(1, ADD)], NEAR + N * ALU),
         # only the addition is between the iterations; divisions run beside

@@ -258,7 +258,7 @@ def test_a_vector_pass(extent: tuple[int, ...], counts: tuple[int, int, int, int
 
 
 def test_reductions_end_in_trees() -> None:
-    step = TPU.cross_lane_step_cycles + TPU.alu_latency_cycles
+    step = TPU.vector.cross_lane_step_cycles + TPU.vector.alu_latency_cycles
     plain = run(one_pass((128, 64), (1, 0, 0, 0)), TPU).makespan
     # 64 elements of a row lie in its lane, 8 to a vector: they fold in 3 steps
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
@@ -290,16 +290,16 @@ def test_what_lies_across_the_lanes_is_turned() -> None:
     assert run(a_pass_of_tiles((0b11, 0b11), (0, 0), (256, 64)), TPU).makespan == plain
     vectors = 2 * 64 // 8
     one = run(a_pass_of_tiles((0b11, 0b11), (1, 0), (256, 64)), TPU).makespan
-    assert one == plain + vectors * TPU.transpose_cycles_per_vector
+    assert one == plain + vectors * TPU.vector.transpose_cycles_per_vector
     both = run(a_pass_of_tiles((0b11, 0b11), (1, 1), (256, 64)), TPU).makespan
-    assert both == plain + 2 * vectors * TPU.transpose_cycles_per_vector
+    assert both == plain + 2 * vectors * TPU.vector.transpose_cycles_per_vector
 
 
 def test_what_all_lanes_share_is_spread_over_them() -> None:
     plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
     # 64 numbers in 8 vectors, each over twice 128 lanes in 7 steps
     spread = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), TPU).makespan
-    assert spread == plain + 2 * 8 * 7 * TPU.cross_lane_step_cycles
+    assert spread == plain + 2 * 8 * 7 * TPU.vector.cross_lane_step_cycles
     # what lies along the lanes and is the same for all else is where it is needed
     assert run(a_pass_of_tiles((0b01, 0b11), (0, 0), (256,)), TPU).makespan == plain
 
@@ -415,7 +415,7 @@ def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
     source, target = made.pad("t", (4096,), 0), made.pad("t", (4096,), 1, Access.WRITE)
     made.move(Opcode.COPY, source, target)
     trace = run(made.build(), EDGE)
-    assert trace.makespan == 4096 * 4 / EDGE.dma_bytes_per_cycle
+    assert trace.makespan == 4096 * 4 / EDGE.dma.bytes_per_cycle
     assert trace.counters["dram_request_bytes"] == 0
 
 
@@ -443,7 +443,7 @@ def test_arrays_are_taken_as_they_come_free_or_in_turn() -> None:
         choice: run(program, arrays.with_(systolic_selection=choice)).unit.tolist()
         for choice in ("earliest", "in_turn")
     }
-    first = arrays.dma_queues
+    first = arrays.dma.queues
     assert taken == {"earliest": [first, *[first + 1] * 3], "in_turn": [first, first + 1] * 2}
 
 
@@ -472,7 +472,7 @@ def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
     made.buffer("b", 4096)
     made.load(made.dram("x", (4096,)), made.pad("b", (4096,)))
     program, wide = made.build(), TPU.with_(interconnect_ports=16)
-    whole = 4096 * 4 / wide.dram_request_bytes
+    whole = 4096 * 4 / wide.dram.request_bytes
     taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 16, 64)}
     assert taken == {ports: whole / min(ports, 16) + TPU.dram_latency_cycles for ports in (1, 4, 16, 64)}
 

@@ -116,10 +116,10 @@ def test_a_copy_costs_latency_and_bandwidth_of_the_common_memory(memory: str) ->
     assert machine.common_memory_latency_cycles == 10 + 16  # interconnect, 20 ns at 800 MHz
     launches = [Launched("k", loads(((16, 16), 0)), (X,))] * 2
     trace = run(launches, Resident("x", X, 1024, 0, 1, alone=False), machine=machine)
-    queue = -(-1024 // machine.dma_bytes_per_cycle)
+    queue = -(-1024 // machine.dma.bytes_per_cycle)
     assert trace.end[1] - trace.start[1] == max(1024 // 64, queue) + 26
     if memory == "banked":
-        assert trace.memory()[0]["reads"] == 1024 // machine.dram_request_bytes
+        assert trace.memory()[0]["reads"] == 1024 // machine.dram.request_bytes
 
 
 def test_copies_take_turns_and_say_whom_they_waited_for() -> None:

@@ -17,7 +17,7 @@ from simulator.units.gather import elements, requests
 from tests.simulator.build import Made
 
 EDGE = load_machine("edge-8x8")
-REQUEST = EDGE.dram_request_bytes
+REQUEST = EDGE.dram.request_bytes
 ROWS, COLUMNS, WIDTH = 5, 40, 64
 IDS = np.array([3, 39, 3, 0, 17])
 
@@ -106,7 +106,7 @@ def test_a_gather_takes_the_bus_for_its_requests_and_is_answered_after_the_laten
     trace = simulate([Launched("k", program, (0, 4096), indices={0: IDS})], EDGE)
     trace.invariants()
     sent = max(
-        Fraction(ROWS * WIDTH * 4) / EDGE.dram_bytes_per_cycle, Fraction(ROWS * WIDTH * 4, EDGE.dma_bytes_per_cycle)
+        Fraction(ROWS * WIDTH * 4) / EDGE.dram_bytes_per_cycle, Fraction(ROWS * WIDTH * 4, EDGE.dma.bytes_per_cycle)
     )
     assert trace.done[1] - trace.start[1] in (
         -(-sent // 1) + EDGE.dram_latency_cycles,

@@ -16,8 +16,8 @@ from tests.simulator.build import Made, direct_copy, elements, tiled_copy
 
 READ, WRITE = Access.READ, Access.WRITE
 EDGE = load_machine("edge-8x8")
-FAR, NEAR = EDGE.dram_latency_cycles, EDGE.scratchpad_latency_cycles
-OUTSTANDING = EDGE.scalar_outstanding
+FAR, NEAR = EDGE.dram_latency_cycles, EDGE.scratchpad.latency_cycles
+OUTSTANDING = EDGE.scalar.outstanding
 
 
 def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
@@ -85,7 +85,7 @@ def test_operations_take_their_time_too() -> None:
     def reads(made: Made) -> list[Operand]:
         return [elements(made.pad("t", (100,)))]
 
-    special, interval = EDGE.special_latency_cycles, EDGE.special_interval_cycles
+    special, interval = EDGE.vector.special_latency_cycles, EDGE.vector.special_interval_cycles
     assert run(one_loop(reads, (0, 1, 0, 0))).makespan == NEAR + special + 99 * interval
     assert run(one_loop(reads, (3, 0, 1, 0))).makespan == NEAR + 4 + 99 * 4
     assert run(one_loop(reads, (2, 3, 0, 0))).counters["special"] == 300

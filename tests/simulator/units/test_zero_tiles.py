@@ -182,4 +182,4 @@ def test_data_that_does_not_reach_as_far_as_the_tensor_is_refused() -> None:
 def test_the_figure_is_true_or_false() -> None:
     with pytest.raises(MachineError, match="expected true or false"):
         load_machine("edge-8x8", skips_zero_tiles=1)
-    assert not any(load_machine(name).skips_zero_tiles for name in ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4"))
+    assert not any(load_machine(name).core.skips_zero_tiles for name in ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4"))

@@ -16,12 +16,12 @@ from simulator.units.unit import Costs, Does, Mask, Part, Unit
 
 
 def _rows(program: TileProgram, machine: Machine) -> I64:
-    return program.extent[:, 0] * -(-program.extent[:, 1] // machine.vector_lanes)
+    return program.extent[:, 0] * -(-program.extent[:, 1] // machine.vector.lanes)
 
 
 def _costs(part: Part) -> Costs:
     rows = _rows(part.program, part.machine)
-    return Costs(rows * part.machine.transpose_cycles_per_vector, waiting=rows)
+    return Costs(rows * part.machine.vector.transpose_cycles_per_vector, waiting=rows)
 
 
 def _counts(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:

@@ -30,7 +30,7 @@ _TURNS = 2
 @finding("array filled in part")
 def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
-    if machine.dataflow != "weight_stationary":
+    if machine.array.dataflow != "weight_stationary":
         return
     for kernel in facts.computed:
         assert kernel.scheduled is not None
@@ -40,8 +40,8 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
         if not len(extent) or not stream:
             continue
         columns, depth = extent[:, 2], extent[:, 3]
-        high = -(-depth // machine.systolic_rows) * machine.systolic_rows
-        wide = -(-columns // machine.systolic_columns) * machine.systolic_columns
+        high = -(-depth // machine.array.rows) * machine.array.rows
+        wide = -(-columns // machine.array.columns) * machine.array.columns
         work = extent.prod(1)
         filled = float(work.sum() / np.sum(extent[:, 0] * extent[:, 1] * high * wide))
         if filled >= FULL:
@@ -50,8 +50,8 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernel.name,
             round(stream * (1 - filled)),
-            f"products fill {percent(filled, 1)} of the arrays: depth {_part(depth, machine.systolic_rows)} rows, "
-            f"{_part(columns, machine.systolic_columns)} columns in the median product",
+            f"products fill {percent(filled, 1)} of the arrays: depth {_part(depth, machine.array.rows)} rows, "
+            f"{_part(columns, machine.array.columns)} columns in the median product",
             kernel.showing("matmul stream"),
             remedy=remedy,
             predicted=predicted,
@@ -76,7 +76,7 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
     if len(convolutions) != 1 or kernel.scheduled is None or not {"kh", "kw", "ic"} <= set(kernel.scheduled.dims):
         return None, None
     (node,) = convolutions
-    path, dims, rows = node.origin.module, kernel.scheduled.dims, facts.machine.systolic_rows
+    path, dims, rows = node.origin.module, kernel.scheduled.dims, facts.machine.array.rows
     if not _is_plain(facts, node, path, given):
         return None, None
     columns = channels_innermost(facts.lowered.types[node.operands[0]])
@@ -131,5 +131,5 @@ def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     runs = images * kind.shape[2] * out[3] if columns else images * channels * side * out[2]
     run = size * (channels * side if columns else wide)
     moved = (2 * padded + padded + runs * run) / float(machine.bus_bytes_per_cycle)
-    queued = runs * -(-run // machine.dma_bytes_per_cycle) / _TURNS
-    return round(max(moved, queued)) + 4 * (machine.launch_overhead_cycles + 2 * machine.dram_latency_cycles)
+    queued = runs * -(-run // machine.dma.bytes_per_cycle) / _TURNS
+    return round(max(moved, queued)) + 4 * (machine.core.launch_overhead_cycles + 2 * machine.dram_latency_cycles)

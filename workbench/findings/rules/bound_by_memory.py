@@ -75,11 +75,10 @@ def _most_of(facts: Facts, kernel: KernelFacts) -> str:
 
 def _twice(machine: Machine) -> dict[str, int]:
     """The figures that together double what reaches the scratchpad: the memory, and what is no wider than it."""
-    figures = {"dram_bytes_per_second": 2 * machine.dram_bytes_per_second}
-    if machine.interconnect == "simple" and machine.interconnect_ports * machine.dram_request_bytes < 2 * float(
-        machine.dram_bytes_per_cycle
-    ):
-        figures["interconnect_ports"] = 2 * machine.interconnect_ports
-    if machine.dma_bytes_per_cycle < 2 * float(machine.dram_bytes_per_cycle):
-        figures["dma_bytes_per_cycle"] = 2 * machine.dma_bytes_per_cycle
+    figures = {"dram_bytes_per_second": 2 * machine.dram.bytes_per_second}
+    through_ports = machine.network.ports * machine.dram.request_bytes
+    if machine.network.kind == "simple" and through_ports < 2 * float(machine.dram_bytes_per_cycle):
+        figures["interconnect_ports"] = 2 * machine.network.ports
+    if machine.dma.bytes_per_cycle < 2 * float(machine.dram_bytes_per_cycle):
+        figures["dma_bytes_per_cycle"] = 2 * machine.dma.bytes_per_cycle
     return figures

@@ -16,7 +16,7 @@ from workbench.planning.common_memory_plan import AUTO, planned
 
 @finding("common memory unused")
 def common_memory_unused(facts: Facts) -> Iterator[Finding]:
-    if not facts.machine.common_memory_bytes or any(each.resident for each in facts.scheduled.residence):
+    if not facts.machine.common_memory.bytes or any(each.resident for each in facts.scheduled.residence):
         return
     plan = planned(facts.lowered, facts.scheduled, facts.machine, AUTO)
     kept = [each for each in plan.residence if each.resident]
@@ -26,7 +26,7 @@ def common_memory_unused(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             saved,
-            f"the common memory of {facts.machine.common_memory_bytes:,} bytes is empty, though "
+            f"the common memory of {facts.machine.common_memory.bytes:,} bytes is empty, though "
             f"{times(len(kept), 'tensor')} moved more than once would fit: DRAM would move {spared:,} bytes fewer",
             remedy=Remedy('j.with_(resident="auto")', options={"resident": AUTO}),
             predicted=saved,

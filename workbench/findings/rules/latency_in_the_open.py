@@ -22,10 +22,10 @@ _LATENCIES = ("load latency", "store latency", "gather latency", "scatter latenc
 @finding("latency in the open")
 def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
     open_ = sum(kernel.part(*_LATENCIES) for kernel in facts.computed)
-    if not open_ or open_ < SHOWS * facts.cycles or facts.machine.memory != "simple":
+    if not open_ or open_ < SHOWS * facts.cycles or facts.machine.dram.kind != "simple":
         return
     spans = sorted(span for kernel in facts.computed for span in kernel.showing(*_LATENCIES))
-    half = facts.machine.dram_latency_ns / 2
+    half = facts.machine.dram.latency_ns / 2
     yield Finding(
         "",
         open_,

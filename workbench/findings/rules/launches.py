@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @finding("launches")
 def launches(facts: Facts) -> Iterator[Finding]:
-    overhead, count = facts.machine.launch_overhead_cycles, len(facts.scheduled.launches.launches)
+    overhead, count = facts.machine.core.launch_overhead_cycles, len(facts.scheduled.launches.launches)
     if not facts.launching or not overhead:
         return
     middle = int(np.median([end - begin for _, begin, end in facts.trace.kernel_spans]))

@@ -27,7 +27,7 @@ _NOT_SHARED = ("load latency", "store latency", "gather latency", "scatter laten
 
 @finding("arrays wait for one")
 def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
-    arrays = facts.machine.systolic_arrays
+    arrays = facts.machine.array.count
     for kernel in facts.computed:
         busy = _busy_arrays(facts, kernel)
         if arrays == 1 or not busy.any():
@@ -41,7 +41,7 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
                 stake,
                 f"one array of {arrays} works {most:,} cycles, and all of them {percent(mean, most)} of that on "
                 f"average: {times(products, 'product')}. They are shared by columns beyond the first "
-                f"{facts.machine.systolic_columns}, and by rows where more stream than a set of weights has; a larger "
+                f"{facts.machine.array.columns}, and by rows where more stream than a set of weights has; a larger "
                 "batch, or several such products at once, would keep all of them busy",
                 kernel.showing("matmul stream", "matmul preload"),
             )
@@ -49,7 +49,7 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
 
 @finding("cores wait for one")
 def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
-    trace, cores = facts.trace, facts.machine.cores
+    trace, cores = facts.trace, facts.machine.core.count
     for kernel in facts.computed:
         if cores == 1 or not len(kernel.spans):
             continue
@@ -81,4 +81,4 @@ def _busy_arrays(facts: Facts, kernel: KernelFacts) -> I64:
     busy = np.zeros(len(trace.unit_names), np.int64)
     np.add.at(busy, trace.unit[rows], trace.end[rows] - trace.start[rows])
     arrays = [number for number, name in enumerate(trace.unit_names) if unit_named(name) is UNIT_OF[Opcode.MATMUL]]
-    return busy[arrays].reshape(machine.cores, machine.systolic_arrays)
+    return busy[arrays].reshape(machine.core.count, machine.array.count)

@@ -48,7 +48,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
             words = re.sub(r"[\w.]+", lambda word: "_" if word[0] in names else word[0], fusion.reason)
             alike[fusion.rule, words].append(_Missed(fusion, runs.get(consumer, ""), went, came))
     for missed in alike.values():
-        saved = [round((each.went + each.came) / rate) + facts.machine.launch_overhead_cycles for each in missed]
+        saved = [round((each.went + each.came) / rate) + facts.machine.core.launch_overhead_cycles for each in missed]
         kernels = {each.kernel for each in missed}
         yield Finding(
             kernels.pop() if len(kernels) == 1 else "",

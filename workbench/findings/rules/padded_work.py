@@ -58,10 +58,10 @@ def _inside(facts: Facts, node: Node) -> float:
 
 
 def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
-    filled = kernel.filled_lanes(facts.machine.vector_lanes)
+    filled = kernel.filled_lanes(facts.machine.vector.lanes)
     stake = round(kernel.part("vector") * (1 - filled))
     reason = (
-        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector_lanes} lanes: their extents are no "
+        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: their extents are no "
         "multiples of that, and the lanes beyond the end go along; extents that are would take no longer"
     )
     return stake, reason, kernel.showing("vector")
@@ -70,13 +70,13 @@ def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
 def _requests(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
     use, machine = facts.memory_use, facts.machine
     spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span]]
-    rate, width = float(machine.bus_bytes_per_cycle), machine.dma_bytes_per_cycle
+    rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
     asked, moved, stretch = use.asked[spans], use.requested[spans], use.stretch[spans]
     needed = np.maximum(asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width))
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
     reason = (
         f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} that are asked for, in requests of "
-        f"{machine.dram_request_bytes}: runs begin or end inside of them; longer runs leave less over"
+        f"{machine.dram.request_bytes}: runs begin or end inside of them; longer runs leave less over"
     )
     return stake, reason, tuple(spans)

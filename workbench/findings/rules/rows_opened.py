@@ -23,10 +23,10 @@ _WAITS = tuple(f"{name} {Wait.MEMORY_ROW.label}" for name in ("load", "store", "
 @finding("rows opened for short runs")
 def rows_opened_for_short_runs(facts: Facts) -> Iterator[Finding]:
     machine, use = facts.machine, facts.memory_use
-    if machine.memory != "banked":
+    if machine.dram.kind != "banked":
         return
     opened = int(facts.trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
-    row = machine.dram.columns * machine.dram_request_bytes
+    row = machine.named_memory.columns * machine.dram.request_bytes
     each = int(use.requested.sum()) // max(opened, 1)
     for kernel in facts.computed:
         spans = tuple(span for span in kernel.showing(*_WAITS) if use.run[span] < row)

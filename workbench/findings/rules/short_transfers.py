@@ -31,7 +31,7 @@ _OF_IMAGES = ("aten.conv2d", "aten.convolution", "aten.max_pool2d", "aten.avg_po
 
 @finding("short transfers")
 def short_transfers(facts: Facts) -> Iterator[Finding]:
-    use, width = facts.memory_use, facts.machine.dma_bytes_per_cycle
+    use, width = facts.memory_use, facts.machine.dma.bytes_per_cycle
     for kernel in facts.computed:
         stake, spans = _lost(facts, kernel, SHORT * width)
         if stake:
@@ -74,7 +74,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
 def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
     """Cycles of the critical path that copies with full stretches would not take, and which these copies are."""
     use, trace = facts.memory_use, facts.trace
-    width, rate = facts.machine.dma_bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
+    width, rate = facts.machine.dma.bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
     spans = spans[use.stretch[spans] < shorter]
@@ -89,7 +89,7 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) 
     """What transfers would take less, or more, if a row were all channels of a place and not a channel's places."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
     assert kernel.scheduled is not None
-    width, rate, mapping = machine.dma_bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
+    width, rate, mapping = machine.dma.bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
     read, written = _rows(images)
@@ -97,7 +97,7 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) 
     row = np.where(loads, read, written)
     asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
     looped = any(size < kernel.scheduled.dims[dim] for dim, size in mapping.tile.items() if dim in _OF_WINDOWS)
-    beside = min(machine.dma_queues, mapping.buffers if looped else 1)  # tiles on their way at a time
+    beside = min(machine.dma.queues, mapping.buffers if looped else 1)  # tiles on their way at a time
     together = row / -(-row // width) * beside
     more, latency = _halo(facts, kernel, images[0])
     after = asked * np.where(loads, more, 1) / np.minimum(rate, together)
@@ -136,7 +136,7 @@ def _channels_apart(kernel: KernelFacts) -> bool:
 
 def _saved_by_lanes(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
     """The same of vector passes, whose lanes would lie along the channels."""
-    lanes = facts.machine.vector_lanes
+    lanes = facts.machine.vector.lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
     channels = _rows(images)[1] // size
     after = channels / (-(-channels // lanes) * lanes)
@@ -161,7 +161,7 @@ def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) 
     row = max(made.dims.get("ic", 1), made.dims.get("oc", 1)) * made.program.arguments[-1].element_bytes
     spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span] > row]
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
-    after = use.asked[spans] / row * -(-row // facts.machine.dma_bytes_per_cycle) / np.maximum(use.cycles[spans], 1)
+    after = use.asked[spans] / row * -(-row // facts.machine.dma.bytes_per_cycle) / np.maximum(use.cycles[spans], 1)
     return round(float((on_path * np.maximum(after - 1, 0)).sum()))
 
 

@@ -68,7 +68,9 @@ def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None
     along = ours | _with_products(facts, trained.norms)
     along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it drops nothing, and stays
     gone = [kernel for kernel in touched if set(kernel.nodes) <= along]
-    left = _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.launch_overhead_cycles)
+    left = (
+        _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.core.launch_overhead_cycles)
+    )
     saved = min(_taken(facts, gone) - left, facts.cycles)
     if saved <= 0:
         return None
@@ -101,7 +103,7 @@ def _goes(facts: Facts, node: Node) -> bool:
 def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:
     """Cycles of kernels from the begin of their launches."""
     begun = sum(len(kernel.launches) for kernel in kernels if kernel.scheduled)
-    return sum(kernel.cycles for kernel in kernels) + begun * facts.machine.launch_overhead_cycles
+    return sum(kernel.cycles for kernel in kernels) + begun * facts.machine.core.launch_overhead_cycles
 
 
 def _with_products(facts: Facts, norms: list[Node]) -> set[str]:

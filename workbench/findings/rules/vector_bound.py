@@ -49,12 +49,12 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, int]:
 
 def _faster(part: str, machine: Machine) -> tuple[str, int]:
     """The figure that halves a part, and its value."""
-    if part == "special functions" and machine.special_interval_cycles > 1:
-        return "special_interval_cycles", machine.special_interval_cycles // 2
-    if part == "moves across lanes" and machine.cross_lane_step_cycles > 1:
-        return "cross_lane_step_cycles", machine.cross_lane_step_cycles // 2
-    if part == "turned tiles" and machine.transpose_cycles_per_vector > 1:
-        return "transpose_cycles_per_vector", machine.transpose_cycles_per_vector // 2
+    if part == "special functions" and machine.vector.special_interval_cycles > 1:
+        return "special_interval_cycles", machine.vector.special_interval_cycles // 2
+    if part == "moves across lanes" and machine.vector.cross_lane_step_cycles > 1:
+        return "cross_lane_step_cycles", machine.vector.cross_lane_step_cycles // 2
+    if part == "turned tiles" and machine.vector.transpose_cycles_per_vector > 1:
+        return "transpose_cycles_per_vector", machine.vector.transpose_cycles_per_vector // 2
     return (
-        ("vector_alus", 2 * machine.vector_alus) if part == "arithmetic" else ("vector_lanes", 2 * machine.vector_lanes)
+        ("vector_alus", 2 * machine.vector.alus) if part == "arithmetic" else ("vector_lanes", 2 * machine.vector.lanes)
     )

@@ -27,7 +27,7 @@ _ONE_SET = 1
 @finding("weights in the open")
 def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
-    if machine.dataflow != "weight_stationary":
+    if machine.array.dataflow != "weight_stationary":
         return
     for kernel in facts.computed:
         assert kernel.scheduled is not None
@@ -39,14 +39,14 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
             continue
         rows, depth = _median(program)
         remedy = None
-        if machine.systolic_preload_depth == _ONE_SET:
+        if machine.array.preload_depth == _ONE_SET:
             call = "j.with_(machine=j.machine.with_(systolic_preload_depth=2))"
             remedy = Remedy(call, machine={"systolic_preload_depth": 2})
         yield Finding(
             kernel.name,
             stake,
             f"arrays take up weights while no row streams in {percent(stake, kernel.cycles)} of the kernel's cycles: a "
-            f"set of {min(depth, machine.systolic_rows)} rows of weights is used for {times(rows, 'row')} of the other "
+            f"set of {min(depth, machine.array.rows)} rows of weights is used for {times(rows, 'row')} of the other "
             "operand in the median product, and more rows for the same weights would hide it",
             kernel.showing("matmul preload", "matmul stream"),
             remedy=remedy,
@@ -67,7 +67,7 @@ def _streamed(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     cost = systolic.matmul_cost(program.extent, program.stationary, machine, passes).stream
     batch, m, n, k = (program.extent[:, axis] for axis in range(4))
     streamed, across = np.where(program.stationary == 1, m, n), np.where(program.stationary == 1, n, m)
-    sets = batch * -(-across // machine.systolic_columns) * -(-k // machine.systolic_rows) * passes
+    sets = batch * -(-across // machine.array.columns) * -(-k // machine.array.rows) * passes
     return np.minimum(sets * streamed, cost), cost
 
 

@@ -10,15 +10,15 @@ from workbench.views.basics.table import Table
 def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
     """One row a tensor in DRAM: where it was to lie, how many of its pages lay on each chiplet, and how many bytes
     those asked for who are on the same chiplet, and those who are not. No rows on a machine in one piece."""
-    pages = tuple(f"pages_on_{chiplet}" for chiplet in range(trace.machine.chiplets))
+    pages = tuple(f"pages_on_{chiplet}" for chiplet in range(trace.machine.chiplet.count))
     columns = ("tensor", "path", "bytes", "placed", *pages, "local_bytes", "remote_bytes")
-    if trace.machine.chiplets == 1:
+    if trace.machine.chiplet.count == 1:
         has = "j.with_(machine=j.machine.with_(chiplets=2, dram_channels=2))"
         return Table(columns, (), f"{trace.machine.label} is in one piece; one that has chiplets: {has}")
     rows = tuple(
         (
             *(each.name, paths.get(each.name, ""), each.bytes),
-            trace.machine.dram_placement if each.where is None else str(each.where),
+            trace.machine.chiplet.placement if each.where is None else str(each.where),
             *(*each.pages, each.local, each.remote),
         )
         for each in trace.placement()
@@ -39,8 +39,10 @@ def placement_text(program: ScheduledProgram) -> str:
 
 def crossed_text(trace: Trace) -> str:
     """How much of what DRAM moved went from one chiplet to another; empty on a machine in one piece."""
-    if trace.machine.chiplets == 1:
+    if trace.machine.chiplet.count == 1:
         return ""
     asked, remote = trace.counters["dram_request_bytes"], trace.counters["dram_remote_bytes"]
     share = remote / max(1, asked)
-    return f"{trace.machine.chiplets} chiplets: {remote:,} of {asked:,} bytes ({share:.0%}) lay on another than asked"
+    return (
+        f"{trace.machine.chiplet.count} chiplets: {remote:,} of {asked:,} bytes ({share:.0%}) lay on another than asked"
+    )

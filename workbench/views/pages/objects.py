@@ -23,6 +23,7 @@ def machine_html(machine: Machine) -> str:
     first = {name.replace("_", " "): str(value) for name, value in zip(names, row, strict=True) if name != "machine"}
     figures = markup.table(machine_table.figures_table(machine), wide=("value", "source"))
     note = f"{len(machine.figures()) - 1} figures, {len(machine.assumed)} of them assumed: nobody published them"
+    note += f"; {len(machine.fitted)} fitted to measurements" if machine.fitted else ""
     head = f"<p>machine <b>{markup.escape(machine.label)}</b></p>"
     return markup.fragment(head + markup.cards(first) + markup.details("all figures", figures, note=note))
 

@@ -241,7 +241,7 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
     }
     return (
         f"<p>on <b>{markup.escape(trace.machine.label)}</b></p>"
-        + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplets > 1 else "")
+        + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplet.count > 1 else "")
         + markup.cards(figures)
         + gantt_svg(view)
         + (_where_time_went(trace) if trace.makespan else "")

@@ -87,7 +87,7 @@ def cycle_table(walk: ArrayWalk, cycle: int) -> Table:
     tiles, number = walk.tiles, tile_at(walk, cycle)
     moving = int(np.clip(cycle - tiles.moves_in + 1, 0, tiles.moved_in)[incoming_at(walk, cycle)])
     streamed = int(np.clip(cycle - tiles.enters + 1, 0, tiles.streams)[number])
-    elements = walk.machine.systolic_rows * walk.machine.systolic_columns
+    elements = walk.machine.array.rows * walk.machine.array.columns
     doing = ", ".join(doing_at(walk, cycle))
     return Table(CYCLE_COLUMNS, ((cycle, doing, number, moving, streamed, walk.at_work(cycle), elements),))
 
@@ -114,7 +114,7 @@ def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
 
 def share(walk: ArrayWalk) -> float:
     """Of what all elements of the array could multiply between the span's start and its last result, what they did."""
-    elements = walk.machine.systolic_rows * walk.machine.systolic_columns
+    elements = walk.machine.array.rows * walk.machine.array.columns
     return math.prod(walk.extent) * walk.times / (elements * walk.span_cycles * float(walk.ratio))
 
 
@@ -128,18 +128,18 @@ def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
     (batch, m, n, k), machine, tiles = walk.extent, walk.machine, walk.tiles
     product = f"{m:,} x {k:,} by {k:,} x {n:,}"
     staying = {0: "the left operand", 1: "the right operand", 2: "sums"}[walk.stationary]
-    depth = machine.systolic_preload_depth
+    depth = machine.array.preload_depth
     sets = f"{min(depth, len(tiles))} of {depth} {'sets of sums' if walk.stationary == 2 else 'sets of weights'}"
     found = [
         ("product", f"{batch:,} of {product}" if batch > 1 else product),
         ("stays", f"{staying}, in {len(tiles):,} tile{'s' * (len(tiles) != 1)}"),
-        ("rows", f"{int(tiles.rows.max())} of {machine.systolic_rows}{_least(tiles.rows.tolist())}"),
-        ("columns", f"{int(tiles.columns.max())} of {machine.systolic_columns}{_least(tiles.columns.tolist())}"),
+        ("rows", f"{int(tiles.rows.max())} of {machine.array.rows}{_least(tiles.rows.tolist())}"),
+        ("columns", f"{int(tiles.columns.max())} of {machine.array.columns}{_least(tiles.columns.tolist())}"),
         ("sets held", sets),
         ("share at work", f"{share(walk):.0%} of what its elements could multiply from start to last result"),
     ]
     if walk.times > 1:
-        found.insert(1, ("precision", f"{walk.times} products, {machine.matmul_precision}"))
+        found.insert(1, ("precision", f"{walk.times} products, {machine.array.matmul_precision}"))
     if walk.ratio != 1:
         found.append(("clock", f"{float(walk.ratio):g} of the machine's: {walk.last - walk.first:,} cycles of its own"))
     return found
@@ -186,8 +186,8 @@ def walk_columns(walk: ArrayWalk, trace: Trace, launches: Launches) -> Columns:
         "parts": [(part.name, part.formula, part.numbers, part.cycles) for part in walk.parts],
         "sum": sum_text(walk),
         "symbols": symbols(walk),
-        "rows": walk.machine.systolic_rows,
-        "wide": walk.machine.systolic_columns,
+        "rows": walk.machine.array.rows,
+        "wide": walk.machine.array.columns,
         "sums_stay": walk.stationary == 2,
         "holds": walk.holds,
         "zero": -begin,

@@ -135,7 +135,7 @@ def _hosted(trace: Trace) -> list[int]:
 def _channel_header(trace: Trace) -> dict[str, float | int]:
     """How many channels a banked memory has, and what one moves in a cycle at most."""
     count = len(trace.channel_bytes)
-    peak = float(trace.machine.bus_bytes_per_cycle) / trace.machine.chiplets / count if count else 0.0
+    peak = float(trace.machine.bus_bytes_per_cycle) / trace.machine.chiplet.count / count if count else 0.0
     return {"count": count, "bytes_per_cycle": peak}
 
 

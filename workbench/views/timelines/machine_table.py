@@ -8,28 +8,30 @@ from simulator import Machine
 from simulator.did_you_mean import labelled
 from workbench.views.basics.table import Table
 
-_PLAINEST = {"cores": 1, "chiplets": 1, "common_mib": 0, "memory": "simple"}
+_PLAINEST = {"cores": 1, "chiplets": 1, "common_mib": 0, "memory": "simple", "fitted": 0}
 
 
 def machines_table(machines: Sequence[Machine]) -> Table:
-    """One row a machine with the figures that a first look wants; `assumed` counts those nobody published.
+    """One row a machine with the figures that a first look wants; `assumed` counts those nobody published, `fitted`
+    those that were chosen to meet a measurement.
 
-    Cores, chiplets, common memory and kind of memory are told where a machine is not like the plainest.
+    Cores, chiplets, common memory, kind of memory and `fitted` are told where a machine is not like the plainest.
     """
     rows = [
         {
             "machine": machine.name,
             "clock_mhz": float(machine.clock_mhz),
-            "systolic": f"{machine.systolic_arrays} of {machine.systolic_rows}x{machine.systolic_columns}",
-            "lanes": f"{machine.vector_lanes} x {machine.vector_bits_per_lane} bit",
+            "systolic": f"{machine.array.count} of {machine.array.rows}x{machine.array.columns}",
+            "lanes": f"{machine.vector.lanes} x {machine.vector.bits_per_lane} bit",
             "scratchpad_kib": machine.scratchpad_bytes // 1024,
-            "cores": machine.cores,
-            "chiplets": machine.chiplets,
-            "common_mib": machine.common_memory_bytes // 2**20,
-            "memory": machine.memory,
-            "dram": machine.dram_standard,
-            "dram_gb_per_s": round(machine.dram_bytes_per_second / 1e9, 1),
+            "cores": machine.core.count,
+            "chiplets": machine.chiplet.count,
+            "common_mib": machine.common_memory.bytes // 2**20,
+            "memory": machine.dram.kind,
+            "dram": machine.dram.standard,
+            "dram_gb_per_s": round(machine.dram.bytes_per_second / 1e9, 1),
             "assumed": len(machine.assumed),
+            "fitted": len(machine.fitted),
         }
         for machine in machines
     ]
@@ -40,11 +42,11 @@ def machines_table(machines: Sequence[Machine]) -> Table:
 
 
 def figures_table(machine: Machine) -> Table:
-    """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it."""
-    sources = dict(machine.sources)
+    """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it, and
+    `fitted: ` by what if it was chosen to meet a measurement."""
     told = ((name, value) for name, value in machine.figures().items() if name != "name")
     return Table(
-        ("figure", "value", "source"), tuple((name, value, sources.get(name, "assumed")) for name, value in told)
+        ("figure", "value", "source"), tuple((name, value, machine.provenance.told(name)) for name, value in told)
     )
 
 

@@ -42,7 +42,7 @@ def shown_cycle(walk: ArrayWalk) -> int:
 
 def _front(walk: ArrayWalk) -> str:
     """The array at a cycle: the rows and columns that the tile takes, and the elements that multiply."""
-    high, wide = walk.machine.systolic_rows, walk.machine.systolic_columns
+    high, wide = walk.machine.array.rows, walk.machine.array.columns
     scale, cycle = _SIDE / max(high, wide), shown_cycle(walk)
     tiles, width, height = walk.tiles, wide * scale, high * scale
     rows, columns = int(tiles.rows[0]) * scale, int(tiles.columns[0]) * scale

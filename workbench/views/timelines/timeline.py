@@ -90,7 +90,7 @@ def by_kernel(trace: Trace) -> Table:
     cycles = kernel_cycles(trace)
     kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
     of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
-    told = ("dram_read_bytes", "dram_write_bytes", *(("dram_remote_bytes",) if trace.machine.chiplets > 1 else ()))
+    told = ("dram_read_bytes", "dram_write_bytes", *(("dram_remote_bytes",) if trace.machine.chiplet.count > 1 else ()))
     bytes = trace.totals[:, [TOTALS.index(name) for name in told]]
     rows: list[tuple[Cell, ...]] = []
     for index, (kernel, taken) in enumerate(cycles.items()):
@@ -158,7 +158,7 @@ def stalls(trace: Trace) -> Table:
 
 
 def _no_channels(trace: Trace) -> str:
-    if trace.machine.memory == "banked":
+    if trace.machine.dram.kind == "banked":
         return ""
     return _missing(
         trace, "has a simple memory, a latency and one bus, of which there are no channels", "memory='banked'"
@@ -224,16 +224,22 @@ def critical_path(trace: Trace) -> Table:
 def energy(trace: Trace) -> Table:
     """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
 
-    A figure of the machine that nobody published is `assumed`.
+    A figure of the machine that nobody published is `assumed`, one that was chosen to meet a measurement `fitted`.
     """
     rows = tuple(
         (
             *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
-            ENERGY_FIGURES[spent.unit, spent.kind] in trace.machine.assumed,
+            *_guessed(trace, (spent.unit, spent.kind)),
         )
         for spent in trace.energy()
     )
-    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed"), rows)
+    return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed", "fitted"), rows)
+
+
+def _guessed(trace: Trace, key: tuple[str, str]) -> tuple[bool, bool]:
+    """Whether the figure for what a unit does is assumed, and whether it is fitted."""
+    name = ENERGY_FIGURES[key]
+    return name in trace.machine.assumed, name in dict(trace.machine.fitted)
 
 
 def energy_by_unit(trace: Trace) -> Table:
@@ -243,11 +249,8 @@ def energy_by_unit(trace: Trace) -> Table:
         row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
         row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
     whole = sum(pj for _, pj in sums.values()) or 1.0
-    rows = (
-        (*key, round(count), pj, pj / whole, ENERGY_FIGURES[key] in trace.machine.assumed)
-        for key, (count, pj) in sums.items()
-    )
-    return Table(("unit", "kind", "count", "pj", "share", "assumed"), tuple(rows))
+    rows = ((*key, round(count), pj, pj / whole, *_guessed(trace, key)) for key, (count, pj) in sums.items())
+    return Table(("unit", "kind", "count", "pj", "share", "assumed", "fitted"), tuple(rows))
 
 
 def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:

@@ -1,0 +1,113 @@
+"""Where each figure of a machine stands: its flat name, and the part and the field that hold it.
+
+The table is made of the records alone. Flat names are how overrides, knobs, tables, traces and caches call a figure;
+the parts are how the code reads it, and how a machine file writes it down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from simulator.did_you_mean import did_you_mean
+from simulator.errors import MachineError
+from simulator.machine.machine_record import MachineRecord
+from simulator.machine.parts import FLAT
+
+Figure = int | float | str
+
+M = TypeVar("M", bound=MachineRecord)
+
+_PLAIN = ("name", "clock_mhz")
+"""Figures of the machine as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a figure stands."""
+
+    part: str
+    """"" for a figure of the machine as a whole."""
+    field: str
+    kind: str
+    """Its type, as the record says it."""
+
+    @property
+    def written(self) -> str:
+        """As a reader finds it in a machine file."""
+        return f"[{self.part}] {self.field}" if self.part else self.field
+
+
+def _parts() -> dict[str, type[Any]]:
+    hints = typing.get_type_hints(MachineRecord)
+    names = [field.name for field in dataclasses.fields(MachineRecord)]
+    return {name: hints[name] for name in names if name not in (*_PLAIN, "provenance")}
+
+
+PARTS: Mapping[str, type[Any]] = _parts()
+"""The record of each part, by its name."""
+
+
+def _places() -> dict[str, Place]:
+    found = {field.name: field for field in dataclasses.fields(MachineRecord)}
+    places = {name: Place("", name, str(found[name].type)) for name in _PLAIN}
+    for part, record in PARTS.items():
+        for field in dataclasses.fields(record):
+            places[str(field.metadata.get(FLAT, field.name))] = Place(part, field.name, str(field.type))
+    return places
+
+
+PLACES: Mapping[str, Place] = _places()
+"""Flat name -> place, in the order of the record."""
+
+FLAT_NAMES: Mapping[tuple[str, str], str] = {(place.part, place.field): name for name, place in PLACES.items()}
+"""(part, field) -> flat name."""
+
+
+def figure_names() -> tuple[str, ...]:
+    """Flat names of all figures of a machine."""
+    return tuple(PLACES)
+
+
+def figure(machine: MachineRecord, name: str) -> Figure:
+    """A figure by its flat name."""
+    place = PLACES[name]
+    return cast(Figure, getattr(getattr(machine, place.part) if place.part else machine, place.field))
+
+
+def figures(machine: MachineRecord) -> dict[str, Figure]:
+    """Every figure by its flat name, in the order of the record."""
+    return {name: figure(machine, name) for name in PLACES}
+
+
+def fields_from(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """The fields of a machine's record, parts and all, of all of its figures by flat names."""
+    told = figures.get("name")
+    for name in figures:
+        if name not in PLACES:
+            raise MachineError(f"machine {told!r}: unknown figure {name!r}{did_you_mean(str(name), PLACES)}")
+    missing = [name for name in PLACES if name not in figures]
+    if missing:
+        raise MachineError(f"machine {told!r} lacks {', '.join(missing)}")
+    by_part = _grouped(figures)
+    return by_part.pop("", {}) | {part: PARTS[part](**given) for part, given in by_part.items()}
+
+
+def with_figures(machine: M, changed: Mapping[str, Figure]) -> M:
+    """The same machine with some figures replaced, of whatever kind its record is."""
+    by_part = _grouped(changed)
+    own = by_part.pop("", {})
+    parts = {part: dataclasses.replace(getattr(machine, part), **given) for part, given in by_part.items()}
+    return dataclasses.replace(machine, **own, **parts)
+
+
+def _grouped(figures: Mapping[str, Figure]) -> dict[str, dict[str, Any]]:
+    """Part -> its fields."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in figures.items():
+        place = PLACES[name]
+        found.setdefault(place.part, {})[place.field] = value
+    return found

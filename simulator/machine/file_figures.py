@@ -1,0 +1,77 @@
+"""What a machine file sets, whichever form it is written in: figures by their flat names, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.errors import MachineError
+from simulator.machine.figure_places import Figure
+from simulator.machine.provenance import Provenance
+
+Table = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFigures:
+    """The figures of a file, and of those alone where they come from."""
+
+    figures: Mapping[str, Figure]
+    provenance: Provenance
+    base: str | None = None
+    """The shipped machine that it takes all other figures from."""
+    written: Mapping[str, str] | None = None
+    """Flat name -> how the file calls a figure; None: by the flat names themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one table says of where its figures come from, by the names that it gives them."""
+
+    assumed: tuple[str, ...]
+    fitted: Mapping[str, str]
+    sources: Mapping[str, str]
+
+    def kinds(self, name: str) -> list[str]:
+        """As which of the three it tells a figure."""
+        held = (("`assumed`", self.assumed), ("[fitted]", self.fitted), ("[sources]", self.sources))
+        return [kind for kind, names in held if name in names]
+
+    def named(self) -> Iterable[tuple[str, str]]:
+        """(kind, figure) of all it tells."""
+        for name in dict.fromkeys((*self.assumed, *self.fitted, *self.sources)):
+            for kind in self.kinds(name):
+                yield kind, name
+
+
+def told_in(where: str, assumed: object, fitted: object, sources: object) -> Told:
+    """The same from TOML; `where` is the file, and the table if there is one."""
+    if not isinstance(assumed, list) or not all(isinstance(each, str) for each in cast("list[object]", assumed)):
+        raise MachineError(f"{where}: assumed = {assumed!r:.60}: expected a list of names of figures")
+    tables = dict[str, dict[str, str]]()
+    for kind, given in (("fitted", fitted), ("sources", sources)):
+        texts = cast("dict[str, object]", given) if isinstance(given, dict) else {"": given}
+        for name, text in texts.items():
+            if not name or not isinstance(text, str) or not text.strip():
+                what = f"{where}: {kind}: {name} = {text!r:.60}" if name else f"{where}: {kind} = {text!r:.60}"
+                raise MachineError(f"{what}: expected a table with a text for each figure, that says where it is from")
+        tables[kind] = cast("dict[str, str]", texts)
+    return Told(tuple(cast("list[str]", assumed)), tables["fitted"], tables["sources"])
+
+
+def check_named(where: str, told: Told, set_here: Iterable[str]) -> None:
+    """Raises where a file says of a figure that it does not set where it comes from."""
+    known = tuple(set_here)
+    for kind, name in told.named():
+        if name not in known:
+            what = f"{where}: {kind} names {name!r}, which is not set there{did_you_mean(name, known)}"
+            raise MachineError(sentences(what, "A figure from elsewhere keeps the source it has there"))
+
+
+def figure_of(told: str, value: object) -> Figure:
+    """A value that a figure may have; `told` is the file and the figure."""
+    if not isinstance(value, int | float | str):
+        raise MachineError(f"{told} = {value!r} is neither a number nor a text")
+    return value

@@ -1,0 +1,66 @@
+"""Machine files of the version before, which have no `version`: all figures in one table, by their flat names.
+
+`assumed` lists those that nobody published, `[sources]` has a text for each other one. What was fitted had a source
+that began with `fitted: `, and is told apart here.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from simulator.did_you_mean import did_you_mean
+from simulator.errors import MachineError
+from simulator.machine import core_kinds
+from simulator.machine.figure_places import PARTS, PLACES, Figure
+from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of
+from simulator.machine.machine import check_cores
+from simulator.machine.provenance import Provenance, fitted_apart
+
+_NOT_FIGURES = ("assumed", "sources", "base")
+
+
+def read_flat(where: str, name: str, table: Table) -> FileFigures:
+    """What such a file sets; `where` is the file, `name` the machine's."""
+    base = table.get("base")
+    if base is not None and not isinstance(base, str):
+        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
+    told = _told(where, table.get("assumed", []), table.get("sources", {}))
+    figures = _figures(where, name, {key: value for key, value in table.items() if key not in _NOT_FIGURES})
+    assumed, sources = told.assumed, dict(told.sources)
+    if "core_figures" in figures and "cores" in sources:  # one list gave both
+        sources.setdefault("core_figures", sources["cores"])
+    elif "core_figures" in figures and "cores" in assumed:
+        assumed = (*assumed, "core_figures")
+    check_named(where, told, figures)
+    for key in figures:
+        if key in sources and key in assumed:
+            raise MachineError(f"{where}: {key} has a source and stands in `assumed` as well; expected one of both")
+        if key not in sources and key not in assumed and key != "name":
+            raise MachineError(f"{where}: {key} needs a source, or a place in `assumed`")
+    return FileFigures(figures, Provenance.of(dict.fromkeys(assumed), *fitted_apart(sources)), base)
+
+
+def _told(where: str, assumed: object, sources: object) -> Told:
+    """What is said of where figures come from; any text, as ever in such files."""
+    if not isinstance(assumed, list) or not isinstance(sources, dict):
+        raise MachineError(f"{where}: `assumed` is a list of names and `sources` a table")
+    names, texts = cast("list[object]", assumed), cast("dict[str, object]", sources)
+    return Told(tuple(map(str, names)), {}, {name: str(text) for name, text in texts.items()})
+
+
+def _figures(where: str, name: str, table: Table) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+    for key, value in table.items():
+        if key in PARTS and isinstance(value, dict):
+            raise MachineError(
+                f"{where}: [{key}] is a table, as files of version 2 have them; write `version = 2` above all tables"
+            )
+        if key not in PLACES:
+            raise MachineError(f"{where}: unknown figure {key!r}{did_you_mean(key, PLACES)}")
+        if key == "cores" and isinstance(value, list):
+            cores = cast("list[object]", value)
+            check_cores(name, cores)
+            figures["core_figures"] = core_kinds.text_of(name, cores)
+            value = len(cores)
+        figures[key] = figure_of(f"{where}: {key}", value)
+    return figures

@@ -1,0 +1,182 @@
+"""Machine files of version 2: a table for each part, with its figures by the names that they have in the part's record.
+
+    version = 2
+    base = "edge-8x8"
+    clock_mhz = 1_000
+    sources = {clock_mhz = "data sheet, page 12"}
+
+    [vector]
+    lanes = 16
+    alus = 2
+    assumed = ["alus"]
+
+    [vector.sources]
+    lanes = "data sheet, page 4"
+
+Each table says where its figures come from: in `sources`, in `fitted` (by what, and to which measurement), or as a name
+in `assumed`. `[[cores]]` are the cores one by one, each with what it has of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.errors import MachineError
+from simulator.machine import core_kinds
+from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
+from simulator.machine.figures import check_figure
+from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of, told_in
+from simulator.machine.machine import check_cores
+from simulator.machine.provenance import Provenance
+
+VERSION = 2
+
+_PROVENANCE = ("assumed", "fitted", "sources")
+_HEAD = ("version", "base")
+_CORES = "cores"
+_OF_CORES = (FLAT_NAMES["core", "count"], FLAT_NAMES["core", "own_figures"])
+"""The figures that `[[cores]]` are kept as."""
+_TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name")
+
+
+def read_parts(where: str, name: str, table: Table) -> FileFigures:
+    """What such a file sets; `where` is the file, `name` the machine's."""
+    base = table.get("base")
+    if base is not None and not isinstance(base, str):
+        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
+    _check_head(where, table)
+    figures: dict[str, Figure] = {}
+    origins: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}
+    texts: dict[str, str] = {}
+    for part in ("", *PARTS):
+        section = _section(where, part, table)
+        at = f"{where}: [{part}]" if part else where
+        told = told_in(at, *(section.get(key, {} if key != "assumed" else []) for key in _PROVENANCE))
+        own = _figures_of(where, part, section)
+        flat_names: dict[str, tuple[str, ...]] = {field: (flat,) for field, flat in own.items()}
+        figures |= {flat: cast(Figure, section[field]) for field, flat in own.items()}
+        if not part and _CORES in section:
+            figures |= _cores(where, name, section[_CORES])
+            flat_names[_CORES] = _OF_CORES
+        check_named(at, told, flat_names)
+        for field, flats in flat_names.items():
+            kind = _kind(at, part, field, told)
+            origins[kind] += flats
+            text = told.fitted.get(field, told.sources.get(field, ""))
+            texts |= dict.fromkeys(flats, text)
+    _check_cores_once(where, table)
+    fitted, sources = ({flat: texts[flat] for flat in origins[kind]} for kind in ("fitted", "sources"))
+    written = {flat: place.written for flat, place in PLACES.items()}
+    return FileFigures(figures, Provenance.of(origins["assumed"], fitted, sources), base, written)
+
+
+def _section(where: str, part: str, table: Table) -> Table:
+    """The table of a part, empty if there is none; of the whole machine what stands above all tables."""
+    if not part:
+        return {key: value for key, value in table.items() if key not in PARTS and key not in _HEAD}
+    section = table.get(part, {})
+    if not isinstance(section, dict):
+        raise MachineError(f"{where}: {part} = {section!r:.60}: expected a table, [{part}], with figures of its own")
+    return cast("dict[str, object]", section)
+
+
+def _check_head(where: str, table: Table) -> None:
+    """Raises for what stands above all tables and is nothing that a file has there."""
+    known = (*_HEAD, *_TOP, *_PROVENANCE, _CORES, *PARTS)
+    for key, value in table.items():
+        if key in known:
+            continue
+        if key == "name":
+            raise MachineError(f"{where}: name = {value!r:.60}: a machine is called as its file is; leave the name out")
+        if key in PLACES:
+            raise MachineError(f"{where}: {key!r} is a flat name; in version {VERSION} it is {PLACES[key].written}")
+        what = "table" if isinstance(value, dict) else "figure"
+        near = did_you_mean(key, known)
+        raise MachineError(sentences(f"{where}: unknown {what} {key!r}{near}", f"Tables are {', '.join(PARTS)}"))
+
+
+def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
+    """Field -> flat name of what a section sets, each held to what the figure can be."""
+    fields = [field for each, field in FLAT_NAMES if each == part]
+    found: dict[str, str] = {}
+    for key, value in section.items():
+        if key in _PROVENANCE or (not part and key == _CORES):
+            continue
+        if key not in fields:
+            raise MachineError(f"{where}: [{part}] has no figure {key!r}{_instead(key, fields)}")
+        flat = found[key] = FLAT_NAMES[part, key]
+        told = f"{where}: {PLACES[flat].written}"
+        check_figure(told, flat, PLACES[flat].kind, figure_of(told, value))
+    return found
+
+
+def _instead(key: str, fields: Iterable[str]) -> str:
+    """What somebody may have meant by a key that its table lacks: another of it, or one of another table."""
+    if key in PLACES and PLACES[key].part:
+        return f": it is a flat name, in version {VERSION} {PLACES[key].written}"
+    near = did_you_mean(key, fields)
+    elsewhere = [f"[{part}]" for part, field in FLAT_NAMES if field == key and part]
+    return near or (f"; {' and '.join(elsewhere)} has one" if elsewhere else f"; it has {', '.join(fields)}")
+
+
+def _kind(at: str, part: str, field: str, told: Told) -> str:
+    """Which of the three a figure is told as."""
+    kinds = told.kinds(field)
+    if len(kinds) > 1:
+        raise MachineError(f"{at}: {field} stands in {' and in '.join(kinds)}; expected one of them")
+    if not kinds:
+        table = f"{part}." if part else ""
+        raise MachineError(
+            f"{at}: {field} does not say where it comes from; expected a text in [{table}sources] or, with what it was "
+            f"fitted by, in [{table}fitted], or its name in the table's `assumed`"
+        )
+    return kinds[0].strip("[]`")
+
+
+def _check_cores_once(where: str, table: Table) -> None:
+    core = cast("Mapping[str, object]", table.get("core", {}))
+    twice = [key for key in ("count", "own_figures") if key in core]
+    if _CORES in table and twice:
+        raise MachineError(f"{where}: [[cores]] and [core] {twice[0]} say the same; expected one of both")
+
+
+def _cores(where: str, name: str, given: object) -> dict[str, Figure]:
+    """The figures that a list of cores is kept as."""
+    if not isinstance(given, list):
+        raise MachineError(f"{where}: cores = {given!r:.60}: expected [[cores]], a table a core; their count is [core]")
+    cores = cast("list[object]", given)
+    check_cores(name, cores)
+    own = [_own(f"{where}: core {number} of [[cores]]", core) for number, core in enumerate(cores)]
+    return dict(zip(_OF_CORES, (len(own), core_kinds.text_of(name, own)), strict=True))
+
+
+_OWN = {
+    core_kinds.CLOCK_RATIO: core_kinds.CLOCK_RATIO,
+    **{f"{PLACES[flat].part}.{PLACES[flat].field}": flat for flat in core_kinds.OWN if flat in PLACES},
+}
+"""How a file calls what a core has of its own -> its flat name."""
+
+
+def _own(where: str, core: object) -> dict[str, Figure]:
+    """What a core has of its own, by flat names."""
+    if not isinstance(core, dict):
+        raise MachineError(f"{where} is {core!r:.60}; expected a table of its own figures")
+    found: dict[str, Figure] = {}
+    for key, value in _dotted(cast("dict[str, object]", core)):
+        if key not in _OWN:
+            what = f"{where}: a core has no {key!r} of its own{did_you_mean(key, _OWN)}"
+            raise MachineError(sentences(what, f"Expected some of {', '.join(_OWN)}"))
+        found[_OWN[key]] = core_kinds.own_figure(f"{where}: {key}", _OWN[key], str(value))
+    return found
+
+
+def _dotted(table: Table) -> Iterable[tuple[str, object]]:
+    """`array.rows` for what stands in a table of a table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            for inner, each in cast("dict[str, object]", value).items():
+                yield f"{key}.{inner}", each
+        else:
+            yield key, value
