@@ -10,7 +10,8 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
@@ -67,6 +68,12 @@ FLAT_NAMES: Mapping[tuple[str, str], str] = {(place.part, place.field): name for
 """(part, field) -> flat name."""
 
 
+_READ: Mapping[str, attrgetter[Figure]] = {
+    name: attrgetter(f"{place.part}.{place.field}" if place.part else place.field) for name, place in PLACES.items()
+}
+"""How each figure is read from a machine."""
+
+
 def figure_names() -> tuple[str, ...]:
     """Flat names of all figures of a machine."""
     return tuple(PLACES)
@@ -74,13 +81,12 @@ def figure_names() -> tuple[str, ...]:
 
 def figure(machine: MachineRecord, name: str) -> Figure:
     """A figure by its flat name."""
-    place = PLACES[name]
-    return cast(Figure, getattr(getattr(machine, place.part) if place.part else machine, place.field))
+    return _READ[name](machine)
 
 
 def figures(machine: MachineRecord) -> dict[str, Figure]:
     """Every figure by its flat name, in the order of the record."""
-    return {name: figure(machine, name) for name in PLACES}
+    return {name: read(machine) for name, read in _READ.items()}
 
 
 def fields_from(figures: Mapping[str, Figure]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from simulator import Machine
 from simulator.errors import DoesNotFit
 from simulator.machine import dram_file
+from simulator.machine.figure_places import with_figures
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import TileProgram
 from tests.flow import Flow, flow
@@ -92,7 +93,7 @@ Change = Callable[[Flow], dict[str, object]]
 CHANGES: dict[str, Change] = {
     "another machine": lambda made: {"machine": load_machine("edge-8x8")},
     "one figure of the machine": lambda made: {
-        "machine": replace(made.machine, dma_queues=made.machine.dma.queues + 1)
+        "machine": with_figures(made.machine, {"dma_queues": made.machine.dma.queues + 1})
     },
     "a mapping": lambda made: {"mapping": {"*": {"buffers": 1}}},
     "a tile": lambda made: {"mapping": {"*": {"tile": {}}}},
