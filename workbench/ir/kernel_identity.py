@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
@@ -17,6 +18,9 @@ from simulator.machine.machine import Machine
 from workbench.ir import KernelModule, ScheduledKernel, Snapshot, codec
 
 _NAMELESS = "kernel"
+
+_ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
+"""How a template's text says the origin of an op that stands on it: see `kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:
@@ -27,6 +31,11 @@ def renamed(text: str, old: str, new: str) -> str:
 def nameless(text: str, name: str) -> str:
     """The module's text as it would be for a kernel of any other name."""
     return renamed(text, name, _NAMELESS)
+
+
+def without_origins(located: str) -> str:
+    """A template's text without the origins of what its hooks put in: the one text that runs and is read off."""
+    return _ORIGIN.sub("", located)
 
 
 def module_key(module: KernelModule) -> str:

@@ -6,7 +6,7 @@ option of one, is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ class Stage:
     artefact: str
     """What it makes: a field of `Stages`."""
     name: str
-    """What it does, as progress and `j.seconds` tell it."""
+    """What it does, as progress and `j.seconds` tell it; stages of one name are told together."""
     inputs: tuple[str, ...]
     function: Callable[..., Any]
     """Of the request and the inputs."""
@@ -48,14 +48,9 @@ class Stage:
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
     Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion")),
-    Stage("rendered", "render", ("lowered",), functions.rendered_of),
-    Stage(
-        "tiled",
-        "schedule",
-        ("lowered", "rendered"),
-        functions.tiled_of,
-        ("machine", "mapping", "schedule", "passes"),
-    ),
+    Stage("imported", "render", ("lowered",), functions.imported_of),
+    Stage("rendered", "render", ("lowered", "imported"), functions.rendered_of, ("machine", "mapping")),
+    Stage("tiled", "schedule", ("lowered", "rendered"), functions.tiled_of, ("schedule", "passes")),
     Stage("scheduled", "plan", ("lowered", "tiled"), functions.planned_of, ("resident", "placement")),
     Stage(
         "simulated",
@@ -88,6 +83,8 @@ class Stages:
 
     captured: Once[Captured]
     lowered: Once[Lowered]
+    imported: Once[Rendered]
+    """Rendered, but for the kernels of templates: their texts are for a machine and a mapping, these for any."""
     rendered: Once[Rendered]
     tiled: Once[Scheduled]
     """Scheduled, before the plan of the common memory and of the chiplets."""
@@ -116,25 +113,34 @@ class Stages:
         shared = views.titles.scheduled_titles(found.lowered, scheduled)
         launched = simulating.simulate.launched(scheduled)
         trace = replace(found.trace, launches=launched, residents=kept, placed=lie)
+        rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
         made: dict[str, object] = {
             "captured": Captured(found.lowered.captured),
             "lowered": Lowered(found.lowered),
-            "rendered": Rendered(found.rendered, functions.hosts_of(found.lowered), titles),
+            "imported": rendered,
+            "rendered": rendered,
             "tiled": planned,  # a plan takes the place of the one before
             "scheduled": planned,
             "simulated": Simulated(trace, scheduled, found.lowered),
             "sources": found.sources,
         }
         names = {stage.artefact: stage.name for stage in _ALL}
+        last = {name: artefact for artefact, name in names.items()}
+        took = {last[name]: seconds for name, seconds in found.seconds.items() if name in last}
         return _begun(
-            request,
-            {name: Once(names[name], _given(each)).keep(found.seconds.get(names[name])) for name, each in made.items()},
+            request, {name: Once(names[name], _given(each)).keep(took.get(name)) for name, each in made.items()}
         )
 
-    def all(self) -> Sequence[Once[Any]]:
-        """Those from PyTorch to the timeline, in order."""
-        return [getattr(self, stage.artefact) for stage in STAGES]
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds of every stage from PyTorch to the timeline that has run, by name and in order."""
+        took: dict[str, float] = {}
+        for stage in STAGES:
+            once: Once[Any] = getattr(self, stage.artefact)
+            if once.seconds is not None:
+                took[stage.name] = took.get(stage.name, 0.0) + once.seconds
+        return took
 
 
 _ALL: Final = (*STAGES, *BESIDE)
