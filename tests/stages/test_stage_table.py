@@ -31,8 +31,8 @@ def test_each_stage_is_made_from_those_before_it_and_each_option_is_read_first_b
 
 CHANGED = {
     "fusion": ({"fusion": "none"}, "captured"),
-    "mapping": ({"mapping": {"*": {"buffers": 1}}}, "rendered"),
-    "machine": ({"machine": "tpu-v4"}, "rendered"),
+    "mapping": ({"mapping": {"*": {"buffers": 1}}}, "imported"),
+    "machine": ({"machine": "tpu-v4"}, "imported"),
     "resident": ({"resident": ["0.weight"]}, "tiled"),
     "placement": ({"placement": {"0.weight": 0}}, "tiled"),
     "simulate_seconds": ({"simulate_seconds": 100}, "scheduled"),

@@ -82,7 +82,7 @@ class TemplateHookUnused(WorkbenchError):
 
 
 class TemplateNotRegistered(WorkbenchError):
-    """A template's kernel is asked for with another mapping than its text has, and nothing is registered to write it."""
+    """A template's text has another mapping than is asked for, and nothing is registered to write it anew."""
 
     def __init__(self, kernel: str, op: str, template: str, told: tuple[str, str]) -> None:
         has, asked = told

@@ -33,6 +33,11 @@ def nameless(text: str, name: str) -> str:
     return renamed(text, name, _NAMELESS)
 
 
+def asked_text(said: Mapping[str, object]) -> str:
+    """What a user says of a kernel's mapping as one text, the same for the same; empty for nothing."""
+    return json.dumps(said, sort_keys=True, default=repr) if said else ""
+
+
 def without_origins(located: str) -> str:
     """A template's text without the origins of what its hooks put in: the one text that runs and is read off."""
     return _ORIGIN.sub("", located)

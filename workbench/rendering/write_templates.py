@@ -7,7 +7,6 @@ template.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping as Dict
 from dataclasses import replace
@@ -18,6 +17,7 @@ from workbench.aten.registry import DEFAULT, Registrations, registered_template
 from workbench.environment.call_sites import called_from
 from workbench.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
+from workbench.ir.kernel_identity import asked_text
 from workbench.ir.kernel_names import by_full_names
 from workbench.kernels.handwritten import check_written
 from workbench.kernels.read_figures import noting, others
@@ -49,7 +49,7 @@ def written(
             alike = structure(lowered, kernel, nodes)
             asked = asked_of(wanted, (module.kernel, leaders.setdefault(alike, module.kernel)))
             said = asked.mapping if asked else UserMapping()
-            key = alike, _told(said)
+            key = alike, asked_text(said)
             if key not in made:
                 made[key] = _written(lowered, kernel, module, machine, said, known)
             module = lent(made[key], kernel)
@@ -68,7 +68,7 @@ def _written(
     """One module with its text: the one that it has, where the template would write the same."""
     before = module.written
     figures = others(before.read, machine) if before else {}
-    if before and before.asked == _told(said) and not figures:
+    if before and before.asked == asked_text(said) and not figures:
         return module
     anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
     node = lowered.node(kernel.nodes[anchor]).node
@@ -83,12 +83,11 @@ def _written(
     chosen = _mapping(template, noted, said)
     rendering = template.rendered(chosen, noted)
     of = f"{type(template).__qualname__} of {type(template).__module__}"
-    told = Written(of, anchor, machine.label, read, _told(said), chosen, template.dims())
+    told = Written(of, anchor, machine.label, read, asked_text(said), chosen, template.dims())
     record = replace(module, mlir=rendering.text, located=rendering.located, written=told)
-    if not kernel_proven(
-        lowered, kernel, registrations
-    ):  # of what is shipped, scheduling reads the program off at once
-        check_written(template, rendering, record, machine, described(lowered, kernel))
+    if kernel_proven(lowered, kernel, registrations):
+        return record  # the texts of what is shipped are right; scheduling reads them as it reads every text
+    check_written(template, rendering, record, machine, described(lowered, kernel))
     return record
 
 
@@ -104,13 +103,9 @@ def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping
     return with_users(template.kernel, template.dims(), chosen, said)
 
 
-def _told(said: UserMapping) -> str:
-    return json.dumps(said, sort_keys=True, default=repr) if said else ""
-
-
 def _check_kept(module: KernelModule, before: Written, op: str, said: UserMapping) -> None:
     """Raises where a mapping is asked for that the text was not written for."""
-    if before.asked != (now := _told(said)):
+    if before.asked != (now := asked_text(said)):
         has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in (before.asked, now))
         raise TemplateNotRegistered(module.kernel, op, before.template, (has, asked))
 
