@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from simulator.machine.machine import Machine
-from workbench.ir import KernelModule, ScheduledKernel, Snapshot, codec
+from workbench.ir import codec
+from workbench.ir.kernels import KernelModule, ScheduledKernel, Snapshot
 
 _NAMELESS = "kernel"
 
