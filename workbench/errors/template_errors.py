@@ -101,7 +101,8 @@ class TemplateOfAnotherMachine(UserWarning):
         self, kernel: str, op: str, template: str, machines: tuple[str, str], figures: Mapping[str, str]
     ) -> None:
         written_for, here = machines
-        told = "; ".join(f"{name} is {value}" for name, value in figures.items())
+        told = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
+        told += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
         super().__init__(
             f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} its"
             f" text stays as it was written for {written_for}. With other figures it may be another one: {told}."

@@ -191,10 +191,12 @@ def unpack(data: bytes, path: str) -> Archive:
 
 
 def _of_version_1(found: Archive) -> Archive:
-    mapping: dict[str, Any] = codec.parsed(found.asked.mapping) or {}
-    texts = journey_versions.with_scheduled_texts(
-        found.lowered, found.rendered, found.scheduled, found.machine, mapping
-    )
+    """The same with today's records of templates."""
+    mapping: object = codec.parsed(found.asked.mapping)
+    if mapping is not None and not isinstance(mapping, dict):
+        raise RecordFormatError(f"asked.mapping: expected an object, found {type(mapping).__name__}")
+    said = cast("dict[str, Any]", mapping or {})
+    texts = journey_versions.with_scheduled_texts(found.lowered, found.rendered, found.scheduled, found.machine, said)
     return dataclasses.replace(found, rendered=texts)
 
 

@@ -60,11 +60,10 @@ def _with_texts(
             yield module
             continue
         kernel = scheduled.kernel(runs[module.kernel])
-        (origin,) = [place for place, name in enumerate(module.origins) if lowered.node(name).route == "template"]
         key = key_for(wanted, (module.kernel, kernel.kernel))
         written = Written(
             template="not named in its file",
-            origin=origin,
+            origin=lowered.made_by_template(module.origins),
             machine=machine.label,
             read={name: repr(getattr(machine, name)) for name in sorted(figures)},
             asked=asked_text(wanted[key]) if key is not None else "",

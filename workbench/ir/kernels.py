@@ -108,6 +108,13 @@ class KernelGraph:
                 return kernel
         raise KeyError(name)
 
+    def made_by_template(self, nodes: tuple[str, ...]) -> int:
+        """Which of a kernel's nodes a template makes; the others are the pointwise neighbours in its kernel."""
+        for place, name in enumerate(nodes):
+            if self.node(name).route == "template":
+                return place
+        raise KeyError(nodes)
+
     def to_json(self) -> str:
         return codec.dumps(self, format=FORMAT, version=VERSION)
 

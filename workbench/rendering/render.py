@@ -81,8 +81,7 @@ def _for_template(
     lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
 ) -> KernelModule:
     """A template's kernel without its text, which depends on the machine: `write_templates.py` writes it."""
-    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
-    hooks = tuple(_hooks(lowered, kernel, anchor, registrations))
+    hooks = tuple(_hooks(lowered, kernel, lowered.made_by_template(kernel.nodes), registrations))
     return KernelModule(kernel.name, "", "", arguments, kernel.nodes, (), True, hooks)
 
 

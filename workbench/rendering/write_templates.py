@@ -70,7 +70,7 @@ def _written(
     figures = others(before.read, machine) if before else {}
     if before and before.asked == asked_text(said) and not figures:
         return module
-    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
+    anchor = lowered.made_by_template(kernel.nodes)
     node = lowered.node(kernel.nodes[anchor]).node
     if before and registrations.find(node.op, "template") is None:
         _check_kept(module, before, node.op, said)
