@@ -18,7 +18,7 @@ from workbench.comparison import Comparison, compared
 from workbench.environment.progress import waiting
 from workbench.environment.turns import turn
 from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
+from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
@@ -112,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Journey:
     request = Request(None, (), none, found.machine, registrations=None, path=str(path))
     try:
         request = replace(request, **_options(asked))
-    except (BadOption, ir.RecordFormatError) as error:
+    except (BadOption, MappingError, ir.RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"what was asked for makes no sense: {error}") from None
     return Journey(request, Stages.loaded(request, found))
 

@@ -137,6 +137,7 @@ told = dict(
     slower=cycles(machine=j.machine.with_(dram_latency_ns=5000.0)),
     elsewhere=cycles(machine="edge-8x8"),
 )
+told["left"] = cycles(mapping={{template: {{}}, "*": {{"buffers": 1}}}})
 try:
     cycles(mapping={{template: {{"tile": {{"d0": 8}}}}}})
 except TemplateNotRegistered as error:
@@ -177,6 +178,9 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     )
     assert 'For the mapping {"tile": {"d0": 8}} it has to be written anew' in told["refused"]
     assert f"wb.ops.template('{OP}')" in told["refused"]
+    assert told["refused"].endswith(f"or leave the text as it is: mapping={{'{template}': {{}}, ...}}")
+    left = journey.with_(mapping={template: {}, "*": {"buffers": 1}}).simulated.cycles
+    assert told["left"] == [left, [], "the template's own"]
     assert told["again"] == [cycles, journey.simulated.cycles], "the file says for which machine the text was written"
 
 
@@ -290,4 +294,19 @@ def test_a_file_whose_template_has_another_text_than_is_scheduled_is_refused(
 ):
     journey.save(tmp_path / "one.journey")
     with pytest.raises(JourneyFileEdited, match=words):
+        wb.load(changed(tmp_path / "one.journey", tmp_path / "other.journey", change))
+
+
+@pytest.mark.parametrize("version_1", [False, True])
+@pytest.mark.parametrize("mapping", ["[1]", '{"*": {"tile": 3}}', '{"*": 3}'])
+def test_a_file_that_was_asked_for_a_mapping_which_is_none_is_refused(
+    journey: wb.Journey, tmp_path: Path, mapping: str, version_1: bool
+):
+    def change(manifest: dict[str, Any], rendered: list[Any]) -> None:
+        manifest["asked"]["mapping"] = mapping
+        if version_1:
+            as_version_1(manifest, rendered)
+
+    journey.save(tmp_path / "one.journey")
+    with pytest.raises(JourneyFileEdited, match="mapping"):
         wb.load(changed(tmp_path / "one.journey", tmp_path / "other.journey", change))

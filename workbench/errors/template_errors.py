@@ -84,12 +84,14 @@ class TemplateHookUnused(WorkbenchError):
 class TemplateNotRegistered(WorkbenchError):
     """A template's text has another mapping than is asked for, and nothing is registered to write it anew."""
 
-    def __init__(self, kernel: str, op: str, template: str, told: tuple[str, str]) -> None:
-        has, asked = told
+    def __init__(self, kernel: str, op: str, template: str, mappings: tuple[str, str]) -> None:
+        """`mappings` are as JSON the one that the text was written for and the one asked for, empty for none."""
+        has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in mappings)
         super().__init__(
             f"kernel {kernel} is a template's, {template}, and its text was written for {has}. For {asked} it has to be"
             f" written anew, and no template of {op} is registered here. Register it and ask again:"
-            f" wb.ops.template({op!r})(...), or leave this kernel's mapping as it is"
+            f" wb.ops.template({op!r})(...), or leave the text as it is:"
+            f" mapping={{{kernel!r}: {mappings[0] or '{}'}, ...}}"
         )
         self.kernel, self.template = kernel, template
 

@@ -106,8 +106,7 @@ def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping
 def _check_kept(module: KernelModule, before: Written, op: str, said: UserMapping) -> None:
     """Raises where a mapping is asked for that the text was not written for."""
     if before.asked != (now := asked_text(said)):
-        has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in (before.asked, now))
-        raise TemplateNotRegistered(module.kernel, op, before.template, (has, asked))
+        raise TemplateNotRegistered(module.kernel, op, before.template, (before.asked, now))
 
 
 def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine, figures: Dict[str, str]) -> None:
