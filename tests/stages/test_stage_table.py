@@ -57,6 +57,18 @@ def test_what_an_option_does_not_touch_is_shared(options: dict[str, object], las
     assert changed.with_(**options) is changed  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("options", [{"mapping": {"*": {"buffers": 1}}}, {"machine": "edge-8x8"}], ids=str)
+def test_what_is_rendered_is_made_anew_for_templates_alone(options: dict[str, object]):
+    for function, shared in ((torch.softmax, True), (torch.cumsum, False)):
+        j = wb.trace(function, torch.randn(8, 8), 1)
+        _ = j.rendered
+        stages = j.with_(**options)._stages  # type: ignore[arg-type]
+        assert (stages.rendered is j._stages.rendered) == shared and stages.imported is j._stages.imported
+        assert stages.tiled is not j._stages.tiled
+        fused = j.with_(fusion="none")._stages
+        assert fused.rendered is not j._stages.rendered and fused.imported is not j._stages.imported
+
+
 def test_seconds_are_those_of_each_stage_without_those_before_it():
     j = wb.trace(torch.softmax, torch.randn(8, 8), 1)
     began = time.perf_counter()

@@ -75,9 +75,14 @@ def imported_of(request: Request, lowered: Lowered) -> Rendered:
     return Rendered(verb(graph, request.registrations), hosts_of(graph), views.titles.kernel_titles(graph))
 
 
+def without_templates(lowered: Lowered, imported: Rendered) -> bool:
+    """Whether what is imported is all there is to render, whatever the machine and the mapping."""
+    return not any(module.handwritten for module in imported.record)
+
+
 def rendered_of(request: Request, lowered: Lowered, imported: Rendered) -> Rendered:
     """The same with the texts of templates for this machine and mapping."""
-    if not any(module.handwritten for module in imported.record):
+    if without_templates(lowered, imported):
         return imported
     with _compiler("rendering"):
         verb = rendering.write_templates.written

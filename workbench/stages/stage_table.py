@@ -38,6 +38,8 @@ class Stage:
     """Those that it is the first to read: where one changes, it is made anew, and all that is made from it."""
     compiles: bool = True
     """Whether PyTorch or MLIR is asked, one thread at a time; else it runs beside others' work."""
+    stays: Callable[..., bool] | None = None
+    """Of the inputs: whether it is the same whatever its options say, so that it need not be made anew."""
 
     def once(self, request: Request, made: Mapping[str, Once[Any]]) -> Once[Any]:
         """Its artefact, made when it is asked for."""
@@ -49,7 +51,14 @@ STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
     Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion")),
     Stage("imported", "render", ("lowered",), functions.imported_of),
-    Stage("rendered", "render", ("lowered", "imported"), functions.rendered_of, ("machine", "mapping")),
+    Stage(
+        "rendered",
+        "render",
+        ("lowered", "imported"),
+        functions.rendered_of,
+        ("machine", "mapping"),
+        stays=functions.without_templates,
+    ),
     Stage("tiled", "schedule", ("lowered", "rendered"), functions.tiled_of, ("schedule", "passes")),
     Stage("scheduled", "plan", ("lowered", "tiled"), functions.planned_of, ("resident", "placement")),
     Stage(
@@ -101,7 +110,15 @@ class Stages:
     def changed(self, request: Request, options: Collection[str]) -> Stages:
         """Those of a request in which these options differ: what they do not touch is shared, made already or not."""
         stale = _touched_by(options)
+        stale -= {stage.artefact for stage in _ALL if stage.artefact in stale and self._stays(stage, stale)}
         return _begun(request, {each.name: getattr(self, each.name) for each in fields(self) if each.name not in stale})
+
+    def _stays(self, stage: Stage, stale: Collection[str]) -> bool:
+        """Whether the artefact is known to be the same for all that changes; what is not made yet says nothing."""
+        if stage.stays is None or not set(stage.inputs).isdisjoint(stale):
+            return False
+        inputs: list[Once[Any]] = [getattr(self, name) for name in stage.inputs]
+        return all(each.made for each in inputs) and stage.stays(*(each() for each in inputs))
 
     @staticmethod
     def loaded(request: Request, found: Archive) -> Stages:
