@@ -21,6 +21,7 @@ from workbench.host.host_steps import functions
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
+from workbench.rendering.write_templates import written
 from workbench.running.run_program import KernelCache, NativeProgram
 from workbench.scheduling.schedule import schedule
 
@@ -62,8 +63,8 @@ def flow(
 ) -> Flow:
     captured = capture(function, inputs, kwargs, mode=mode)
     lowered = lower(captured.graph)
-    rendered = render(lowered)
     target = load_machine(machine)
+    rendered = written(lowered, render(lowered), target, mapping)
     return Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target, mapping))
 
 

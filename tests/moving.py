@@ -15,6 +15,7 @@ from tests.replaying import replayed
 from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
+from workbench.rendering.write_templates import written
 from workbench.running.run_program import KernelCache, NativeProgram
 from workbench.scheduling.schedule import schedule
 from workbench.simulating.simulate import simulate
@@ -45,10 +46,11 @@ def assert_same(
         expected = pytree.tree_leaves(function(*inputs))
     captured = capture(function, inputs)
     lowered = lower(captured.graph, on_missing="error")
-    rendered = render(lowered)
+    imported = render(lowered)
     flows: list[Flow] = []
     for machine in machines:
         target = load_machine(machine)
+        rendered = written(lowered, imported, target)
         made = Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target))
         for kernel in made.scheduled.kernels:
             verify(kernel.program)

@@ -139,7 +139,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 1"),
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 2"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json does not have its checksum"),

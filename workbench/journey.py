@@ -150,7 +150,7 @@ class Journey(Shown):
     @property
     def seconds(self) -> dict[str, float]:
         """Wall seconds of every stage that has run. A stage shared with another journey shows what it took there."""
-        return {stage.name: stage.seconds for stage in self._stages.all() if stage.seconds is not None}
+        return self._stages.seconds
 
     @property
     def _computing(self) -> Computing:

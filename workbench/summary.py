@@ -38,7 +38,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
         (
             _stage(stages.captured, "captured", _of_captured),
             _stage(stages.lowered, "lowered", _of_lowered),
-            _stage(stages.rendered, "rendered", _of_rendered),
+            _stage(stages.rendered, "rendered", _of_rendered, stages.imported),
             _stage(stages.scheduled, "scheduled", _of_scheduled, stages.tiled),
             _stage(stages.simulated, "simulated", _of_simulated),
         ),

@@ -18,12 +18,19 @@ from workbench.comparison import Comparison, compared
 from workbench.environment.progress import waiting
 from workbench.environment.turns import turn
 from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, HostRoute, JourneyFileEdited, not_yet
+from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
 from workbench.stages.request import GraphCall, Request
-from workbench.stages.stage_functions import check_kernels_named, planned_of, rendered_from, simulated_from, tiled_of
+from workbench.stages.stage_functions import (
+    check_kernels_named,
+    imported_of,
+    planned_of,
+    rendered_of,
+    simulated_from,
+    tiled_of,
+)
 from workbench.stages.stage_table import Stages
 from workbench.views.graphs.kernel_groups import Run
 
@@ -105,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Journey:
     request = Request(None, (), none, found.machine, registrations=None, path=str(path))
     try:
         request = replace(request, **_options(asked))
-    except (BadOption, ir.RecordFormatError) as error:
+    except (BadOption, MappingError, ir.RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"what was asked for makes no sense: {error}") from None
     return Journey(request, Stages.loaded(request, found))
 
@@ -154,9 +161,13 @@ def lower(
 
 @knows_its_options
 def render(lowered: Lowered | KernelGraph) -> Rendered:
-    """The third stage alone."""
+    """The third stage alone. Templates are written for tpu-v3, which `schedule` takes as well if no machine is given;
+    for another machine or a mapping it has them written anew."""
+    none = MappingProxyType(dict[str, object]())
+    given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
+    request = Request(None, (), none, machine_of("tpu-v3"))
     with turn(), waiting("render"):
-        return rendered_from(lowered.record if isinstance(lowered, Lowered) else lowered)
+        return rendered_of(request, given, imported_of(request, given))
 
 
 @knows_its_options
@@ -178,7 +189,8 @@ def schedule(
     request = Request(None, (), none, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     with turn(), waiting("schedule"):
-        return planned_of(request, lowered, tiled_of(request, lowered, rendered))
+        written = rendered_of(request, lowered, rendered)
+        return planned_of(request, lowered, tiled_of(request, lowered, written))
 
 
 @knows_its_options

@@ -16,6 +16,7 @@ from workbench.ir import AtenGraph, ScheduledKernel, codec
 from workbench.kernels import handwritten
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
+from workbench.rendering.write_templates import written
 from workbench.running import guarded_call, jit
 from workbench.scheduling import schedule
 from workbench.scheduling.pass_pipeline import reproduce
@@ -59,10 +60,10 @@ def _node(job: Message, say: Say) -> str:
     importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
     say("import")
-    rendered = render(lowered)
-    for machine in job.body["machines"]:
+    imported = render(lowered)
+    for machine in map(load_machine, job.body["machines"]):
         say("schedule")
-        for kernel in schedule.schedule(lowered, rendered, load_machine(machine)).kernels:
+        for kernel in schedule.schedule(lowered, written(lowered, imported, machine), machine).kernels:
             inputs = len(lowered.kernel(kernel.kernel).inputs)
             for name in job.body["processors"]:
                 if found := _run_for(name, kernel, inputs, say):

@@ -26,8 +26,8 @@ from workbench.errors import (
     TemplateSignatureError,
     TemplateSyntaxError,
 )
-from workbench.ir import Literal, Mapping, Node, Origin, Ref, TensorType
-from workbench.kernels.handwritten import written_kernel
+from workbench.ir import KernelModule, Literal, Mapping, Node, Origin, Ref, TensorType, Written
+from workbench.kernels.handwritten import check_written
 from workbench.kernels.template import Template, Tile, instantiate
 from workbench.running.jit import compile_scheduled
 
@@ -50,7 +50,12 @@ def made(template: type[Template], *shape: int, node: Node | None = None) -> Tem
 def written(template: type[Template], *shape: int, machine: str = "tpu-v3", mapping: Mapping | None = None):
     target = load_machine(machine)
     one = made(template, *shape)
-    return written_kernel(one, (one.node.name,), mapping or one.mapping(target), target)
+    chosen = mapping or one.mapping(target)
+    rendering = one.rendered(chosen, target)
+    of = Written(template.__name__, 0, target.label, {}, "", chosen, one.dims())
+    arguments = tuple(tensor.type for tensor in (*one.inputs, *one.outputs))
+    record = KernelModule(one.kernel, rendering.text, rendering.located, arguments, (one.node.name,), (), True, (), of)
+    return rendering, check_written(one, rendering, record, target)
 
 
 def run(text: str, x: torch.Tensor) -> torch.Tensor:

@@ -31,8 +31,8 @@ def test_each_stage_is_made_from_those_before_it_and_each_option_is_read_first_b
 
 CHANGED = {
     "fusion": ({"fusion": "none"}, "captured"),
-    "mapping": ({"mapping": {"*": {"buffers": 1}}}, "rendered"),
-    "machine": ({"machine": "tpu-v4"}, "rendered"),
+    "mapping": ({"mapping": {"*": {"buffers": 1}}}, "imported"),
+    "machine": ({"machine": "tpu-v4"}, "imported"),
     "resident": ({"resident": ["0.weight"]}, "tiled"),
     "placement": ({"placement": {"0.weight": 0}}, "tiled"),
     "simulate_seconds": ({"simulate_seconds": 100}, "scheduled"),
@@ -55,6 +55,18 @@ def test_what_an_option_does_not_touch_is_shared(options: dict[str, object], las
     assert changed._stages.kernels is j._stages.kernels and changed._stages.sources is j._stages.sources
     assert changed._stages.origins is not j._stages.origins
     assert changed.with_(**options) is changed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"mapping": {"*": {"buffers": 1}}}, {"machine": "edge-8x8"}], ids=str)
+def test_what_is_rendered_is_made_anew_for_templates_alone(options: dict[str, object]):
+    for function, shared in ((torch.softmax, True), (torch.cumsum, False)):
+        j = wb.trace(function, torch.randn(8, 8), 1)
+        _ = j.rendered
+        stages = j.with_(**options)._stages  # type: ignore[arg-type]
+        assert (stages.rendered is j._stages.rendered) == shared and stages.imported is j._stages.imported
+        assert stages.tiled is not j._stages.tiled
+        fused = j.with_(fusion="none")._stages
+        assert fused.rendered is not j._stages.rendered and fused.imported is not j._stages.imported
 
 
 def test_seconds_are_those_of_each_stage_without_those_before_it():

@@ -83,6 +83,8 @@ from workbench.errors.schedule_errors import TooManyInstructions as TooManyInstr
 from workbench.errors.template_errors import TemplateBoundsError as TemplateBoundsError
 from workbench.errors.template_errors import TemplateHookUnused as TemplateHookUnused
 from workbench.errors.template_errors import TemplateMlirError as TemplateMlirError
+from workbench.errors.template_errors import TemplateNotRegistered as TemplateNotRegistered
+from workbench.errors.template_errors import TemplateOfAnotherMachine as TemplateOfAnotherMachine
 from workbench.errors.template_errors import TemplateOutputError as TemplateOutputError
 from workbench.errors.template_errors import TemplateOutputMissing as TemplateOutputMissing
 from workbench.errors.template_errors import TemplateSignatureError as TemplateSignatureError

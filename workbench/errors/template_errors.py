@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from simulator.errors import WorkbenchError
 
 
@@ -77,3 +79,35 @@ class TemplateHookUnused(WorkbenchError):
             f" {'computed' if tensor == output else 'loaded'}, or register it with kind='opaque'"
         )
         self.template, self.tensor = template, tensor
+
+
+class TemplateNotRegistered(WorkbenchError):
+    """A template's text has another mapping than is asked for, and nothing is registered to write it anew."""
+
+    def __init__(self, kernel: str, op: str, template: str, mappings: tuple[str, str]) -> None:
+        """`mappings` are as JSON the one that the text was written for and the one asked for, empty for none."""
+        has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in mappings)
+        super().__init__(
+            f"kernel {kernel} is a template's, {template}, and its text was written for {has}. For {asked} it has to be"
+            f" written anew, and no template of {op} is registered here. Register it and ask again:"
+            f" wb.ops.template({op!r})(...), or leave the text as it is:"
+            f" mapping={{{kernel!r}: {mappings[0] or '{}'}, ...}}"
+        )
+        self.kernel, self.template = kernel, template
+
+
+class TemplateOfAnotherMachine(UserWarning):
+    """A template's text was written for another machine and stays, as nothing is registered to write it anew."""
+
+    def __init__(
+        self, kernel: str, op: str, template: str, machines: tuple[str, str], figures: Mapping[str, str]
+    ) -> None:
+        written_for, here = machines
+        told = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
+        told += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
+        super().__init__(
+            f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} its"
+            f" text stays as it was written for {written_for}. With other figures it may be another one: {told}."
+            f" Register the template, wb.ops.template({op!r})(...), to have it written for {here}"
+        )
+        self.kernel, self.template = kernel, template

@@ -43,6 +43,7 @@ from workbench.ir.kernels import (
     Snapshot,
     Storage,
     View,
+    Written,
 )
 from workbench.lazy import submodules
 
@@ -87,6 +88,7 @@ __all__ = [
     "TensorType",
     "Tree",
     "View",
+    "Written",
 ]
 
 __getattr__ = submodules(__name__, "archive")

@@ -34,11 +34,11 @@ from workbench.errors import (
     JourneyFileTruncated,
     JourneyFileVersion,
 )
-from workbench.ir import codec, graph_checks, scheduled_checks
+from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 1
+FORMAT, VERSION = "aten-workbench/journey", 2
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -167,22 +167,37 @@ def unpack(data: bytes, path: str) -> Archive:
             for name, content in members.items()
             if name.startswith("programs/")
         }
+        rendered = codec.parsed(members[_RENDERED])
+        if first := manifest["version"] == 1:
+            rendered = journey_versions.rows_of_version_1(rendered)
         found = Archive(
             asked=codec.decode(Asked, manifest["asked"], "asked"),
             lowered=codec.decode(KernelGraph, codec.parsed(members[_LOWERED]), "lowered"),
-            rendered=codec.decode(tuple[KernelModule, ...], codec.parsed(members[_RENDERED]), "rendered"),
+            rendered=codec.decode(tuple[KernelModule, ...], rendered, "rendered"),
             scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
             trace=Trace.load(_Part(_TRACE, members[_TRACE])),
             sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
             seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),
         )
         graph_checks.check_lowered(found.lowered)
+        if first:
+            found = _of_version_1(found)
         scheduled_checks.check_together(found.lowered, found.rendered, found.scheduled, found.trace)
     except unpacking.TooLarge as error:
         raise JourneyFileTooLarge(path, str(error)) from None
     except (RecordFormatError, FileFormatError, SimulatorError, ValueError, KeyError) as error:
         raise JourneyFileEdited(path, f"its parts do not fit together: {error}") from None
     return found
+
+
+def _of_version_1(found: Archive) -> Archive:
+    """The same with today's records of templates."""
+    mapping: object = codec.parsed(found.asked.mapping)
+    if mapping is not None and not isinstance(mapping, dict):
+        raise RecordFormatError(f"asked.mapping: expected an object, found {type(mapping).__name__}")
+    said = cast("dict[str, Any]", mapping or {})
+    texts = journey_versions.with_scheduled_texts(found.lowered, found.rendered, found.scheduled, found.machine, said)
+    return dataclasses.replace(found, rendered=texts)
 
 
 def most_bytes(size: int) -> int:
@@ -237,7 +252,7 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
     manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if manifest.get("format") != FORMAT:
         raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
-    if (manifest.get("version"), manifest.get("schema")) != (VERSION, _schema()):
+    if (manifest.get("version"), manifest.get("schema")) not in ((VERSION, _schema()), journey_versions.VERSION_1):
         told = f"version {manifest.get('version')!r} with records {manifest.get('schema')!r}"
         raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))
     checksum = manifest.pop("checksum", None)

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from simulator.machine.machine import Machine
-from workbench.ir import KernelModule, ScheduledKernel, Snapshot, codec
+from workbench.ir import codec
+from workbench.ir.kernels import KernelModule, ScheduledKernel, Snapshot
 
 _NAMELESS = "kernel"
+
+_ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
+"""How a template's text says the origin of an op that stands on it: see `kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:
@@ -27,6 +32,16 @@ def renamed(text: str, old: str, new: str) -> str:
 def nameless(text: str, name: str) -> str:
     """The module's text as it would be for a kernel of any other name."""
     return renamed(text, name, _NAMELESS)
+
+
+def asked_text(said: Mapping[str, object]) -> str:
+    """What a user says of a kernel's mapping as one text, the same for the same; empty for nothing."""
+    return json.dumps(said, sort_keys=True, default=repr) if said else ""
+
+
+def without_origins(located: str) -> str:
+    """A template's text without the origins of what its hooks put in: the one text that runs and is read off."""
+    return _ORIGIN.sub("", located)
 
 
 def module_key(module: KernelModule) -> str:

@@ -1,12 +1,15 @@
-"""Names of kernels as people shorten them."""
+"""Names of kernels as people shorten them, and patterns that stand for several."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TypeVar, cast
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Final, TypeVar, cast
 
 V = TypeVar("V")
+
+EVERY: Final = "*"
 
 
 def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
@@ -26,3 +29,15 @@ def by_full_names(asked: Mapping[str, V], kernels: Iterable[str]) -> dict[str, V
     named = cast("Mapping[object, V]", asked).items()
     found = {with_full_kernel(name, kernels) if isinstance(name, str) else name: each for name, each in named}
     return cast("dict[str, V]", found)
+
+
+def is_pattern(key: str) -> bool:
+    return any(sign in key for sign in "*?[")
+
+
+def key_for(asked: Collection[str], names: tuple[str, ...]) -> str | None:
+    """Which key is for a kernel of these names: one of them, else the first pattern that matches; `*` comes last."""
+    patterns = sorted(filter(is_pattern, asked), key=lambda key: key == EVERY)
+    found = [name for name in names if name in asked]
+    found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]
+    return found[0] if found else None

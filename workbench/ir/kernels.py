@@ -108,6 +108,13 @@ class KernelGraph:
                 return kernel
         raise KeyError(name)
 
+    def made_by_template(self, nodes: tuple[str, ...]) -> int:
+        """Which of a kernel's nodes a template makes; the others are the pointwise neighbours in its kernel."""
+        for place, name in enumerate(nodes):
+            if self.node(name).route == "template":
+                return place
+        raise KeyError(nodes)
+
     def to_json(self) -> str:
         return codec.dumps(self, format=FORMAT, version=VERSION)
 
@@ -138,12 +145,36 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What a template's text was written for, and what the text alone does not say of its kernel."""
+
+    template: str
+    """Its class, and the module of that."""
+    origin: int
+    """Kernel-local origin id of the node that it was written for."""
+    machine: str
+    """The machine as people call it."""
+    read: dict[str, str]
+    """The figures of the machine that the template read, each with its value: with others it may write another text."""
+    asked: str
+    """What the user said of its mapping, as JSON; empty if nothing."""
+    mapping: Mapping
+    """The mapping that it was written for, before the cores of a machine are known."""
+    dims: dict[str, int]
+    """Name and extent of every dim that a mapping may name."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelModule:
-    """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs."""
+    """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs.
+
+    A template's is in the scheduled form already, and is scheduled as it stands.
+    """
 
     kernel: str
     mlir: str
-    """Text without locations: what a person reads and what the cache key is made of."""
+    """Text without locations: what a person reads and what the cache key is made of. Empty for a template's kernel that
+    is not written yet."""
     located: str
     """The same module with kernel-local origin ids as locations."""
     arguments: tuple[TensorType, ...]
@@ -151,9 +182,11 @@ class KernelModule:
     """Kernel-local origin id -> lowered node name."""
     absorbed: tuple[Absorbed, ...]
     handwritten: bool = False
-    """It comes from a template: in the scheduled form already, rendered for a nominal machine."""
+    """It comes from a template."""
     hooks: tuple[Hook, ...] = ()
     """The pointwise neighbours that share a template's kernel."""
+    written: Written | None = None
+    """What a template's text was written for; None for other kernels, and until there is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +291,8 @@ class ScheduledKernel:
     mlir: str
     """The scheduled module without locations."""
     located: str
-    """The same module with kernel-local origin ids as locations; the JIT and the extractor read this one."""
+    """The same module with kernel-local origin ids as locations: what the tile program is read off. The JIT reads
+    `mlir`, which is this text without them."""
     schedule: str
     """The transform script that tiled and fused it."""
     mapping: Mapping

@@ -19,6 +19,7 @@ from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Trace
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.graph_checks import MOST, numbers_mistakes
+from workbench.ir.kernel_identity import nameless, without_origins
 from workbench.ir.kernels import HOST, KernelGraph, KernelModule, Launches, ScheduledKernel, ScheduledProgram
 
 _ORIGIN = re.compile(r'"aten:(\d+)"')
@@ -31,6 +32,7 @@ def check_together(
     for mistakes in (
         _rendered_mistakes(lowered, rendered),
         _kernel_mistakes(lowered, scheduled),
+        _template_mistakes(rendered, scheduled),
         _launch_mistakes(lowered, scheduled),
         _plan_mistakes(lowered, scheduled),
         _trace_mistakes(scheduled, trace),
@@ -52,6 +54,31 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
         yield from _origins_of(where, module.located, len(module.origins))
         strange = {*module.origins, *(gone.node for gone in module.absorbed)} - set(kernel.nodes)
         yield from (f"{where} comes from {node!r}, which is not its node" for node in sorted(strange))
+
+
+def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram) -> Iterator[str]:
+    """What a template has written is what is scheduled, and one text: with origins it is read off, without them run."""
+    runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
+    kernels = {kernel.kernel: kernel for kernel in scheduled.kernels}
+    for module in rendered:
+        where, written = f"kernel {module.kernel!r}", module.written
+        if module.handwritten != (written is not None):
+            yield f"{where} says what its text was written for, or does not, against what it is"
+        kernel = kernels.get(runs.get(module.kernel, ""))
+        if written is None or kernel is None:
+            continue
+        if not 0 <= written.origin < len(module.origins):
+            yield f"{where} was written for origin {written.origin}, and has {len(module.origins)}"
+        if without_origins(module.located) != module.mlir:
+            yield f"{where} has two texts, with and without origins"
+        texts = (nameless(module.mlir, module.kernel), nameless(kernel.mlir, kernel.kernel))
+        if texts[0] != texts[1]:
+            yield f"{where} is scheduled with another text than its template has written"
+        if written.dims != kernel.dims or (written.mapping.tile, written.mapping.buffers) != (
+            kernel.mapping.tile,
+            kernel.mapping.buffers,
+        ):
+            yield f"{where} is scheduled with other dims or tiles than its template has written"
 
 
 def _origins_of(where: str, located: str, count: int) -> Iterator[str]:

@@ -1,8 +1,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""From what a template renders to a checked kernel: MLIR that parses, in the scheduled form, within its memory.
+"""A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
 
-Every error names the line of the template's own text, not of what was rendered from it.
+What is read is the record of the kernel, so that a text from a file is read as one that was written just now. Of that
+one, every error names the line of the template's own text, not of what was rendered from it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from workbench.errors import (
 from workbench.extraction.extract import extract
 from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
-from workbench.ir import Mapping, codec
+from workbench.ir import KernelModule, codec
 from workbench.ir.kernel_identity import nameless
 from workbench.kernels.rendered_text import Rendering
 from workbench.kernels.template import Template
@@ -40,62 +41,64 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.user_text import check_text, writable
 
 
-def written_kernel(
-    template: Template, origins: Sequence[str], mapping: Mapping, machine: Machine, unproven: Sequence[str] = ()
-) -> tuple[Rendering, TileProgram]:
-    """The rendered kernel and its tile program; anything wrong with it is one error at the template's own lines.
+def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] = ()) -> TileProgram:
+    """The tile program of a template's kernel, read off its text as the record has it; no template is needed for that.
 
     A text with `unproven` nodes, which are told as people call them, is read by a worker first.
     """
-    rendering = template.rendered(mapping, machine)
-    _check_text(template, rendering)
-    if unproven:
-        TRIALS.pass_or_raise(read_trial(template, rendering, origins, machine, unproven))
-    module = _parsed(template, rendering)
+    return _extracted(record, _parsed(record, machine, unproven), machine)
+
+
+def check_written(
+    template: Template, rendering: Rendering, record: KernelModule, machine: Machine, unproven: Sequence[str] = ()
+) -> TileProgram:
+    """The same for a text that was written just now; what is wrong with it is an error at the template's own lines."""
+    name = rendering.place.name
+    try:
+        module = _parsed(record, machine, unproven)
+    except MlirSyntaxError as error:
+        raise TemplateMlirError(name, "does not render valid MLIR", _located(error.problems, rendering)) from None
+    except ScheduledFormError as error:
+        raise TemplateMlirError(name, "leaves the scheduled form", _located(error.problems, rendering)) from None
     with module.context:
         _check_signature(template, rendering, module)
     try:
-        program = extract(module, rendering.text, template.kernel, origins, machine, origins.index(template.node.name))
-        verify(program)
+        program = _extracted(record, module, machine)
     except ProgramError as error:
         reasons = tuple(_in_its_words(reason, template, rendering) for reason in error.violations)
-        raise TemplateBoundsError(rendering.place.name, reasons) from None
+        raise TemplateBoundsError(name, reasons) from None
     _check_outputs(template, rendering, program)
-    return rendering, program
+    return program
 
 
-def _check_text(template: Template, rendering: Rendering) -> None:
-    try:
-        check_text(rendering.text, template.kernel)
-    except MlirSyntaxError as error:
-        problems = _located(error.problems, rendering)
-        raise TemplateMlirError(rendering.place.name, "does not render valid MLIR", problems) from None
+def _parsed(record: KernelModule, machine: Machine, unproven: Sequence[str]) -> ir.Module:
+    check_text(record.mlir, record.kernel)
+    if unproven:
+        TRIALS.pass_or_raise(read_trial(record, machine, unproven))
+    verify_scheduled(record.mlir, record.kernel)
+    return parse(record.located, name=record.kernel)
 
 
-def read_trial(
-    template: Template, rendering: Rendering, origins: Sequence[str], machine: Machine, nodes: Sequence[str]
-) -> Trial:
-    """Whether a rendered text can be parsed, verified and walked to its end."""
-    body = {
-        "text": rendering.text,
-        "located": rendering.located,
-        "kernel": template.kernel,
-        "origins": list(origins),
-        "machine": codec.encode(machine),
-        "node": template.node.name,
-    }
-    neutral = {**body, "text": nameless(rendering.text, template.kernel), "located": "", "kernel": "", "origins": []}
-    return Trial("read", json.dumps({**neutral, "node": ""}), lambda: Message(body), template.kernel, nodes)
+def _extracted(record: KernelModule, module: ir.Module, machine: Machine) -> TileProgram:
+    assert record.written is not None, f"{record.kernel} is not written yet"
+    program = extract(module, record.mlir, record.kernel, record.origins, machine, record.written.origin)
+    verify(program)
+    return program
+
+
+def read_trial(record: KernelModule, machine: Machine, nodes: Sequence[str]) -> Trial:
+    """Whether a template's text can be parsed, verified and walked to its end."""
+    body = {"record": codec.encode(record), "machine": codec.encode(machine)}
+    text = {"text": nameless(record.mlir, record.kernel), "machine": body["machine"]}
+    return Trial("read", json.dumps(text), lambda: Message(body), record.kernel, nodes)
 
 
 def try_read(job: Message) -> None:
-    """In the worker: what `written_kernel` does with the text of a `read_trial`."""
-    body = job.body
-    verify_scheduled(body["text"], body["kernel"])
-    module = parse(body["located"])
-    machine = codec.decode(Machine, body["machine"])
-    origins = body["origins"]
-    verify(extract(module, body["text"], body["kernel"], origins, machine, origins.index(body["node"])))
+    """In the worker: what `program_of` does with the text of a `read_trial`."""
+    record, machine = (
+        codec.decode(kind, job.body[name]) for name, kind in (("record", KernelModule), ("machine", Machine))
+    )
+    program_of(record, machine)
 
 
 def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
@@ -103,20 +106,6 @@ def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
     for number, tensor in enumerate((*template.inputs, *template.outputs)):
         reason = reason.replace(f"'arg{number}'", f"%{tensor.name}")
     return re.sub(r"at line (\d+)", lambda found: f"at {rendering.at(int(found.group(1)))}", reason)
-
-
-def _parsed(template: Template, rendering: Rendering) -> ir.Module:
-    try:
-        verify_scheduled(rendering.text, template.kernel)
-        return parse(rendering.located)
-    except MlirSyntaxError as error:
-        raise TemplateMlirError(
-            rendering.place.name, "does not render valid MLIR", _located(error.problems, rendering)
-        ) from None
-    except ScheduledFormError as error:
-        raise TemplateMlirError(
-            rendering.place.name, "leaves the scheduled form", _located(error.problems, rendering)
-        ) from None
 
 
 def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple[str, str, str], ...]:

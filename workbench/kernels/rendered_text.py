@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from workbench.ir.kernel_identity import without_origins
 
 MARK: Final = " // template line "
 """Stands behind each line while it is rendered, with the line's number."""
@@ -44,9 +45,6 @@ class Rendering:
         return self.place.at(self.lines[line - 1]) if known and line is not None else self.place.at(None)
 
 
-_LOCATION = re.compile(r' loc\("aten:\d+":1:0\)')
-
-
 def unmarked(text: str, place: Place) -> Rendering:
     clean: list[str] = []
     lines: list[int] = []
@@ -56,7 +54,7 @@ def unmarked(text: str, place: Place) -> Rendering:
             clean.append(body.rstrip())
             lines.append(int(number.split(MARK)[0] or 0) if number else 0)
     located = "\n".join(clean) + "\n"
-    return Rendering(_LOCATION.sub("", located), located, tuple(lines), place)
+    return Rendering(without_origins(located), located, tuple(lines), place)
 
 
 def jinja_line(error: BaseException) -> int | None:

@@ -8,5 +8,6 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.rendering import render as render
+    from workbench.rendering import write_templates as write_templates
 
-__getattr__ = submodules(__name__, "render")
+__getattr__ = submodules(__name__, "render", "write_templates")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simulator.machine.machine_file import load_machine
 from workbench.aten.overload_schema import arguments, tensor_arguments
-from workbench.aten.proven import described, kernel_proven
-from workbench.aten.registry import DEFAULT, Registrations, registered_template
+from workbench.aten.proven import kernel_proven
+from workbench.aten.registry import DEFAULT, Registrations
 from workbench.environment.progress import counted
 from workbench.errors import RegistrationGone
 from workbench.faults.trial import TRIALS
@@ -26,30 +24,22 @@ from workbench.ir import (
     KernelModule,
     LoweredNode,
     Node,
-    Ref,
     TensorType,
-    codec,
 )
-from workbench.ir import Sequence as SequenceArg
-from workbench.ir.graph import Arg
-from workbench.ir.kernel_identity import renamed
-from workbench.kernels.handwritten import written_kernel
 from workbench.kernels.hooks import pointwise_hook
 from workbench.kernels.node_builder import Build
-from workbench.kernels.template import instantiate
 from workbench.mlir.context import print_module
 from workbench.mlir.location_ids import origins_in
+from workbench.rendering.same_structure import lent, structure, whole_results
 
 if TYPE_CHECKING:
     import torch
 
-NOMINAL = "tpu-v3"
-
 
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
-    """One module per kernel, in launch order; steps on the host have none.
+    """One module per kernel, in launch order; steps on the host have none. Those of templates have no text yet.
 
-    It reads nothing but the record and, for nodes that builders or templates make, those. Kernels of the same structure
+    It reads nothing but the record and, for nodes that builders make, those. Kernels of the same structure
     differ in names only, so the first of them is made and lends its text.
     """
     known = registrations if registrations is not None else DEFAULT.now()
@@ -57,55 +47,17 @@ def render(lowered: KernelGraph, registrations: Registrations | None = None) -> 
     first: dict[str, KernelModule] = {}
     modules: list[KernelModule] = []
     for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
-        structure = _structure(lowered, kernel, nodes)
-        if structure not in first:
-            first[structure] = _render(lowered, kernel, known)
-        modules.append(_lent(first[structure], kernel))
+        alike = structure(lowered, kernel, nodes)
+        if alike not in first:
+            first[alike] = _render(lowered, kernel, known)
+        modules.append(lent(first[alike], kernel))
     return tuple(modules)
-
-
-def _structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
-    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
-    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
-    calls: list[object] = []
-    for name in kernel.nodes:
-        item = nodes[name]
-        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
-        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
-        kwargs = {
-            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
-        }
-        whole = _whole_results(lowered, item)
-        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
-    types = [codec.encode(lowered.types[value]) for value in numbers]
-    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
-
-
-def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
-    if isinstance(arg, Ref):
-        return Ref(numbers[arg.value])
-    if isinstance(arg, SequenceArg):
-        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
-    return arg
-
-
-def _lent(made: KernelModule, kernel: Kernel) -> KernelModule:
-    """The module of a kernel of the same structure, as this kernel's own."""
-    place = dict(zip(made.origins, kernel.nodes, strict=True))
-    return replace(
-        made,
-        kernel=kernel.name,
-        mlir=renamed(made.mlir, made.kernel, kernel.name),
-        located=renamed(made.located, made.kernel, kernel.name),
-        origins=kernel.nodes,
-        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
-    )
 
 
 def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> KernelModule:
     arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
     if any(lowered.node(name).route == "template" for name in kernel.nodes):
-        return _from_template(lowered, kernel, arguments, registrations)
+        return _for_template(lowered, kernel, arguments, registrations)
     if any(lowered.node(name).route == "builder" for name in kernel.nodes):
         inputs = {value: lowered.types[value] for value in kernel.inputs}
         outputs = {value: lowered.types[value] for value in kernel.outputs}
@@ -125,20 +77,12 @@ def _render(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) 
     return KernelModule(kernel.name, print_module(module), located, arguments, kernel.nodes, absorbed)
 
 
-def _from_template(
+def _for_template(
     lowered: KernelGraph, kernel: Kernel, arguments: tuple[TensorType, ...], registrations: Registrations
 ) -> KernelModule:
-    """A hand-written kernel, rendered for the machine that a trace takes by default; schedule renders it again."""
-    anchor = next(place for place, name in enumerate(kernel.nodes) if lowered.node(name).route == "template")
-    node = lowered.node(kernel.nodes[anchor]).node
-    hooks = tuple(_hooks(lowered, kernel, anchor, registrations))
-    count = len(kernel.inputs)
-    registered = registered_template(registrations, node)
-    template = instantiate(registered, node, arguments[:count], arguments[count:], kernel.name, hooks)
-    machine = load_machine(NOMINAL)
-    nodes = () if kernel_proven(lowered, kernel, registrations) else described(lowered, kernel)
-    made, _ = written_kernel(template, kernel.nodes, template.mapping(machine), machine, unproven=nodes)
-    return KernelModule(kernel.name, made.text, made.located, arguments, kernel.nodes, (), True, hooks)
+    """A template's kernel without its text, which depends on the machine: `write_templates.py` writes it."""
+    hooks = tuple(_hooks(lowered, kernel, lowered.made_by_template(kernel.nodes), registrations))
+    return KernelModule(kernel.name, "", "", arguments, kernel.nodes, (), True, hooks)
 
 
 def _hooks(lowered: KernelGraph, kernel: Kernel, anchor: int, registrations: Registrations) -> Iterator[Hook]:
@@ -241,14 +185,7 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
         arguments=arguments(node),
         tensors=tensor_arguments(node.op),
         types=lowered.types,
-        results=_whole_results(lowered, item),
+        results=whole_results(lowered, item),
         wanted=node.results[0],
         origin=origin,
     )
-
-
-def _whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
-    """All results of the captured node that a lowered node makes one of; its own when that is all."""
-    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
-    one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
-    return captured.results if one_of_several else item.node.results

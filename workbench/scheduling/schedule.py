@@ -11,31 +11,28 @@ from typing import TYPE_CHECKING
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
 from workbench.aten.proven import described, unproven
-from workbench.aten.registry import DEFAULT, Registrations, registered_template
+from workbench.aten.registry import DEFAULT, Registrations
 from workbench.environment.progress import counted
-from workbench.errors import MappingError
 from workbench.faults.channel import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.host import host_steps
 from workbench.ir import (
     KernelGraph,
     KernelModule,
-    Node,
     ScheduledKernel,
     ScheduledProgram,
     codec,
 )
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.ir.kernel_names import by_full_names
-from workbench.kernels.handwritten import written_kernel
-from workbench.kernels.template import instantiate
-from workbench.mlir.context import new_context
+from workbench.kernels.handwritten import program_of
+from workbench.kernels.read_figures import others
 from workbench.planning.dram_plan import plan_launches
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
 from workbench.scheduling.passes.user_passes import UserPasses, check_steps, checked_passes
-from workbench.scheduling.schedule_kernel import schedule_kernel, scripted_kernel
-from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed, with_users
+from workbench.scheduling.schedule_kernel import context_for, schedule_kernel, scripted_kernel
+from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
 from workbench.scheduling.user_scripts import check_scripted
 
 if TYPE_CHECKING:
@@ -66,10 +63,7 @@ def schedule(
     wanted, given = by_full_names(mapping or {}, names), by_full_names(scripts or {}, names)
     check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
-    keys = {
-        module.kernel: module_key(module) + (_written_for(lowered, module) if module.handwritten else "")
-        for module in rendered
-    }
+    keys = {module.kernel: module_key(module) for module in rendered}
     leaders = {key: kernel for kernel, key in reversed(keys.items())}
     check_shadowed(wanted, [(kernel, leaders[key]) for kernel, key in keys.items()])
     known = registrations if registrations is not None else DEFAULT.now()
@@ -118,24 +112,18 @@ class _Kernels:
         return self.by_key[key, script]
 
     def _unscripted(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
-        if key not in self.unscripted and module.handwritten:
-            self.unscripted[key] = _handwritten(
-                self.lowered,
-                module,
-                self.machine,
-                wanted,
-                self.registrations,
-                self.unproven.get(module.kernel, ()),
-            )
-        elif key not in self.unscripted:
+        if key not in self.unscripted:
             kept = self.store.get(key, module) if self.store else None
             self.unscripted[key] = kept or self._made(key, module, wanted)
         return self.unscripted[key]
 
     def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
-        if self.passes or module.kernel in self.unproven:
-            self._tried(key, module, wanted, None)
-        made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
+        if module.handwritten:
+            made = _handwritten(module, self.machine, self.unproven.get(module.kernel, ()))
+        else:
+            if self.passes or module.kernel in self.unproven:
+                self._tried(key, module, wanted, None)
+            made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
         if self.store:
             self.store.put(key, made)
         return made
@@ -164,48 +152,21 @@ class _Kernels:
     @cached_property
     def _context(self) -> ir.Context:
         """One for all: making one takes longer than most passes."""
-        return new_context(every_dialect=bool(self.passes))
+        return context_for(self.passes)
 
 
-def _written_for(lowered: KernelGraph, module: KernelModule) -> str:
-    """What a template is made for, beside its tensors: texts that agree on one machine need not do so on another."""
-    node = _template_node(lowered, module)
-    return repr((node.op, node.args[1:], sorted(node.kwargs.items(), key=lambda item: item[0])))
-
-
-def _template_node(lowered: KernelGraph, module: KernelModule) -> Node:
-    (node,) = [item.node for name in module.origins if (item := lowered.node(name)).route == "template"]
-    return node
-
-
-def _handwritten(
-    lowered: KernelGraph,
-    module: KernelModule,
-    machine: Machine,
-    wanted: UserMapping | None,
-    registrations: Registrations,
-    unproven: tuple[str, ...],
-) -> ScheduledKernel:
-    """A template's kernel, rendered for this machine and mapping. No pass touches it, and none is recorded."""
-    node = _template_node(lowered, module)
-    count = len(lowered.kernel(module.kernel).inputs)
-    registered = registered_template(registrations, node)
-    template = instantiate(
-        registered, node, module.arguments[:count], module.arguments[count:], module.kernel, module.hooks
-    )
-    mapping = template.mapping(machine)
-    if wanted is not None:
-        if any(count != 1 for count in wanted.get("cores", {}).values()):
-            raise MappingError(
-                module.kernel, "cores: a template says by itself, with scf.forall, what cores do at once"
-            )
-        mapping = replace(mapping, buffers=wanted.get("buffers", mapping.buffers))
-        mapping = with_users(module.kernel, template.dims(), mapping, wanted)
-    rendering, program = written_kernel(template, module.origins, mapping, machine, unproven)
+def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ...]) -> ScheduledKernel:
+    """A template's kernel as its text has it. No pass touches it, and none is recorded."""
+    written = module.written
+    assert written is not None, f"{module.kernel} is not written yet: see rendering/write_templates.py"
+    program = program_of(module, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
-    mapping = replace(mapping, spread=spread_of(program, machine, "the template"))
+    reason = written.mapping.reason
+    if others(written.read, machine):
+        reason += f"; its text was written for {written.machine}"
+    mapping = replace(written.mapping, reason=reason, spread=spread_of(program, machine, "the template"))
     return ScheduledKernel(
-        module.kernel, rendering.text, rendering.located, "", mapping, template.dims(), (), program, module.arguments
+        module.kernel, module.mlir, module.located, "", mapping, written.dims, (), program, module.arguments
     )
 
 
@@ -215,6 +176,7 @@ def try_schedule(job: Message) -> None:
         codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
     )
     passes = {step: tuple(names) for step, names in job.body["passes"].items()}
-    made = schedule_kernel(module, machine, job.body["wanted"], None, passes)
+    context = context_for(passes)
+    made = schedule_kernel(module, machine, job.body["wanted"], context, passes)
     if (script := job.body["script"]) is not None:
-        scripted_kernel(module, machine, made.mapping, script, new_context(every_dialect=bool(passes)), passes)
+        scripted_kernel(module, machine, made.mapping, script, context, passes)

@@ -55,6 +55,11 @@ if TYPE_CHECKING:
     from torch_mlir import ir
 
 
+def context_for(passes: Dict[str, tuple[str, ...]] | None) -> ir.Context:
+    """A context for these pipelines of the user's: passes that users register may make ops of any dialect."""
+    return new_context(every_dialect=bool(passes))
+
+
 def schedule_kernel(
     rendered: KernelModule,
     machine: Machine,
@@ -63,7 +68,7 @@ def schedule_kernel(
     passes: Dict[str, tuple[str, ...]] | None = None,
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    ready = _Ready(rendered, context or new_context(every_dialect=bool(passes)), passes or {})
+    ready = _Ready(rendered, context or context_for(passes), passes or {})
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
         tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TypedDict
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import MAX_RANK
 from workbench.errors import MappingError
 from workbench.ir import Mapping, ScheduledKernel
+from workbench.ir.kernel_names import EVERY, is_pattern, key_for
 
 
 class UserMapping(TypedDict, total=False):
@@ -27,9 +27,6 @@ class UserMapping(TypedDict, total=False):
     order: list[str]
     buffers: int
     cores: dict[str, int]
-
-
-EVERY = "*"
 
 
 def mapping_of(kernel: ScheduledKernel) -> UserMapping:
@@ -88,16 +85,10 @@ def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
     return max(rounds_of(tile, dims), _USUAL_SLOTS)
 
 
-def is_pattern(key: str) -> bool:
-    return any(sign in key for sign in "*?[")
-
-
 def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | None:
     """What is for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
-    patterns = sorted(filter(is_pattern, wanted), key=lambda key: key == EVERY)
-    found = [name for name in names if name in wanted]
-    found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]
-    return Asked(found[0], wanted[found[0]]) if found else None
+    key = key_for(wanted, names)
+    return None if key is None else Asked(key, wanted[key])
 
 
 def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:

@@ -17,10 +17,12 @@ from workbench.ir.kernel_names import by_full_names
 from workbench.stages.request import GraphCall, Request
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registrations
     from workbench.ir import Kernel
     from workbench.running.run_program import KernelCache
     from workbench.views.selections.origins import OriginIndex
+
+
+_OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
 
 
 @contextlib.contextmanager
@@ -65,21 +67,32 @@ def lowered_of(request: Request, captured: Captured) -> Lowered:
     return Lowered(made)
 
 
-def rendered_of(request: Request, lowered: Lowered) -> Rendered:
-    return rendered_from(lowered.record, request.registrations)
-
-
-def rendered_from(lowered: KernelGraph, registrations: Registrations | None = None) -> Rendered:
+def imported_of(request: Request, lowered: Lowered) -> Rendered:
+    """Every kernel but those of templates, which have no text before the machine is known."""
+    graph = lowered.record
     with _compiler("rendering"):
         verb = rendering.render.render
-    return Rendered(verb(lowered, registrations), hosts_of(lowered), views.titles.kernel_titles(lowered))
+    return Rendered(verb(graph, request.registrations), hosts_of(graph), views.titles.kernel_titles(graph))
+
+
+def without_templates(lowered: Lowered, imported: Rendered) -> bool:
+    """Whether what is imported is all there is to render, whatever the machine and the mapping."""
+    return not any(module.handwritten for module in imported.record)
+
+
+def rendered_of(request: Request, lowered: Lowered, imported: Rendered) -> Rendered:
+    """The same with the texts of templates for this machine and mapping."""
+    if without_templates(lowered, imported):
+        return imported
+    with _compiler("rendering"):
+        verb = rendering.write_templates.written
+    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
+        made = verb(lowered.record, imported.record, request.machine, request.mapping, request.registrations)
+    return replace(imported, record=made)
 
 
 def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
     return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
-
-
-_OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
 
 
 def check_kernels_named(lowered: KernelGraph, request: Request) -> None:

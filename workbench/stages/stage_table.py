@@ -6,7 +6,7 @@ option of one, is a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ class Stage:
     artefact: str
     """What it makes: a field of `Stages`."""
     name: str
-    """What it does, as progress and `j.seconds` tell it."""
+    """What it does, as progress and `j.seconds` tell it; stages of one name are told together."""
     inputs: tuple[str, ...]
     function: Callable[..., Any]
     """Of the request and the inputs."""
@@ -38,6 +38,8 @@ class Stage:
     """Those that it is the first to read: where one changes, it is made anew, and all that is made from it."""
     compiles: bool = True
     """Whether PyTorch or MLIR is asked, one thread at a time; else it runs beside others' work."""
+    stays: Callable[..., bool] | None = None
+    """Of the inputs: whether it is the same whatever its options say, so that it need not be made anew."""
 
     def once(self, request: Request, made: Mapping[str, Once[Any]]) -> Once[Any]:
         """Its artefact, made when it is asked for."""
@@ -48,14 +50,16 @@ class Stage:
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
     Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion")),
-    Stage("rendered", "render", ("lowered",), functions.rendered_of),
+    Stage("imported", "render", ("lowered",), functions.imported_of),
     Stage(
-        "tiled",
-        "schedule",
-        ("lowered", "rendered"),
-        functions.tiled_of,
-        ("machine", "mapping", "schedule", "passes"),
+        "rendered",
+        "render",
+        ("lowered", "imported"),
+        functions.rendered_of,
+        ("machine", "mapping"),
+        stays=functions.without_templates,
     ),
+    Stage("tiled", "schedule", ("lowered", "rendered"), functions.tiled_of, ("schedule", "passes")),
     Stage("scheduled", "plan", ("lowered", "tiled"), functions.planned_of, ("resident", "placement")),
     Stage(
         "simulated",
@@ -88,6 +92,8 @@ class Stages:
 
     captured: Once[Captured]
     lowered: Once[Lowered]
+    imported: Once[Rendered]
+    """Rendered, but for the kernels of templates: their texts are for a machine and a mapping, these for any."""
     rendered: Once[Rendered]
     tiled: Once[Scheduled]
     """Scheduled, before the plan of the common memory and of the chiplets."""
@@ -104,7 +110,15 @@ class Stages:
     def changed(self, request: Request, options: Collection[str]) -> Stages:
         """Those of a request in which these options differ: what they do not touch is shared, made already or not."""
         stale = _touched_by(options)
+        stale -= {stage.artefact for stage in _ALL if stage.artefact in stale and self._stays(stage, stale)}
         return _begun(request, {each.name: getattr(self, each.name) for each in fields(self) if each.name not in stale})
+
+    def _stays(self, stage: Stage, stale: Collection[str]) -> bool:
+        """Whether the artefact is known to be the same for all that changes; what is not made yet says nothing."""
+        if stage.stays is None or not set(stage.inputs).isdisjoint(stale):
+            return False
+        inputs: list[Once[Any]] = [getattr(self, name) for name in stage.inputs]
+        return all(each.made for each in inputs) and stage.stays(*(each() for each in inputs))
 
     @staticmethod
     def loaded(request: Request, found: Archive) -> Stages:
@@ -116,25 +130,34 @@ class Stages:
         shared = views.titles.scheduled_titles(found.lowered, scheduled)
         launched = simulating.simulate.launched(scheduled)
         trace = replace(found.trace, launches=launched, residents=kept, placed=lie)
+        rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
         made: dict[str, object] = {
             "captured": Captured(found.lowered.captured),
             "lowered": Lowered(found.lowered),
-            "rendered": Rendered(found.rendered, functions.hosts_of(found.lowered), titles),
+            "imported": rendered,
+            "rendered": rendered,
             "tiled": planned,  # a plan takes the place of the one before
             "scheduled": planned,
             "simulated": Simulated(trace, scheduled, found.lowered),
             "sources": found.sources,
         }
         names = {stage.artefact: stage.name for stage in _ALL}
+        last = {name: artefact for artefact, name in names.items()}
+        took = {last[name]: seconds for name, seconds in found.seconds.items() if name in last}
         return _begun(
-            request,
-            {name: Once(names[name], _given(each)).keep(found.seconds.get(names[name])) for name, each in made.items()},
+            request, {name: Once(names[name], _given(each)).keep(took.get(name)) for name, each in made.items()}
         )
 
-    def all(self) -> Sequence[Once[Any]]:
-        """Those from PyTorch to the timeline, in order."""
-        return [getattr(self, stage.artefact) for stage in STAGES]
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds of every stage from PyTorch to the timeline that has run, by name and in order."""
+        took: dict[str, float] = {}
+        for stage in STAGES:
+            once: Once[Any] = getattr(self, stage.artefact)
+            if once.seconds is not None:
+                took[stage.name] = took.get(stage.name, 0.0) + once.seconds
+        return took
 
 
 _ALL: Final = (*STAGES, *BESIDE)

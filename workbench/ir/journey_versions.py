@@ -1,0 +1,74 @@
+"""Journey files of versions before today's, made into today's records.
+
+Version 1 had templates rendered for tpu-v3 whatever the machine, and did not say what a text was written for. What was
+scheduled says it: that text takes the place of the other one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from simulator.machine.machine import Machine
+from workbench.ir.codec import RecordFormatError
+from workbench.ir.kernel_identity import asked_text, renamed
+from workbench.ir.kernel_names import by_full_names, key_for
+from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledProgram, Written
+
+VERSION_1: Final = (1, "e6e75d6686e84828")
+"""The first version, and the digest of its records."""
+
+_NO_FIGURES: Final = ("name", "assumed", "sources", "own_memory")
+"""What a machine says of itself besides."""
+
+
+def rows_of_version_1(rendered: object) -> list[Any]:
+    """The rendered kernels of a file of version 1, with the field that they did not have."""
+    if not isinstance(rendered, list):
+        raise RecordFormatError(f"rendered: expected a list, found {type(rendered).__name__}")
+    return [
+        {**cast("dict[str, Any]", row), "written": None} if isinstance(row, dict) else row
+        for row in cast("list[object]", rendered)
+    ]
+
+
+def with_scheduled_texts(
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    scheduled: ScheduledProgram,
+    machine: Machine,
+    mapping: Mapping[str, Any],
+) -> tuple[KernelModule, ...]:
+    """The rendered kernels of version 1, those of templates with the texts that were scheduled on this machine."""
+    return tuple(_with_texts(lowered, rendered, scheduled, machine, mapping))
+
+
+def _with_texts(
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    scheduled: ScheduledProgram,
+    machine: Machine,
+    mapping: Mapping[str, Any],
+) -> Iterator[KernelModule]:
+    runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
+    wanted = by_full_names(mapping, [module.kernel for module in rendered])
+    figures = {field.name for field in dataclasses.fields(machine)} - {*_NO_FIGURES}
+    for module in rendered:
+        if not module.handwritten:
+            yield module
+            continue
+        kernel = scheduled.kernel(runs[module.kernel])
+        key = key_for(wanted, (module.kernel, kernel.kernel))
+        written = Written(
+            template="not named in its file",
+            origin=lowered.made_by_template(module.origins),
+            machine=machine.label,
+            read={name: repr(getattr(machine, name)) for name in sorted(figures)},
+            asked=asked_text(wanted[key]) if key is not None else "",
+            mapping=replace(kernel.mapping, spread=""),
+            dims=kernel.dims,
+        )
+        texts = [renamed(text, kernel.kernel, module.kernel) for text in (kernel.mlir, kernel.located)]
+        yield replace(module, mlir=texts[0], located=texts[1], written=written)

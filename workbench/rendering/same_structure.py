@@ -1,0 +1,56 @@
+"""Kernels that differ in names only: the first of them is made, and lends the others its text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, codec
+from workbench.ir import Sequence as SequenceArg
+from workbench.ir.graph import Arg
+from workbench.ir.kernel_identity import renamed
+
+
+def structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
+    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
+    calls: list[object] = []
+    for name in kernel.nodes:
+        item = nodes[name]
+        numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
+        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        kwargs = {
+            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+        }
+        whole = whole_results(lowered, item)
+        calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
+    types = [codec.encode(lowered.types[value]) for value in numbers]
+    return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
+
+
+def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
+    if isinstance(arg, Ref):
+        return Ref(numbers[arg.value])
+    if isinstance(arg, SequenceArg):
+        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
+    return arg
+
+
+def lent(made: KernelModule, kernel: Kernel) -> KernelModule:
+    """The module of a kernel of the same structure, as this kernel's own."""
+    place = dict(zip(made.origins, kernel.nodes, strict=True))
+    return replace(
+        made,
+        kernel=kernel.name,
+        mlir=renamed(made.mlir, made.kernel, kernel.name),
+        located=renamed(made.located, made.kernel, kernel.name),
+        origins=kernel.nodes,
+        absorbed=tuple(Absorbed(place[gone.node], gone.reason) for gone in made.absorbed),
+    )
+
+
+def whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
+    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
+    one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
+    return captured.results if one_of_several else item.node.results

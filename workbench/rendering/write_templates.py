@@ -1,0 +1,117 @@
+"""The text of every template's kernel, which depends on the machine and the mapping: part of rendering, done apart.
+
+What is rendered for no machine in particular is shared by all journeys of a trace; a template's text is written anew
+where the machine or its mapping differ. From here on it is a record like any other: nothing after this asks for the
+template.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping as Dict
+from dataclasses import replace
+
+from simulator.machine.machine import Machine
+from workbench.aten.proven import described, kernel_proven
+from workbench.aten.registry import DEFAULT, Registrations, registered_template
+from workbench.environment.call_sites import called_from
+from workbench.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
+from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
+from workbench.ir.kernel_identity import asked_text
+from workbench.ir.kernel_names import by_full_names
+from workbench.kernels.handwritten import check_written
+from workbench.kernels.read_figures import noting, others
+from workbench.kernels.template import Template, instantiate
+from workbench.rendering.same_structure import lent, structure
+from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
+
+
+def written(
+    lowered: KernelGraph,
+    rendered: tuple[KernelModule, ...],
+    machine: Machine,
+    mapping: Dict[str, UserMapping] | None = None,
+    registrations: Registrations | None = None,
+) -> tuple[KernelModule, ...]:
+    """The same modules, those of templates with their texts for this machine and mapping.
+
+    A mapping is for a kernel as it is in scheduling: by its name, else by that of the first which is the same function.
+    """
+    known = registrations if registrations is not None else DEFAULT.now()
+    wanted = by_full_names(mapping or {}, [module.kernel for module in rendered])
+    nodes = {item.node.name: item for item in lowered.nodes}
+    leaders: dict[str, str] = {}
+    made: dict[tuple[str, str], KernelModule] = {}
+    out: list[KernelModule] = []
+    for module in rendered:
+        if module.handwritten:
+            kernel = lowered.kernel(module.kernel)
+            alike = structure(lowered, kernel, nodes)
+            asked = asked_of(wanted, (module.kernel, leaders.setdefault(alike, module.kernel)))
+            said = asked.mapping if asked else UserMapping()
+            key = alike, asked_text(said)
+            if key not in made:
+                made[key] = _written(lowered, kernel, module, machine, said, known)
+            module = lent(made[key], kernel)
+        out.append(module)
+    return tuple(out)
+
+
+def _written(
+    lowered: KernelGraph,
+    kernel: Kernel,
+    module: KernelModule,
+    machine: Machine,
+    said: UserMapping,
+    registrations: Registrations,
+) -> KernelModule:
+    """One module with its text: the one that it has, where the template would write the same."""
+    before = module.written
+    figures = others(before.read, machine) if before else {}
+    if before and before.asked == asked_text(said) and not figures:
+        return module
+    anchor = lowered.made_by_template(kernel.nodes)
+    node = lowered.node(kernel.nodes[anchor]).node
+    if before and registrations.find(node.op, "template") is None:
+        _check_kept(module, before, node.op, said)
+        _note_kept(module, before, node.op, machine, figures)
+        return module
+    registered, count = registered_template(registrations, node), len(kernel.inputs)
+    inputs, outputs = module.arguments[:count], module.arguments[count:]
+    template = instantiate(registered, node, inputs, outputs, kernel.name, module.hooks)
+    noted, read = noting(machine)
+    chosen = _mapping(template, noted, said)
+    rendering = template.rendered(chosen, noted)
+    of = f"{type(template).__qualname__} of {type(template).__module__}"
+    told = Written(of, anchor, machine.label, read, asked_text(said), chosen, template.dims())
+    record = replace(module, mlir=rendering.text, located=rendering.located, written=told)
+    if kernel_proven(lowered, kernel, registrations):
+        return record  # the texts of what is shipped are right; scheduling reads them as it reads every text
+    check_written(template, rendering, record, machine, described(lowered, kernel))
+    return record
+
+
+def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping:
+    """The template's own mapping, with what the user says in its place."""
+    chosen = template.mapping(machine)
+    if not said:
+        return chosen
+    if any(count != 1 for count in said.get("cores", {}).values()):
+        told = "cores: a template says by itself, with scf.forall, what cores do at once"
+        raise MappingError(template.kernel, told)
+    chosen = replace(chosen, buffers=said.get("buffers", chosen.buffers))
+    return with_users(template.kernel, template.dims(), chosen, said)
+
+
+def _check_kept(module: KernelModule, before: Written, op: str, said: UserMapping) -> None:
+    """Raises where a mapping is asked for that the text was not written for."""
+    if before.asked != (now := asked_text(said)):
+        raise TemplateNotRegistered(module.kernel, op, before.template, (before.asked, now))
+
+
+def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine, figures: Dict[str, str]) -> None:
+    """Tells the user, at the line of theirs that asks for it, that the text is one for another machine."""
+    told = {name: f"{value} and was {before.read[name]}" for name, value in figures.items()}
+    note = TemplateOfAnotherMachine(module.kernel, op, before.template, (before.machine, machine.label), told)
+    file, line = called_from()
+    warnings.warn_explicit(note, TemplateOfAnotherMachine, file or "<workbench>", line or 1)
