@@ -116,7 +116,7 @@ def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
 
 
 def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
-    importer = FxImporter(context=context or new_context(torch_dialect=True, every_dialect=True))
+    importer = FxImporter(context=context or new_context(torch_dialect=True))
     with _native_stderr() as said:
         try:
             imported = _to_linalg(importer, module, name)
@@ -131,7 +131,7 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
 
 
 def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) -> ir.Module:
-    """What `torch_mlir.fx.stateless_fx_import` does, which also makes a context with threads and throws it away."""
+    """What `torch_mlir.fx.stateless_fx_import` does, which makes a context of its own with threads and all dialects."""
     importer.import_stateless_graph(module.graph, func_name=name)
     run_pipeline_with_repro_report(importer.module, _TO_BACKEND, "Lowering TorchFX IR -> Torch Backend IR")
     return lower_mlir_module(False, OutputType.LINALG_ON_TENSORS, importer.module)
