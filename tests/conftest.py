@@ -7,11 +7,15 @@ draws are made by the sweeps (`make fuzz`, `make right-results`).
 
 Where they run side by side, each process computes on one thread: several that all want every core get in one another's
 way. PyTorch and LLVM read this when they are loaded, so it is said before any test module is.
+
+Garbage is looked for seldom: with all that PyTorch and MLIR keep, each search takes long and finds little. Tests of
+what is let go ask for a search themselves.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import random
 import shutil
@@ -27,6 +31,14 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process 
     atexit.register(shutil.rmtree, _OF_THIS_RUN, ignore_errors=True)
 else:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+gc.set_threshold(100_000, 20, 20)
+
+
+def pytest_collection_finish() -> None:
+    """What modules made when they were imported stays to the end, and no search need look at it again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ import torch
 
 import workbench as wb
 from tests.operators import OPERATORS
-from tests.test_dtypes import KERNEL_DTYPES, assert_alike, taken, values
+from tests.tensors.test_element_types import KERNEL_DTYPES, assert_alike, taken, values
 from workbench.environment.processor import NATIVE, SWITCH, available
 from workbench.errors import WorkbenchError
 from workbench.tensors.element_types import dtype_name

@@ -1,4 +1,4 @@
-"""A JupyterLab and a browser for all tests of a file."""
+"""A JupyterLab and a browser for all tests of this folder: each takes seconds to start, and keeps nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
@@ -23,10 +23,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A file is run with every JupyterLab that there is, unless it says `FRONTS`."""
     if "server" in metafunc.fixturenames:
         fronts = getattr(metafunc.module, "FRONTS", lab.fronts())
-        metafunc.parametrize("server", fronts, indirect=True, scope="module")
+        metafunc.parametrize("server", fronts, indirect=True, scope="package")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(
     request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[lab.Server]:
@@ -34,7 +34,7 @@ def server(
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[BrowserContext]:
     executable = lab.chromium()
     assert executable is not None, "there is no chromium here: apt-get install chromium"

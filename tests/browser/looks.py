@@ -188,10 +188,13 @@ def ink(pixels: Any) -> float:
     return float((abs(pixels - most).sum(axis=2) > 60).mean())
 
 
-def blank(page: Page) -> list[str]:
-    """Outputs that are a screen high or higher, and on whose first screen there is next to nothing."""
+def blank(page: Page, picture: bytes) -> list[str]:
+    """Outputs that are a screen high or higher, and on whose first screen there is next to nothing.
+
+    `picture` is one of the page as it is.
+    """
     found: list[str] = []
-    seen = _pixels(page.screenshot())
+    seen = _pixels(picture)
     for output in page.locator(OUTPUTS).all():
         box = output.bounding_box()
         if not box or box["height"] < SCREEN:

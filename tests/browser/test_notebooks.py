@@ -45,11 +45,11 @@ def assert_looks_right(page: Page, name: str) -> None:
     for dark, width in looks.THEMES_AND_WIDTHS:
         lab.show(page, dark=dark, width=width)
         where = f"{name}-{'dark' if dark else 'light'}-{width}"
-        page.screenshot(path=SHOTS / f"{where}.png")
+        picture = page.screenshot(path=SHOTS / f"{where}.png")
         twice = [picture[:80] for picture, count in Counter(looks.pictures(page)).items() if count > 1]
         wrong += [f"{where}: {each}" for each in looks.out_of_boxes(page)]
         wrong += [f"{where}: twice: {each}" for each in twice]
-        wrong += [f"{where}: blank: {each}" for each in looks.blank(page)]
+        wrong += [f"{where}: blank: {each}" for each in looks.blank(page, picture)]
         wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(page)]
         wrong += [f"{where}: axe: {each}" for each in looks.against_axe(page)]
         wrong += [f"{where}: too high: {each}" for each in looks.too_high(page)]

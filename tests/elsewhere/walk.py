@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 import workbench as wb
+from tests.faults.test_faults import int8_mm
 from tests.running.test_guarded_call import PAST, N
-from tests.test_faults import int8_mm
 from workbench.doctor import surroundings
 from workbench.errors import KernelCrashed, KernelOverran
 from workbench.faults import worker_process

@@ -7,16 +7,16 @@ import html
 import re
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.browser.lab import PATIENCE_SECONDS, becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
-from tests.jupyter.served import browser
 from workbench.errors import BadOption
 from workbench.findings.findings_answer import Findings
 from workbench.jupyter.widgets.stepper_widget import Stepper
@@ -80,12 +80,20 @@ def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_t
     assert "there is no span 99999" in front.ask("about", run=0, span=99999)["error"]
 
 
+@contextlib.contextmanager
+def shown(chromium: Browser, *, height: int, **how: Any) -> Iterator[Page]:
+    page = patient(chromium.new_page(viewport={"width": 1280, "height": height}, **how))
+    yield page
+    page.close()
+
+
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(journey: wb.Journey, scheme: str):
+def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(
+    journey: wb.Journey, chromium_browser: Browser, scheme: str
+):
     widget = journey.widget()
-    with live(widget) as address, browser() as chromium:
-        page = patient(chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme))
+    with live(widget) as address, shown(chromium_browser, height=800, color_scheme=scheme) as page:
         page.goto(address)
         why = page.get_by_role("button", name="why?")
         expect(why).to_be_in_viewport(ratio=1)
@@ -105,7 +113,9 @@ def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(journey: 
 
 
 @needs_chromium
-def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+def test_two_remedies_are_tried_at_once_and_each_says_so(
+    journey: wb.Journey, chromium_browser: Browser, monkeypatch: pytest.MonkeyPatch
+):
     goes, measured = threading.Event(), Findings.measured
     rows = [number for number, remedy in enumerate(journey.findings.remedy) if remedy][:2]
 
@@ -115,7 +125,7 @@ def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, mo
         return measured(found, row)
 
     monkeypatch.setattr(Findings, "measured", held)
-    with opened_page(journey) as page:
+    with opened_page(journey, chromium_browser) as page:
         for row in reversed(rows):
             page.locator(".fi-card").nth(row).get_by_role("button", name="try it").click()
         page.locator(".fi-card").nth(rows[0]).locator("b:has-text('measured: saves')").wait_for()
@@ -127,11 +137,10 @@ def test_two_remedies_are_tried_at_once_and_each_says_so(journey: wb.Journey, mo
 
 
 @contextlib.contextmanager
-def opened_page(journey: wb.Journey) -> Iterator[Page]:
+def opened_page(journey: wb.Journey, chromium: Browser) -> Iterator[Page]:
     """The lab with its findings open."""
     widget = journey.widget()
-    with live(widget) as address, browser() as chromium:
-        page = patient(chromium.new_page(viewport={"width": 1280, "height": 1800}))
+    with live(widget) as address, shown(chromium, height=1800) as page:
         wrong = list[str]()
         page.on("console", lambda message: wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -144,8 +153,8 @@ def opened_page(journey: wb.Journey) -> Iterator[Page]:
 
 
 @pytest.fixture
-def page_of(journey: wb.Journey) -> Iterator[Page]:
-    with opened_page(journey) as page:
+def page_of(journey: wb.Journey, chromium_browser: Browser) -> Iterator[Page]:
+    with opened_page(journey, chromium_browser) as page:
         yield page
 
 
@@ -183,11 +192,10 @@ def test_what_needs_python_is_off_when_the_kernel_is_gone(page_of: Page):
 
 
 @needs_chromium
-def test_findings_that_were_not_opened_are_off_when_the_kernel_is_gone(journey: wb.Journey):
+def test_findings_that_were_not_opened_are_off_when_the_kernel_is_gone(journey: wb.Journey, chromium_browser: Browser):
     widget = journey.widget()
     assert isinstance(widget, Stepper)
-    with live(widget) as address, browser() as chromium:
-        page = patient(chromium.new_page())
+    with live(widget) as address, shown(chromium_browser, height=720) as page:
         page.goto(address)
         expect(page.locator(".why")).to_be_enabled()
         page.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")

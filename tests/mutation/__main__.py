@@ -55,18 +55,18 @@ MLIR = (
     "tests/scheduling/test_core_split.py",
     "tests/scheduling/test_schedule.py",
     "tests/scheduling/test_small_machines.py",
-    "tests/test_indexed.py",
+    "tests/formulas/test_index_reads.py",
     "tests/planning/test_common_memory_plan.py",
-    "tests/test_scattered.py",
-    "tests/test_spine.py",
-    "tests/test_windows.py",
+    "tests/formulas/test_scattering.py",
+    "tests/stages/test_spine.py",
+    "tests/formulas/test_windows.py",
 )
 GROUPS = (
     Group(
         "simulator",
         0.35,
         ("simulator/**/*.py",),
-        ("tests/simulator", "tests/test_calls.py"),
+        ("tests/simulator", "tests/errors/test_wrong_calls.py"),
         ("simulator/errors.py", "simulator/compiled.py"),  # words, and what plain Python does without
         plain=True,
     ),

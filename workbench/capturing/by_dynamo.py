@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-import torch._dynamo as dynamo
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from workbench import errors
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
+from workbench.capturing.dynamo_once import static_graphs, unmeasured_guards
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.torch_export import export
@@ -47,8 +47,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
         # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
         function = cast("types.FunctionType", call)
         fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-        static = cast(Any, dynamo.config).patch(automatic_dynamic_shapes=False, specialize_float=True)
-        with static, user_errors(trace.name):
+        with static_graphs(), unmeasured_guards(), user_errors(trace.name):
             compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
             return compiled(trace.target, trace.inputs, trace.kwargs)
 

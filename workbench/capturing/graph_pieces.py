@@ -14,9 +14,9 @@ from typing import Any, cast
 from unittest import mock
 
 import torch
-import torch._dynamo as dynamo
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
+from workbench.capturing.dynamo_once import static_graphs
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import in_words, quiet
 from workbench.capturing.record_nodes import Namer, Slot
@@ -47,12 +47,7 @@ class BrokenUp:
     def __call__(self, runner: Runner, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Dynamo compiles the functions around a break by themselves and gives up after a few versions of one; here
         each is as good as the first."""
-        many = cast(Any, dynamo.config).patch(
-            automatic_dynamic_shapes=False,
-            specialize_float=True,
-            recompile_limit=1 << 20,
-            accumulated_recompile_limit=1 << 20,
-        )
+        many = static_graphs(recompile_limit=1 << 20, accumulated_recompile_limit=1 << 20)
         before, self._runner = self._runner, runner
         try:
             with torch.no_grad(), many, quiet(), _breaks_in_loops():

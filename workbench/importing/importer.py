@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
+from torch_mlir.compiler_utils import OutputType, lower_mlir_module, run_pipeline_with_repro_report
 from torch_mlir.dialects import bufferization, func, memref, tensor
 from torch_mlir.extras.fx_importer import FxImporter
-from torch_mlir.fx import stateless_fx_import
 
 from workbench.errors import ImportFailed
 from workbench.importing.constant_rounding import round_constants
@@ -36,6 +36,9 @@ from workbench.mlir.memrefs import memref_behind, sliced
 if TYPE_CHECKING:
     import torch
 
+_TO_BACKEND = (
+    "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{})"
+)
 _PLACE = re.compile(r'File "(aten:\d+)"')
 
 
@@ -113,12 +116,10 @@ def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
 
 
 def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None = None) -> ir.Module:
-    importer = FxImporter(context=context) if context is not None else None
+    importer = FxImporter(context=context or new_context(torch_dialect=True))
     with _native_stderr() as said:
         try:
-            imported = stateless_fx_import(
-                module, output_type="linalg-on-tensors", fx_importer=importer, model_name=name
-            )
+            imported = _to_linalg(importer, module, name)
         except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
             raise ImportFailed(name, said() or str(error)) from None
     with imported.context:
@@ -127,6 +128,13 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
         choose_extremes(imported)
         run_passes(imported, "func.func(cse)")  # what nothing reads any more
     return imported
+
+
+def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) -> ir.Module:
+    """What `torch_mlir.fx.stateless_fx_import` does, which makes a context of its own with threads and all dialects."""
+    importer.import_stateless_graph(module.graph, func_name=name)
+    run_pipeline_with_repro_report(importer.module, _TO_BACKEND, "Lowering TorchFX IR -> Torch Backend IR")
+    return lower_mlir_module(False, OutputType.LINALG_ON_TENSORS, importer.module)
 
 
 @contextlib.contextmanager

@@ -140,7 +140,7 @@ def test_an_index_out_of_range_is_one_error_traced_or_run(function: Any, good: i
     j = wb.trace(function, x, right, machine="tpu-v3")
     with pytest.raises(IndexOutOfRange) as caught:
         j.run(x, wrong)
-    assert said in str(caught.value) and "test_indexed.py:" in str(caught.value)
+    assert said in str(caught.value) and "test_index_reads.py:" in str(caught.value)
     with pytest.raises(IndexOutOfRange) as caught:
         wb.trace(function, x, wrong, machine="tpu-v3")
     assert said in str(caught.value)
@@ -175,7 +175,7 @@ def test_a_class_out_of_range_is_an_error_before_anything_runs():
         return F.one_hot(x.argmax(-1) + 1, 4) * 2
 
     line = inspect.getsourcelines(classes)[1] + 1
-    told = rf"one_hot at .*test_indexed\.py:{line}: its classes \(add\) hold 4; expected 0 to 3"
+    told = rf"one_hot at .*test_index_reads\.py:{line}: its classes \(add\) hold 4; expected 0 to 3"
     journey = wb.trace(classes, torch.eye(4)[:3], machine="edge-8x8")
     assert journey.check().ok
     with pytest.raises(IndexOutOfRange, match=told):

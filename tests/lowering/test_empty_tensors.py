@@ -124,7 +124,7 @@ def test_a_node_of_nothing_says_so_when_it_is_selected():
 
 
 def test_an_extreme_of_nothing_is_the_users_mistake():
-    with pytest.raises(errors.EmptyReduction, match=r"aten.max.default at .*test_empty.py:\d+ .*x is 0x4xf32"):
+    with pytest.raises(errors.EmptyReduction, match=r"aten.max.default at .*test_empty_tensors.py:\d+ .*x is 0x4xf32"):
         wb.trace(lambda x: x.max(), R(0, 4))
     with pytest.raises(errors.CaptureFailed, match="amax"):
         wb.trace(lambda x: x.amax(0), R(0, 4))

@@ -13,7 +13,7 @@ import workbench as wb
 from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import flow
-from tests.test_indexed import Maker, drawn, floats, ints
+from tests.formulas.test_index_reads import Maker, drawn, floats, ints
 from workbench.errors import IndexOutOfRange
 from workbench.simulating.simulate import simulate
 

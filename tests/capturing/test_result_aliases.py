@@ -147,7 +147,7 @@ def test_memory_that_changes_its_shape_in_place_is_refused():
     changes = {"t_": lambda x: x.t_() + 1, "resize_": lambda x: x.resize_(2, 2) + 1, "unsqueeze_": _unsqueezed}
     for capture in ("dynamo", "export"):
         for method, change in changes.items():
-            told = rf"gives an input another shape .* by {method} at .*test_aliasing.py:\d+"
+            told = rf"gives an input another shape .* by {method} at .*test_result_aliases.py:\d+"
             with pytest.raises(errors.ReshapedInput, match=told):
                 wb.trace(change, R(3, 4), capture=capture)
     with pytest.raises(errors.ReshapedInput, match=r"gives out the shape 3xf32.*it has 0xf32"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workbench.doctor.installed import parsed, satisfies
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BINDER = ROOT / "binder"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

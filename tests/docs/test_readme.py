@@ -16,7 +16,7 @@ from workbench import cli
 
 Capture = pytest.CaptureFixture[str]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from workbench.errors import HostRoute
 from workbench.faults.channel import Message
 from workbench.stages.once import Once
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def together(*works: Callable[[], object]) -> list[object]:
@@ -321,7 +321,7 @@ def test_a_spawned_process_works() -> None:
     alone("""
 import multiprocessing
 import torch, workbench as wb
-from tests.test_threads import softmax, traced
+from tests.environment.test_threads import softmax, traced
 if __name__ == "__main__":
     traced(softmax, "dynamo")
     child = multiprocessing.get_context("spawn").Process(target=traced, args=(softmax, "dynamo"))

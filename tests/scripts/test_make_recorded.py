@@ -10,7 +10,7 @@ import workbench as wb
 from scripts import make_recorded
 from tests.test_imports import run
 
-FOLDER = Path(__file__).resolve().parent.parent / "notebooks" / "recorded"
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recorded"
 NAMES = ("attention", "ffn", "resnet18", "softmax")
 MOST_BYTES = 1_000_000
 WITHOUT = "import sys\nsys.modules['torch'] = sys.modules['torch_mlir'] = None\nimport workbench as wb\n"

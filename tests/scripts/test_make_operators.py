@@ -8,7 +8,7 @@ from pathlib import Path
 
 import workbench as wb
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "make_operators.py"
 PAGE = ROOT / "docs" / "operators.md"
 

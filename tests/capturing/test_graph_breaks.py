@@ -65,7 +65,7 @@ def test_a_number_read_from_the_data():
     journey = same_as_eager(scaled, lambda: (R(3, 4),))
     (told,) = journey.captured.breaks
     line = inspect.getsourcelines(scaled)[1] + 2
-    assert f"test_breaks.py:{line}: " in told and "item()" in told
+    assert f"test_graph_breaks.py:{line}: " in told and "item()" in told
     first, second = journey.captured.graphs
     assert [node.op for node in first.nodes] == ["aten.add.Tensor", "aten.amax.default"]
     assert [node.op for node in second.nodes] == ["aten.mul.Tensor", "aten.exp.default"]

@@ -1,0 +1,35 @@
+"""Dynamo for a function that is compiled for one call: without what pays off, or tells something, over many."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+from unittest import mock
+
+import torch._dynamo as dynamo
+from torch._dynamo import guards
+
+_STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True}
+_NO_SEARCH = {"run_gc_after_compile": False}
+"""PyTorch looks for garbage after each graph, among all that the process holds that is not old."""
+
+
+def static_graphs(**more: object) -> Any:
+    """Settings of Dynamo, as a context: every number and shape is that of the call."""
+    return cast(Any, dynamo.config).patch(**_STATIC, **_NO_SEARCH, **more)
+
+
+@contextmanager
+def unmeasured_guards() -> Generator[None]:
+    """Within the block PyTorch does not measure how long it takes to see that a graph may be used again.
+
+    It empties the processor's caches for that, and writes the figure to its log. Whoever asks has the turn
+    (`workbench.environment.turns`).
+    """
+    with mock.patch.object(guards, "profile_guard_manager", _not_measured):
+        yield
+
+
+def _not_measured(*_: object) -> float:
+    return 0.0
