@@ -51,7 +51,7 @@ def simulate(
     common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
     simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
     """
-    parts = Parts(figures_of(machine), kinds_of(machine), dram.parameters(machine), dram.idle_state())
+    parts = Parts(figures_of(machine), kinds_of(machine), dram.figures_of(machine), dram.idle_state())
     banked = dram.banked(machine)
     net, lines, pages = network.network(machine), chiplet_buses.buses(machine), PageTable(machine, placed)
     ran, begins = list[Ran](), list[int]()

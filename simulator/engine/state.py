@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
+from simulator.memory.dram import MemoryFigures, MemoryState
 from simulator.records.spans import SpanTable
 from simulator.tileprogram.program import I32, I64, U8, TileProgram
 from simulator.units.cost_table import CostTable
@@ -63,8 +64,8 @@ class Parts(NamedTuple):
 
     figures: Figures
     kinds: Kinds
-    memory: I64
-    memory_state: I64
+    memory: MemoryFigures
+    memory_state: MemoryState
 
 
 class UnitStates(NamedTuple):

@@ -19,13 +19,12 @@ from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64
 from simulator.units.cost_table import Work
 
-_CYCLE, _BYTE = 0, 1
-
 
 class Buses(NamedTuple):
     """What is on the buses."""
 
-    figures: I64
+    cycle: int
+    byte: int
     """The length of a cycle, and of a byte's transfer, in a common unit."""
     free: I64
     """Of each bus: when it is free, in that unit."""
@@ -40,8 +39,7 @@ def buses(machine: Machine) -> Buses | None:
     if machine.chiplet.count == 1 or machine.dram.kind != "simple":
         return None
     rate, idle = machine.bus_bytes_per_cycle / machine.chiplet.count, np.zeros(machine.chiplet.count, np.int64)
-    figures = np.array([rate.numerator, rate.denominator], np.int64)
-    return Buses(figures, idle, idle - 1, np.zeros((0, 2, machine.chiplet.count), np.int64))
+    return Buses(rate.numerator, rate.denominator, idle, idle - 1, np.zeros((0, 2, machine.chiplet.count), np.int64))
 
 
 def launched(before: Buses | None, asked: Work) -> Buses | None:
@@ -54,7 +52,7 @@ def launched(before: Buses | None, asked: Work) -> Buses | None:
 @compiled
 def grant(of: Buses, row: int, ready: int) -> int:
     """The first cycle, not before `ready`, at which a transfer may begin."""
-    return max(ready, of.free[_first(of, row)] // of.figures[_CYCLE])
+    return max(ready, of.free[_first(of, row)] // of.cycle)
 
 
 @compiled
@@ -81,10 +79,10 @@ def serve(of: Buses, row: int, start: int) -> int:
     for bus in range(len(of.free)):
         asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
         if asked > 0:
-            begin = max(of.free[bus], start * of.figures[_CYCLE])
-            of.free[bus] = begin + asked * of.figures[_BYTE]
+            begin = max(of.free[bus], start * of.cycle)
+            of.free[bus] = begin + asked * of.byte
             of.user[bus] = row
-            sent = max(sent, -(-of.free[bus] // of.figures[_CYCLE]))
+            sent = max(sent, -(-of.free[bus] // of.cycle))
     return sent
 
 
@@ -94,7 +92,7 @@ def alone(of: Buses, row: int, start: int) -> int:
     most = 0
     for bus in range(len(of.free)):
         most = max(most, of.asked[row, 0, bus] + of.asked[row, 1, bus])
-    return start + -(-most * of.figures[_BYTE] // of.figures[_CYCLE])
+    return start + -(-most * of.byte // of.cycle)
 
 
 @compiled

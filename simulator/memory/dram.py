@@ -68,11 +68,34 @@ STRETCH = 1 << 12
 """Cycles after which `advance` comes back: a request a cycle in each of some tens of channels is some 10 ms."""
 ON_THE_WAY = -2
 
-SIMPLE, BANKED = 0, 1
-_MODEL, _LATENCY, _CYCLE, _BYTE, _REQUEST, _WAY = 0, 1, 2, 3, 4, 5
-_COMMON_LATENCY, _COMMON_CYCLE, _COMMON_BYTE, _PARAMETERS = 6, 7, 8, 9
-_BUS_FREE, _REACHED, _QUIET, _COMMON_FREE, _STATE = 0, 1, 2, 3, 4
-_INTERCONNECT, _IN_MEMORY = int(Wait.INTERCONNECT), int(Wait.MEMORY_BUS)
+
+class MemoryFigures(NamedTuple):
+    """Those of the machine's memory that the event loop reads; cycles of each clock and bytes in a common unit."""
+
+    banked: bool
+    latency: int
+    cycle: int
+    byte: int
+    """The time of a byte on a simple memory's bus, or a cycle of a banked memory."""
+    request: int
+    way: int
+    """Cycles of the machine from a transfer's begin to its first request at a banked memory."""
+    common_latency: int
+    common_cycle: int
+    common_byte: int
+    """Likewise of the common memory."""
+
+
+class MemoryState(NamedTuple):
+    """What changes, each an array of one."""
+
+    bus_free: I64
+    common_free: I64
+    """When the buses are free, in their units."""
+    reached: I64
+    """The cycle of a banked memory up to which time has passed."""
+    quiet: I64
+    """And the one until which nothing ends in it."""
 
 
 class Banked(NamedTuple):
@@ -89,21 +112,23 @@ class Banked(NamedTuple):
     """Where addresses lie on a machine of several chiplets."""
 
 
-def parameters(machine: Machine) -> I64:
-    """Model; latency; the length of a cycle and of a byte's transfer, or of a cycle of each clock, in a common unit."""
-    made = np.zeros(_PARAMETERS, np.int64)
-    if machine.dram.kind == "banked":
-        ratio = machine.dram_clock_ratio
-        made[: _WAY + 1] = (
-            *(BANKED, 0, ratio.denominator, ratio.numerator),
-            *(machine.dram.request_bytes, machine.network.latency_cycles),
-        )
+def figures_of(machine: Machine) -> MemoryFigures:
+    banked, common = machine.dram.kind == "banked", machine.common_memory_bytes_per_cycle
+    if banked:
+        cycle, byte = machine.dram_clock_ratio.denominator, machine.dram_clock_ratio.numerator
     else:
-        rate = machine.bus_bytes_per_cycle
-        made[: _BYTE + 1] = SIMPLE, machine.dram_latency_cycles, rate.numerator, rate.denominator
-    rate = machine.common_memory_bytes_per_cycle
-    made[_COMMON_LATENCY:] = machine.common_memory_latency_cycles, rate.numerator, rate.denominator
-    return made
+        cycle, byte = machine.bus_bytes_per_cycle.numerator, machine.bus_bytes_per_cycle.denominator
+    return MemoryFigures(
+        banked=banked,
+        latency=0 if banked else machine.dram_latency_cycles,
+        cycle=cycle,
+        byte=byte,
+        request=machine.dram.request_bytes,
+        way=machine.network.latency_cycles,
+        common_latency=machine.common_memory_latency_cycles,
+        common_cycle=common.numerator,
+        common_byte=common.denominator,
+    )
 
 
 def sources(machine: Machine) -> int:
@@ -111,10 +136,8 @@ def sources(machine: Machine) -> int:
     return machine.core.count * (machine.dma.queues + 1)
 
 
-def idle_state() -> I64:
-    state = np.zeros(_STATE, np.int64)
-    state[_QUIET] = NEVER
-    return state
+def idle_state() -> MemoryState:
+    return MemoryState(*(np.zeros(1, np.int64) for _ in range(3)), quiet=np.full(1, NEVER, np.int64))
 
 
 def banked(machine: Machine) -> Banked | None:
@@ -141,81 +164,83 @@ def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages 
 
 
 @compiled
-def grant(memory: I64, state: I64, ready: int) -> int:
+def grant(memory: MemoryFigures, state: MemoryState, ready: int) -> int:
     """The first cycle, not before `ready`, at which a transfer may begin."""
-    if memory[_MODEL] == BANKED:
+    if memory.banked:
         return ready
-    return max(ready, state[_BUS_FREE] // memory[_CYCLE])
+    return max(ready, state.bus_free[0] // memory.cycle)
 
 
 @compiled
-def serve(memory: I64, state: I64, start: int, size: int) -> int:
+def serve(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> int:
     """Begins a transfer of `size` request bytes at a granted cycle; returns when its last request is on the bus."""
-    begin = max(state[_BUS_FREE], start * memory[_CYCLE])
-    state[_BUS_FREE] = begin + size * memory[_BYTE]
-    return -(-state[_BUS_FREE] // memory[_CYCLE])
+    begin = max(state.bus_free[0], start * memory.cycle)
+    state.bus_free[0] = begin + size * memory.byte
+    return -(-state.bus_free[0] // memory.cycle)
 
 
 @compiled
-def grant_common(memory: I64, state: I64, ready: int) -> int:
+def grant_common(memory: MemoryFigures, state: MemoryState, ready: int) -> int:
     """The first cycle, not before `ready`, at which the common memory may begin a copy."""
-    return max(ready, state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+    return max(ready, state.common_free[0] // memory.common_cycle)
 
 
 @compiled
-def serve_common(memory: I64, state: I64, start: int, size: int) -> int:
+def serve_common(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> int:
     """Begins a copy from or to the common memory at a granted cycle; returns when its last byte is on the bus."""
-    begin = max(state[_COMMON_FREE], start * memory[_COMMON_CYCLE])
-    state[_COMMON_FREE] = begin + size * memory[_COMMON_BYTE]
-    return -(-state[_COMMON_FREE] // memory[_COMMON_CYCLE])
+    begin = max(state.common_free[0], start * memory.common_cycle)
+    state.common_free[0] = begin + size * memory.common_byte
+    return -(-state.common_free[0] // memory.common_cycle)
 
 
 @compiled
-def common_latency(memory: I64) -> int:
+def common_latency(memory: MemoryFigures) -> int:
     """Cycles from the last byte on the common memory's bus to where it goes."""
-    return memory[_COMMON_LATENCY]
+    return memory.common_latency
 
 
 @compiled
-def latency(memory: I64) -> int:
+def latency(memory: MemoryFigures) -> int:
     """Cycles from the last request on the bus to its data, or to the word that it is written."""
-    return memory[_LATENCY]
+    return memory.latency
 
 
 @compiled
-def way(memory: I64) -> int:
+def way(memory: MemoryFigures) -> int:
     """Cycles from a transfer's begin to its first request at a banked memory."""
-    return memory[_WAY]
+    return memory.way
 
 
 @compiled_apart
-def begin_transfer(memory: I64, state: I64, of: Banked, net: Network | None, source: int, row: int, start: int) -> None:
+def begin_transfer(
+    memory: MemoryFigures, state: MemoryState, of: Banked, net: Network | None, source: int, row: int, start: int
+) -> None:
     """Begins a transfer of a source at a granted cycle."""
-    count = requests_of(of.walks, row, memory[_REQUEST], of.asked)
+    count = requests_of(of.walks, row, memory.request, of.asked)
     translate(of.pages, of.asked[:count])
-    begin = max(_to_memory(memory, start + memory[_WAY]), state[_REACHED])
+    begin = max(_to_memory(memory, start + memory.way), state.reached[0])
     most = ask(of.channels, of.bits, source, begin, of.asked[:count])
     of.running[source] = 1
-    state[_QUIET] = min(state[_QUIET], begin + most)
+    state.quiet[0] = min(state.quiet[0], begin + most)
     if net is not None:
         network.begin(net, of.channels, source, of.bits, of.asked[:count], start)
-        state[_QUIET] = min(state[_QUIET], network.next_packet(net))
+        state.quiet[0] = min(state.quiet[0], network.next_packet(net))
 
 
 @compiled_apart
-def advance(memory: I64, state: I64, of: Banked, net: Network | None, until: int) -> int:
+def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network | None, until: int) -> int:
     """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
 
     After a stretch of many cycles it is `ON_THE_WAY`, and wants to be called again.
     """
     limit = NEVER if until >= NEVER else _to_memory(memory, until)
     while True:
-        if limit < state[_QUIET] or state[_QUIET] == NEVER:
+        if limit < state.quiet[0] or state.quiet[0] == NEVER:
             return -1
         quiet = NEVER
         if net is not None:
-            network.send_until(net, of.channels, min(state[_REACHED], limit))
-            quiet = max(network.next_packet(net), state[_REACHED])
+            network.send_until(net, of.channels, min(state.reached[0], limit))
+            quiet = max(network.next_packet(net), state.reached[0])
         for source in range(len(of.running)):
             if of.running[source] == 0:
                 continue
@@ -226,39 +251,39 @@ def advance(memory: I64, state: I64, of: Banked, net: Network | None, until: int
             for channel in range(len(of.channels.parts)):
                 part = of.channels.parts[channel, source]
                 most = max(most, part[STOP] - part[CURSOR])
-            quiet = min(quiet, state[_REACHED] + _least(of.channels, most))
-        state[_QUIET] = quiet
-        if limit < quiet or limit <= state[_REACHED]:
+            quiet = min(quiet, state.reached[0] + _least(of.channels, most))
+        state.quiet[0] = quiet
+        if limit < quiet or limit <= state.reached[0]:
             return -1
-        way = memory[_WAY] * memory[_BYTE] // memory[_CYCLE]  # what its end lets begin arrives so much later
+        way = memory.way * memory.byte // memory.cycle  # what its end lets begin arrives so much later
         reached = min(quiet + way, limit)
-        state[_REACHED] = min(reached, state[_REACHED] + STRETCH)
+        state.reached[0] = min(reached, state.reached[0] + STRETCH)
         for channel in range(len(of.channels.parts)):
-            advance_channel(of.channels, channel, state[_REACHED])
-        if state[_REACHED] < reached:
+            advance_channel(of.channels, channel, state.reached[0])
+        if state.reached[0] < reached:
             return ON_THE_WAY
 
 
 @compiled
-def reached(state: I64) -> int:
+def reached(state: MemoryState) -> int:
     """The cycle of the memory's clock up to which time has passed."""
-    return state[_REACHED]
+    return state.reached[0]
 
 
 @compiled
-def ended(memory: I64, of: Banked, source: int) -> int:
+def ended(memory: MemoryFigures, of: Banked, source: int) -> int:
     """The cycle at which the last request of a transfer that has ended was done."""
     done = int(of.channels.sources[source, DONE])
-    return -(-done * memory[_CYCLE] // memory[_BYTE])
+    return -(-done * memory.cycle // memory.byte)
 
 
 @compiled
-def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
+def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
     """Writes down what a transfer that has ended waited for: the way there, and in the channel that was done last.
 
     In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
     """
-    waits[_INTERCONNECT] = memory[_WAY]
+    waits[Wait.INTERCONNECT] = memory.way
     if not for_memory:
         return
     last = 0
@@ -266,15 +291,15 @@ def waited(memory: I64, of: Banked, source: int, waits: I32, for_memory: bool) -
         if of.channels.parts[channel, source, LATEST] > of.channels.parts[last, source, LATEST]:
             last = channel
     cycles = int(of.channels.parts[last, source, AWAY])
-    before = cycles * memory[_CYCLE] // memory[_BYTE]
-    waits[_INTERCONNECT] += before
+    before = cycles * memory.cycle // memory.byte
+    waits[Wait.INTERCONNECT] += before
     for state in range(channel_time.IDLE):
         cycles += of.channels.parts[last, source, state]
-        now = cycles * memory[_CYCLE] // memory[_BYTE]
-        waits[_IN_MEMORY + state], before = now - before, now
+        now = cycles * memory.cycle // memory.byte
+        waits[Wait.MEMORY_BUS.value + state], before = now - before, now
 
 
-def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
+def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics:
     """What each channel counted and moved, at a cycle or when all it holds is done, and did until that cycle.
 
     Cycles are the machine's. Nothing for a simple memory.
@@ -286,12 +311,12 @@ def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
             bytes=np.zeros((0, 0), np.int64),
             times=np.zeros(1, np.int64),
         )
-    reached = _to_memory(memory, end + memory[_WAY]) + 1  # what `advance` may have reached when the last transfer ended
+    reached = _to_memory(memory, end + memory.way) + 1  # what `advance` may have reached when the last transfer ended
     for channel in range(len(of.channels.parts)):
         advance_channel(of.channels, channel, reached)
         channel_time.pass_time(of.channels.clock[channel], reached)
-    passed = of.channels.clock[:, : channel_time.STATES].cumsum(1) * memory[_CYCLE] // memory[_BYTE]
-    full = of.channels.clock[:, channel_time.FULL, None] * memory[_CYCLE] // memory[_BYTE]
+    passed = of.channels.clock[:, : channel_time.STATES].cumsum(1) * memory.cycle // memory.byte
+    full = of.channels.clock[:, channel_time.FULL, None] * memory.cycle // memory.byte
     states = np.diff(np.minimum(passed, end), axis=1, prepend=0)
     drain(of.channels)
     used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
@@ -299,8 +324,8 @@ def statistics(memory: I64, of: Banked | None, end: int) -> Statistics:
     return Statistics(
         counters=of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
         cycles=np.concatenate([states, np.minimum(full, end)], axis=1),
-        bytes=of.channels.history[:, :used] * memory[_REQUEST],
-        times=-(-borders * memory[_CYCLE] // memory[_BYTE]),
+        bytes=of.channels.history[:, :used] * memory.request,
+        times=-(-borders * memory.cycle // memory.byte),
     )
 
 
@@ -311,9 +336,9 @@ def _least(channels: Channels, most: int) -> int:
 
 
 @compiled
-def _to_memory(memory: I64, cycle: int) -> int:
+def _to_memory(memory: MemoryFigures, cycle: int) -> int:
     """The first cycle of the memory's clock that begins no sooner than a cycle of the machine's."""
-    return -(-cycle * memory[_BYTE] // memory[_CYCLE])
+    return -(-cycle * memory.byte // memory.cycle)
 
 
 @compiled

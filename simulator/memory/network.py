@@ -34,17 +34,35 @@ from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
 from simulator.tileprogram.program import I64
 from simulator.units.cost_table import Work
 
-# Ticks of a cycle of each clock and of the latency; bytes of a request, requests of a packet, channels
-_CYCLE, _MEMORY_CYCLE, _LATENCY, _REQUEST, _PACKET, _CHANNELS, _FIGURES = 0, 1, 2, 3, 4, 5, 6
 
-# Of a source: how many of its requests are sent and how many there are, and the tick in which the next packet is sent
-_SENT, _COUNT, _NEXT, _SENDING = 0, 1, 2, 3
+class LinkFigures(NamedTuple):
+    """Those of the machine that links depend on, in ticks."""
+
+    cycle: int
+    memory_cycle: int
+    """Of the machine's clock and of a banked memory's."""
+    latency: int
+    request: int
+    """Bytes."""
+    packet: int
+    """Requests."""
+    channels: int
+
+
+class Sending(NamedTuple):
+    """Of each source: how far its transfer is."""
+
+    sent: I64
+    number: I64
+    """Requests that are sent, and all of them."""
+    next: I64
+    """The tick in which the next packet is sent."""
 
 
 class Network(NamedTuple):
     """The links of a machine, and what is on them."""
 
-    figures: I64
+    figures: LinkFigures
     way_start: I64
     """Where in `way` the links of each direction, source and channel begin."""
     way: I64
@@ -60,22 +78,27 @@ class Network(NamedTuple):
     """Of each instruction: bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
     order: I64
     """Of each source's requests, as they are sent: channel, and place among the source's requests."""
-    sending: I64
+    sending: Sending
 
 
 def network(machine: Machine) -> Network | None:
     """The idle network of a machine; None where there are no links."""
     if not machine.has_links:
         return None
-    made, figures = topology(machine), np.zeros(_FIGURES, np.int64)
+    made = topology(machine)
     widths, ratio = made.widths(machine), Fraction(1)
     if machine.dram.kind == "banked":
         ratio = machine.dram_clock_ratio
     whole = math.lcm(*widths)
-    figures[_CYCLE], figures[_MEMORY_CYCLE] = whole * ratio.numerator, whole * ratio.denominator
-    figures[_LATENCY] = figures[_CYCLE] * machine.network.latency_cycles
-    figures[_REQUEST], figures[_CHANNELS] = machine.dram.request_bytes, machine.dram.channels
-    figures[_PACKET] = max(1, machine.network.packet_bytes // machine.dram.request_bytes)
+    cycle = whole * ratio.numerator
+    figures = LinkFigures(
+        cycle=cycle,
+        memory_cycle=whole * ratio.denominator,
+        latency=cycle * machine.network.latency_cycles,
+        request=machine.dram.request_bytes,
+        packet=max(1, machine.network.packet_bytes // machine.dram.request_bytes),
+        channels=machine.dram.channels,
+    )
     ways = [way for direction in (made.ways[READ], made.ways[WRITE]) for source in direction for way in source]
     hop = machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else machine.network.mesh_hop_cycles
     return Network(
@@ -88,7 +111,7 @@ def network(machine: Machine) -> Network | None:
         carried=np.zeros(len(made.links), np.int64),
         asked=np.zeros((0, 2, machine.chiplet.count), np.int64),
         order=np.zeros((len(made.hops), 0, 2), np.int64),
-        sending=np.zeros((len(made.hops), _SENDING), np.int64),
+        sending=Sending(*(np.zeros(len(made.hops), np.int64) for _ in Sending._fields)),
     )
 
 
@@ -100,7 +123,7 @@ def launched(before: Network | None, machine: Machine, asked: Work) -> Network |
     requested = asked.table.requested
     if machine.dram.kind == "banked":
         most = int(requested.max(initial=0)) // machine.dram.request_bytes
-        return before._replace(order=np.zeros((len(before.sending), most, 2), np.int64))
+        return before._replace(order=np.zeros((len(before.hops), most, 2), np.int64))
     if machine.chiplet.count > 1:
         return before._replace(asked=asked.by_chiplet)
     written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
@@ -115,7 +138,7 @@ def carried(of: Network | None) -> I64:
 @compiled
 def _pass(of: Network, direction: int, source: int, channel: int, size: int, at: int) -> int:
     """Lets bytes over a way's links, from a tick on; the tick in which all have passed them."""
-    number = (direction * len(of.hops) + source) * of.figures[_CHANNELS] + channel
+    number = (direction * len(of.hops) + source) * of.figures.channels + channel
     passed = int(at)
     for place in range(of.way_start[number], of.way_start[number + 1]):
         link = of.way[place]
@@ -128,8 +151,8 @@ def _pass(of: Network, direction: int, source: int, channel: int, size: int, at:
 @compiled
 def carry(of: Network, source: int, row: int, start: int) -> int:
     """Carries a transfer of simple memory, from a cycle on; the cycle in which all its bytes have passed all links."""
-    at, chiplets = start * of.figures[_CYCLE], of.asked.shape[2]
-    passed, channels = at, of.figures[_CHANNELS] // chiplets
+    at, chiplets = start * of.figures.cycle, of.asked.shape[2]
+    passed, channels = at, of.figures.channels // chiplets
     for direction in range(2):
         for chiplet in range(chiplets):
             whole = of.asked[row, direction, chiplet]
@@ -137,15 +160,15 @@ def carry(of: Network, source: int, row: int, start: int) -> int:
                 part = whole * (channel + 1) // channels - whole * channel // channels
                 if part > 0:
                     passed = max(passed, _pass(of, direction, source, chiplet * channels + channel, part, at))
-    return -(-passed // of.figures[_CYCLE])
+    return -(-passed // of.figures.cycle)
 
 
 @compiled
 def longest_way(of: Network, source: int, row: int) -> int:
     """Cycles that the hops of a transfer's longest way take, in simple memory."""
     most, chiplets = 0, of.asked.shape[2]
-    channels = of.figures[_CHANNELS] // chiplets
-    for channel in range(of.figures[_CHANNELS]):
+    channels = of.figures.channels // chiplets
+    for channel in range(of.figures.channels):
         if of.asked[row, 0, channel // channels] + of.asked[row, 1, channel // channels] > 0:
             most = max(most, of.hops[source, channel])
     return most
@@ -162,32 +185,32 @@ def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, s
         part[CURSOR] += 1
     for channel in range(len(channels.parts)):
         channels.parts[channel, source, CURSOR] -= channels.parts[channel, source, REMAINING]
-    of.sending[source, _SENT], of.sending[source, _COUNT] = 0, len(asked)
-    of.sending[source, _NEXT] = start * of.figures[_CYCLE]
+    of.sending.sent[source], of.sending.number[source] = 0, len(asked)
+    of.sending.next[source] = start * of.figures.cycle
     _send(of, channels, source)
 
 
 @compiled
 def _send(of: Network, channels: Channels, source: int) -> None:
     """Sends a source's next packet."""
-    sending = of.sending[source]
-    at = sending[_NEXT]
-    for number in range(sending[_SENT], min(sending[_SENT] + of.figures[_PACKET], sending[_COUNT])):
+    sent, at = of.sending.sent[source], of.sending.next[source]
+    last = min(sent + of.figures.packet, of.sending.number[source])
+    for number in range(sent, last):
         channel, place = of.order[source, number, 0], of.order[source, number, 1]
         direction = channels.requests[0, source, place] & 1
-        passed = _pass(of, direction, source, channel, of.figures[_REQUEST], at)
-        passed += of.figures[_LATENCY] + of.hops[source, channel] * of.figures[_CYCLE]
-        channels.requests[1, source, place] = -(-passed // of.figures[_MEMORY_CYCLE])
+        passed = _pass(of, direction, source, channel, of.figures.request, at)
+        passed += of.figures.latency + of.hops[source, channel] * of.figures.cycle
+        channels.requests[1, source, place] = -(-passed // of.figures.memory_cycle)
         own = _own_link(of, direction, source, channel)
         if own >= 0:
-            sending[_NEXT] = max(sending[_NEXT], of.free[own])
-    sending[_SENT] = min(sending[_SENT] + of.figures[_PACKET], sending[_COUNT])
+            of.sending.next[source] = max(of.sending.next[source], of.free[own])
+    of.sending.sent[source] = last
 
 
 @compiled
 def _own_link(of: Network, direction: int, source: int, channel: int) -> int:
     """The link of a way that is its source's own: the first there, the last back; -1 where it has no link."""
-    number = (direction * len(of.hops) + source) * of.figures[_CHANNELS] + channel
+    number = (direction * len(of.hops) + source) * of.figures.channels + channel
     if of.way_start[number] == of.way_start[number + 1]:
         return -1
     return int(of.way[of.way_start[number]] if direction == WRITE else of.way[of.way_start[number + 1] - 1])
@@ -197,9 +220,9 @@ def _own_link(of: Network, direction: int, source: int, channel: int) -> int:
 def next_packet(of: Network) -> int:
     """The cycle of the memory's clock in which the next packet is sent, `NEVER` if there is none."""
     at = NEVER
-    for source in range(len(of.sending)):
-        if of.sending[source, _SENT] < of.sending[source, _COUNT]:
-            at = min(at, -(-of.sending[source, _NEXT] // of.figures[_MEMORY_CYCLE]))
+    for source in range(len(of.hops)):
+        if of.sending.sent[source] < of.sending.number[source]:
+            at = min(at, -(-of.sending.next[source] // of.figures.memory_cycle))
     return at
 
 
@@ -207,11 +230,10 @@ def next_packet(of: Network) -> int:
 def send_until(of: Network, channels: Channels, cycle: int) -> None:
     """Sends all packets up to a cycle of the memory's clock, in order of time."""
     while True:
-        first, at = -1, (cycle + 1) * of.figures[_MEMORY_CYCLE]
-        for source in range(len(of.sending)):
-            sending = of.sending[source]
-            if sending[_SENT] < sending[_COUNT] and sending[_NEXT] < at:
-                first, at = source, sending[_NEXT]
-        if first < 0 or at > cycle * of.figures[_MEMORY_CYCLE]:
+        first, at = -1, (cycle + 1) * of.figures.memory_cycle
+        for source in range(len(of.hops)):
+            if of.sending.sent[source] < of.sending.number[source] and of.sending.next[source] < at:
+                first, at = source, of.sending.next[source]
+        if first < 0 or at > cycle * of.figures.memory_cycle:
             return
         _send(of, channels, first)
