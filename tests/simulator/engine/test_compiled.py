@@ -85,9 +85,9 @@ def test_plain_python_gives_the_same_traces(tmp_path: Path, memory: str) -> None
 
 # One compiled function stands for all: each goes its own way to the cache, and the loop alone takes seconds
 ONE_FUNCTION = """
-import numpy as np
-from simulator.memory.dram import grant
-print(grant(np.array([0, 5, 1, 1, 0, 0, 0]), np.zeros(3, np.int64), 7))
+from simulator.machine.machine_file import load_machine
+from simulator.memory.dram import figures_of, grant, idle_state
+print(grant(figures_of(load_machine("tpu-v3")), idle_state(), 7))
 """
 
 
