@@ -34,7 +34,7 @@ class Step:
         return self.end - self.begin
 
 
-def critical_path(trace: TraceRecord) -> list[Step]:
+def critical_path_of(trace: TraceRecord) -> list[Step]:
     """From the first cycle to the last, launch by launch.
 
     It is found backward from the last completion of each launch. A span is on the path until the moment its successor
@@ -55,10 +55,10 @@ def critical_path(trace: TraceRecord) -> list[Step]:
     return [step for step in reversed(found) if step.cycles]
 
 
-def waterfall(trace: TraceRecord) -> list[tuple[str, int]]:
-    """See `Trace.waterfall`."""
+def waterfall_of(trace: TraceRecord) -> list[tuple[str, int]]:
+    """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
     cycles: dict[str, int] = {}
-    for step in critical_path(trace):
+    for step in critical_path_of(trace):
         cycles[step.what] = cycles.get(step.what, 0) + step.cycles
     return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
 

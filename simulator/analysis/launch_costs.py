@@ -47,8 +47,9 @@ class OnChiplets:
     """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
 
 
-def placement(trace: TraceRecord) -> list[OnChiplets]:
-    """See `Trace.placement`."""
+def placement_of(trace: TraceRecord) -> list[OnChiplets]:
+    """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
+    lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
     if trace.machine.chiplet.count == 1:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis.memory_use import memory_use
+from simulator.analysis.memory_use import memory_use_of
 from simulator.errors import SimulatorError
 from simulator.machine import core_kinds
 from simulator.records.spans import TOTALS, HostCall, Via
@@ -58,7 +58,7 @@ def loads(trace: TraceRecord) -> list[Load]:
     """One for each launch but for steps on the host."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
-    use = memory_use(trace)
+    use = memory_use_of(trace)
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)

@@ -48,7 +48,7 @@ class MemoryUse:
         return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
-def memory_use(trace: TraceRecord) -> MemoryUse:
+def memory_use_of(trace: TraceRecord) -> MemoryUse:
     """Works out again what the trace does not keep."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")

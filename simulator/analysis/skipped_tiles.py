@@ -10,7 +10,7 @@ from simulator.tileprogram.program import Opcode, Space
 from simulator.units.zero_tiles import known
 
 
-def report(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
+def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
     its products, without an argument. Of a trace from a file is `known` only where something was skipped.
     """

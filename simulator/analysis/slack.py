@@ -38,7 +38,7 @@ Edges = tuple[I64, I64, I64]
 """From an event, to an event, and the room between."""
 
 
-def slack(trace: TraceRecord) -> I64:
+def slack_of(trace: TraceRecord) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
     _needs_programs(trace, "slack")
     found = np.zeros(len(trace), np.int64)

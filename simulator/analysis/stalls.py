@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 FINISHED = "finished"
 
 
-def stalls(trace: TraceRecord) -> list[dict[str, str | int]]:
-    """See `Trace.stalls`."""
+def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
+    """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
+
+    A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
+    `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
+    transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either, nor is what a
+    scalar unit waited for answers (`scalar_latency`). Waiting for the memory while it served others is
+    `memory_peak` or `inefficient_transfers`: see analysis/contention.py.
+    ."""
     units, found = len(trace.unit_names), waited(trace)
     busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
     idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
@@ -80,8 +87,8 @@ def _unseen(trace: TraceRecord) -> set[Cause]:
     return {cause for cause, is_absent in absent.items() if is_absent}
 
 
-def memory(trace: TraceRecord) -> list[dict[str, int]]:
-    """See `Trace.memory`."""
+def channels_of(trace: TraceRecord) -> list[dict[str, int]]:
+    """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
     rows = list[dict[str, int]]()
     for channel, counts in enumerate(trace.channels.tolist()):
         row: dict[str, int] = {"channel": channel}
@@ -92,8 +99,8 @@ def memory(trace: TraceRecord) -> list[dict[str, int]]:
     return rows
 
 
-def bandwidth(trace: TraceRecord) -> list[dict[str, int]]:
-    """See `Trace.bandwidth`."""
+def bandwidth_of(trace: TraceRecord) -> list[dict[str, int]]:
+    """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
     times = trace.channel_times.tolist()
     return [
         {"channel": channel, "begin": begin, "end": end, "bytes": moved}
@@ -102,8 +109,8 @@ def bandwidth(trace: TraceRecord) -> list[dict[str, int]]:
     ]
 
 
-def links(trace: TraceRecord) -> list[dict[str, str | int | float]]:
-    """See `Trace.links`."""
+def links_of(trace: TraceRecord) -> list[dict[str, str | int | float]]:
+    """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
     if not trace.machine.has_links:
         return []
     rows, made = list[dict[str, str | int | float]](), topology(trace.machine)
@@ -114,8 +121,9 @@ def links(trace: TraceRecord) -> list[dict[str, str | int | float]]:
     return rows
 
 
-def traffic(trace: TraceRecord) -> list[dict[str, str | int]]:
-    """See `Trace.traffic`; needs the programs, which a loaded trace does not have."""
+def traffic_of(trace: TraceRecord) -> list[dict[str, str | int]]:
+    """One row per launch and argument: bytes read from it and written to it. Needs the programs, which a
+    loaded trace does not have."""
     rows = list[dict[str, str | int]]()
     for index, launched in enumerate(trace.launches):
         program = launched.program

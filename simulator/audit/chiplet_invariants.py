@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.analysis import stalls
 from simulator.analysis.launch_costs import works
+from simulator.analysis.stalls import links_of
 from simulator.machine.chiplets import chiplet_of_core, route
 from simulator.machine.topology import READ, WRITE, is_between
 from simulator.memory.chiplet_pages import Pages, PageTable
@@ -85,7 +85,7 @@ def _link_violations(trace: TraceRecord, moved: I64) -> Iterator[str]:
             crossed = route(trace.machine, *ends)
             for link in pairwise(crossed):
                 expected[link] = expected.get(link, 0) + int(moved[way, home, lies])
-    for row in stalls.links(trace):
+    for row in links_of(trace):
         begin, end = str(row["from"]), str(row["to"])
         if not is_between(begin, end):
             continue

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis import critical_path, stalls
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, waited
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import links_of, stalls_of
 from simulator.audit import common_memory_invariants, trace_columns, zero_tile_invariants
 from simulator.audit.trace_columns import MOST
 from simulator.errors import SimulatorError
@@ -102,13 +103,13 @@ def violations(trace: TraceRecord) -> list[str]:
 
 
 def _sum_violations(trace: TraceRecord) -> Iterator[str]:
-    for row in stalls.stalls(trace):
+    for row in stalls_of(trace):
         parts = sum(value for key, value in row.items() if isinstance(value, int) and key != "total")
         if parts != trace.makespan or row["total"] != trace.makespan:
             yield f"busy and idle cycles of {row['unit']} add up to {parts}, not to {trace.makespan}"
         if any(isinstance(value, int) and value < 0 for value in row.values()):
             yield f"{row['unit']} has a negative number of cycles in {row}"
-    total = sum(cycles for _, cycles in critical_path.waterfall(trace))
+    total = sum(cycles for _, cycles in waterfall_of(trace))
     if total != trace.makespan:
         yield f"the waterfall adds up to {total}, not to {trace.makespan}"
 
@@ -134,7 +135,7 @@ def _shared_violations(trace: TraceRecord) -> Iterator[str]:
                 f"span {index} waits {whole[index]} cycles for the memory, {wasted[index]} of them in vain; of what "
                 f"transfers move it is {least:.0%} to {most:.0%}"
             )
-    rows = stalls.stalls(trace)
+    rows = stalls_of(trace)
     for unit, cycles in enumerate(np.bincount(trace.unit, found.before + found.within, len(rows)).astype(int).tolist()):
         told = int(rows[unit][MEMORY_PEAK]) + int(rows[unit][INEFFICIENT])
         if told != cycles:
@@ -164,7 +165,7 @@ def _channel_violations(trace: TraceRecord) -> Iterator[str]:
 def _link_violations(trace: TraceRecord) -> Iterator[str]:
     """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
     asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
-    for row in stalls.links(trace):
+    for row in links_of(trace):
         entered += int(row["bytes"]) if _is_end(str(row["from"])) else 0
         left += int(row["bytes"]) if _is_end(str(row["to"])) else 0
         if int(row["cycles"]) > trace.makespan:

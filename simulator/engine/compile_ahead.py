@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simulator.analysis.slack import slack_of
 from simulator.compiled import when_compiling
 from simulator.engine.engine import simulate
 from simulator.machine.machine_file import load_machine
@@ -48,7 +49,7 @@ def compile_ahead() -> Iterator[Ready]:
         compiled: list[bool] = []
         began = time.perf_counter()
         with when_compiling(compiled.append):
-            simulate([Launched(program.kernel, program, (0,))], load_machine("tpu-v3", memory=memory)).slack()
+            slack_of(simulate([Launched(program.kernel, program, (0,))], load_machine("tpu-v3", memory=memory)))
         yield Ready(memory, not compiled, time.perf_counter() - began)
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis import critical_path, energy, skipped_tiles, stalls
 from simulator.analysis.trace_record import TraceRecord
 from simulator.audit import invariants, trace_columns
-from simulator.errors import FileFormatError, InvariantViolation, SimulatorError
+from simulator.errors import FileFormatError, InvariantViolation
 from simulator.machine.machine import Machine
 from simulator.records.spans import (
     CAUSES,
@@ -34,15 +33,13 @@ from simulator.units.cost_table import pieces
 from simulator.units.unit_table import unit_names
 
 if TYPE_CHECKING:
-    from simulator.analysis import launch_costs
-    from simulator.analysis.memory_use import MemoryUse
     from simulator.machine.chiplets import Placed
     from simulator.units.common_memory import Resident
     from simulator.units.cost_table import Told
 
 
 class Trace(TraceRecord):
-    """The record, and what can be asked of it."""
+    """The record with its checks and its file. What it means is asked of functions: simulator/analysis."""
 
     def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
         """The events, column by column."""
@@ -63,72 +60,6 @@ class Trace(TraceRecord):
             "via": [_VIA_LABELS[index] for index in self.via.tolist()],
             "origins": [tuple(origin[starts[i] : starts[i + 1]]) for i in range(len(self))],
         }
-
-    def stalls(self) -> list[dict[str, str | int]]:
-        """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
-
-        A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
-        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either, nor is what a
-        scalar unit waited for answers (`scalar_latency`). Waiting for the memory while it served others is
-        `memory_peak` or `inefficient_transfers`: see analysis/contention.py.
-        """
-        return stalls.stalls(self)
-
-    def waterfall(self) -> list[tuple[str, int]]:
-        """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
-        return critical_path.waterfall(self)
-
-    def critical_path(self) -> list[critical_path.Step]:
-        """The makespan from its first cycle to its last, each piece with what was on its way."""
-        return critical_path.critical_path(self)
-
-    def slack(self) -> I64:
-        """Cycles that each span could have started later without moving the makespan, all else as it was."""
-        from simulator.analysis import (
-            slack,  # only here: it loads the compiler, which reading a trace does not wait for
-        )
-
-        return slack.slack(self)
-
-    def memory_use(self) -> MemoryUse:
-        """How well each transfer used the memory; needs the programs, as `slack` does."""
-        from simulator.analysis import memory_use  # only here, as in `slack`
-
-        return memory_use.memory_use(self)
-
-    def memory(self) -> list[dict[str, int]]:
-        """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
-        return stalls.memory(self)
-
-    def bandwidth(self) -> list[dict[str, int]]:
-        """One row per channel of a banked memory and piece of time: begin, end, bytes moved."""
-        return stalls.bandwidth(self)
-
-    def energy(self) -> list[energy.Spent]:
-        """What each kernel spent, by unit and kind, in picojoules of the machine's figures: see analysis/energy.py."""
-        if self.kernels and not self.launches:
-            raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
-        return energy.energy(self)
-
-    def links(self) -> list[dict[str, str | int | float]]:
-        """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
-        return stalls.links(self)
-
-    def placement(self) -> list[launch_costs.OnChiplets]:
-        """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
-        lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
-        from simulator.analysis import launch_costs  # only here, as in `slack`
-
-        return launch_costs.placement(self)
-
-    def skipped(self) -> list[dict[str, str | int | bool]]:
-        """One row per launch and argument it loads, and per launch one for its products: how many, how many skipped."""
-        return skipped_tiles.report(self)
-
-    def traffic(self) -> list[dict[str, str | int]]:
-        """One row per launch and argument: bytes read from it and written to it."""
-        return stalls.traffic(self)
 
     def invariants(self) -> None:
         """Raises `InvariantViolation` if the trace contradicts its programs or machine: `invariants.violations`."""

@@ -17,6 +17,7 @@ import torch
 
 import workbench as wb
 from simulator import Trace
+from simulator.analysis.critical_path import critical_path_of
 from simulator.errors import FileFormatError, MachineError, SimulatorError
 from simulator.files import unpacking
 from tests.crafted.judge import BAD, Opener, originals, verdicts
@@ -172,7 +173,7 @@ def test_a_critical_path_that_goes_in_a_circle_is_told(whole: bytes, tmp_path: P
     rows = np.flatnonzero((trace.cause > 1) & (trace.launch == trace.launch[-1]))
     blocker[rows] = trace.instr[rows]  # each waited for itself
     with pytest.raises(SimulatorError, match="never comes to its begin"):
-        replace(trace, blocker=blocker).critical_path()
+        critical_path_of(replace(trace, blocker=blocker))
 
 
 GRAPHS = {

@@ -9,6 +9,7 @@ import torch
 
 import workbench as wb
 from simulator import CommonMemoryFull
+from simulator.analysis.stalls import channels_of
 from simulator.records.spans import Via
 from workbench import Journey
 from workbench.errors import BadOption, EmptyTable, NoCommonMemory
@@ -146,7 +147,7 @@ def test_with_banked_memory_only_what_goes_to_dram_is_asked_of_the_channels(plai
     trace = kept.simulated.record
     trace.invariants()
     moved = trace.bytes[trace.via == Via.DRAM].sum()
-    assert sum(row["reads"] + row["writes"] for row in trace.memory()) * machine.dram.request_bytes == moved
+    assert sum(row["reads"] + row["writes"] for row in channels_of(trace)) * machine.dram.request_bytes == moved
 
 
 def test_the_plan_is_told_in_text_and_html(plain: Journey) -> None:

@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, load_machine, simulate, verify
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.slack import slack_of
 from simulator.engine import engine, event_loop
 from simulator.tileprogram.program import Access, Carried, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
@@ -190,8 +192,8 @@ def check(
         verify(launched.program)
     trace = simulate(given_launches, machine, seconds=SECONDS, residents=residents, placed=placed)
     trace.invariants()
-    assert trace.slack().min(initial=0) >= 0
-    assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
+    assert slack_of(trace).min(initial=0) >= 0
+    assert sum(cycles for _, cycles in waterfall_of(trace)) == trace.makespan
     with mock.patch.object(event_loop, "EVENTS", stretch):
         each = simulate(given_launches, machine, repeats=False, seconds=SECONDS, residents=residents, placed=placed)
     assert each.digest() == trace.digest(), "stretches and repeats change the trace"

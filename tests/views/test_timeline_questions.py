@@ -10,7 +10,8 @@ import pytest
 import workbench as wb
 from simulator import Cause
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
-from simulator.analysis.slack import dependences
+from simulator.analysis.slack import dependences, slack_of
+from simulator.analysis.stalls import stalls_of
 from simulator.tileprogram.program import Opcode
 from tests.jupyter.timelines import RUNS, shared, softmax, two_cores
 from workbench.errors import BadOption
@@ -65,7 +66,7 @@ def test_all_gaps_of_a_unit_are_its_stalls(journey: wb.Journey):
     view = gantt_of(trace)
     for lane, each in enumerate(view.lanes):
         lanes[each.name] = view.of_lane(lane)
-    for row in trace.stalls():
+    for row in stalls_of(trace):
         unit, cycle, cycles = str(row["unit"]), 0, dict[str, int]()
         part = lanes.get(unit, slice(0, 0))
         while cycle < trace.makespan:
@@ -211,7 +212,7 @@ def test_dependences_have_room_that_is_there(journey: wb.Journey):
 def test_what_can_be_late_by_its_room_has_at_most_that_slack(journey: wb.Journey):
     """A span is no freer than its tightest follower and the room to it leave it."""
     trace = journey.simulated.trace
-    found, slack = dependences(trace), trace.slack()
+    found, slack = dependences(trace), slack_of(trace)
     assert (slack[found.earlier] <= slack[found.later] + found.room).all()
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from simulator import Launched, simulate
+from simulator.analysis.critical_path import critical_path_of
+from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.planning.common_memory_plan import residents
@@ -126,7 +128,7 @@ class Facts:
 
     @functools.cached_property
     def memory_use(self) -> MemoryUse:
-        return self.trace.memory_use()
+        return memory_use_of(self.trace)
 
     def named(self, value: str) -> str:
         """A tensor as the user would write it, where it is given from outside; a view is what it is a view of."""
@@ -163,7 +165,7 @@ class Facts:
 
     @functools.cached_property
     def _path(self) -> list[Step]:
-        return self.trace.critical_path()
+        return critical_path_of(self.trace)
 
     @functools.cached_property
     def kernels(self) -> tuple[KernelFacts, ...]:

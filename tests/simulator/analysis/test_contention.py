@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from simulator import Machine, Trace, load_machine
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import channels_of, stalls_of
 from simulator.errors import InvariantViolation
 from simulator.records.spans import Wait
 from tests.simulator.build import direct_copy, elementwise
@@ -58,9 +60,9 @@ def test_a_load_tells_the_way_the_row_and_its_own_data_apart() -> None:
     """One request: taken and its row opened in 1 + 22 cycles of the memory, two of which are one of the machine's."""
     trace = run(loads(1, elements=16), EDGE)
     assert waits(trace, 0) == {"interconnect": 10, "memory_row": 23 // 2}
-    row = trace.stalls()[0]
+    row = stalls_of(trace)[0]
     assert row["busy"] == trace.makespan - 10 - 23 // 2
-    assert ("load memory_row", 11) in trace.waterfall() and ("load interconnect", 10) in trace.waterfall()
+    assert ("load memory_row", 11) in waterfall_of(trace) and ("load interconnect", 10) in waterfall_of(trace)
 
 
 def test_transfers_side_by_side_wait_for_each_other_s_data() -> None:
@@ -80,7 +82,7 @@ def test_who_is_slower_than_the_memory_does_not_wait_for_it() -> None:
 def test_all_of_a_channel_s_time_is_told(machine: Machine) -> None:
     for program in (elementwise(), direct_copy(4, 32)):
         trace = run(program, machine)
-        for row in trace.memory():
+        for row in channels_of(trace):
             told = [name for name in row if name.endswith("_cycles") and name != "queue_full_cycles"]
             assert sum(row[name] for name in told) == trace.makespan
 
@@ -88,7 +90,7 @@ def test_all_of_a_channel_s_time_is_told(machine: Machine) -> None:
 def test_simple_memory_has_no_such_columns() -> None:
     trace = run(elementwise(), load_machine("edge-8x8"))
     told = {wait.label for wait in Wait} | {"bandwidth"}
-    assert len(trace.waits) == 0 and not told & set(trace.stalls()[0])
+    assert len(trace.waits) == 0 and not told & set(stalls_of(trace)[0])
 
 
 def test_time_that_is_not_there_is_noticed() -> None:

@@ -10,6 +10,9 @@ import pytest
 
 from simulator import Cause, Launched, Machine, Trace, load_machine, simulate
 from simulator.analysis.contention import waited
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.memory_use import memory_use_of
+from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Access, Operand, Space, TileProgram
@@ -50,7 +53,7 @@ def columns_and_row(first: int, columns: int, rows: int = 64, width: int = 256) 
     ],
 )
 def test_a_run_is_moved_in_whole_requests(first: int, columns: int, moved: int, cycles: int) -> None:
-    use = run(columns_and_row(first, columns)).memory_use()
+    use = memory_use_of(run(columns_and_row(first, columns)))
     run_length = 64 * 1024 if columns == 256 else 4 * columns
     assert (use.run[0], use.stretch[0]) == (run_length, run_length)
     assert (use.asked[0], use.requested[0], use.cycles[0]) == (64 * 4 * columns, moved, cycles)
@@ -64,14 +67,14 @@ def test_a_queue_narrower_than_the_memory_is_no_share_of_its_peak() -> None:
     made.buffer("a", 64 * 3)
     made.load(made.dram("x", (64, 3)), made.pad("a", (64, 3)))
     made.vector([made.pad("a", (64, 3))], made.pad("a", (64, 3)), lane=1)
-    use = run(made.build()).memory_use()
+    use = memory_use_of(run(made.build()))
     assert (use.run[0], use.stretch[0], use.requested[0], use.cycles[0]) == (768, 12, 768, 64)
     assert use.peak_share[0] == 12 / 32
 
 
 def test_who_waits_for_whole_requests_waits_for_the_memory_s_peak() -> None:
     trace = run(columns_and_row(0, 16))
-    row = next(row for row in trace.stalls() if row["unit"] == "dma1")
+    row = next(row for row in stalls_of(trace) if row["unit"] == "dma1")
     assert trace.start[1] == 128 and trace.cause[1] == Cause.BANDWIDTH
     assert (row["memory_peak"], row["inefficient_transfers"]) == (128, 0)
 
@@ -81,7 +84,7 @@ def test_who_waits_for_parts_of_requests_waits_for_inefficient_transfers(
     first: int, columns: int, wasted: float
 ) -> None:
     trace = run(columns_and_row(first, columns))
-    row = next(row for row in trace.stalls() if row["unit"] == "dma1")
+    row = next(row for row in stalls_of(trace) if row["unit"] == "dma1")
     assert row["inefficient_transfers"] == wasted * trace.start[1] > 0
     assert row["memory_peak"] == (1 - wasted) * trace.start[1]
 
@@ -112,7 +115,7 @@ def test_while_the_memory_stands_idle_nothing_waits_for_it() -> None:
         made.load(made.dram("x", (elements,)), made.pad(name, (elements,)))
     trace = run(made.build(), EDGE.with_(issue_interval_cycles=150))
     assert trace.start.tolist() == [0, 150, 406] and trace.cause[2] == Cause.BANDWIDTH
-    row = trace.stalls()[trace.unit[2]]
+    row = stalls_of(trace)[trace.unit[2]]
     assert (row["memory_peak"], row["issue"], row["inefficient_transfers"]) == (2 + 256, 148, 0)
 
 
@@ -129,10 +132,10 @@ def test_in_banked_memory_the_data_of_others_is_told_apart_likewise() -> None:
         found, moved = waited(trace), trace.waits[:, Wait.MEMORY_BUS]
         assert found.within.tolist() == moved.tolist() and moved.min() > 0
         assert found.wasted_within.tolist() == np.rint(wasted * moved).tolist()
-        rows = trace.stalls()
+        rows = stalls_of(trace)
         assert sum(int(row["inefficient_transfers"]) for row in rows) == found.wasted_within.sum()
         assert sum(int(row["memory_peak"]) for row in rows) == (moved - found.wasted_within).sum()
-        told = dict(trace.waterfall())
+        told = dict(waterfall_of(trace))
         assert ("load inefficient_transfers" in told) == bool(wasted) and "load memory_peak" in told
 
 
@@ -141,7 +144,7 @@ def test_a_trace_from_a_file_tells_the_same(machine: Machine) -> None:
     for program in (columns_and_row(8, 16), elementwise(), direct_copy(4, 32)):
         trace = run(program, machine)
         loaded = Trace.load(io.BytesIO(trace.to_bytes()))
-        assert loaded.stalls() == trace.stalls() and loaded.waterfall() == trace.waterfall()
+        assert stalls_of(loaded) == stalls_of(trace) and waterfall_of(loaded) == waterfall_of(trace)
 
 
 def test_a_trace_that_moves_fewer_bytes_than_asked_is_noticed() -> None:
@@ -152,6 +155,6 @@ def test_a_trace_that_moves_fewer_bytes_than_asked_is_noticed() -> None:
 
 
 def test_a_loop_of_accesses_asks_for_an_element_a_request() -> None:
-    use = run(direct_copy(1, 32)).memory_use()
+    use = memory_use_of(run(direct_copy(1, 32)))
     direct = np.flatnonzero(use.run)
     assert (use.run[direct] == 4).all() and (use.requested[direct] == 16 * use.asked[direct]).all()

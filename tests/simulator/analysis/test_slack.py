@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from simulator import Cause, HostCall, Launched, Machine, Resident, SimulatorError, Trace, load_machine, simulate
+from simulator.analysis.critical_path import critical_path_of
+from simulator.analysis.slack import slack_of
 from simulator.tileprogram.program import Opcode, TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
 from tests.simulator.random_programs import launches, machines
@@ -21,7 +23,7 @@ def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
 
 
 def on_path(trace: Trace) -> list[int]:
-    return [step.span for step in trace.critical_path() if step.span >= 0]
+    return [step.span for step in critical_path_of(trace) if step.span >= 0]
 
 
 def check_slack(trace: Trace) -> None:
@@ -29,7 +31,7 @@ def check_slack(trace: Trace) -> None:
 
     Where weights went in late while their array was busy, the path follows the array, which may have some.
     """
-    slack, path = trace.slack(), trace.critical_path()
+    slack, path = slack_of(trace), critical_path_of(trace)
     busy = np.isin(trace.cause, [Cause.UNIT_BUSY, Cause.ACCUMULATE])
     late = (trace.kind == Opcode.MATMUL) & (trace.phase > trace.start) & busy
     leaves = {launch: False for launch in range(len(trace.kernels))}
@@ -67,25 +69,25 @@ def test_what_nothing_waits_for_may_take_until_the_end() -> None:
     made.load(made.dram("x", (8, 64)), made.pad("t", (8, 64)))
     made.vector([], made.pad("u", (8,)), (5, 0, 0, 0))
     trace = run(made.build())
-    assert trace.slack().tolist() == [0, trace.makespan - trace.end[1]]
+    assert slack_of(trace).tolist() == [0, trace.makespan - trace.end[1]]
     assert on_path(trace) == [0, 0]  # its transfer, its latency
 
 
 def test_slack_is_what_the_longer_way_leaves() -> None:
     trace = run(two_ways(short=1, long=40))
     # both loads follow each other on the bus: the first may be late by what its pass may be, less what it came early
-    first, second, early, late, both, store = trace.slack().tolist()
+    first, second, early, late, both, store = slack_of(trace).tolist()
     assert (second, late, both, store) == (0, 0, 0, 0)
     assert early == trace.start[3] - trace.end[2]  # the vector unit takes its passes in order
     assert first == min(early + trace.start[2] - trace.end[0], trace.start[1] - trace.met[1, Cause.BANDWIDTH])
-    assert [step.what for step in trace.critical_path()][-3:] == ["vector", "store transfer", "store latency"]
+    assert [step.what for step in critical_path_of(trace)][-3:] == ["vector", "store transfer", "store latency"]
 
 
 @pytest.mark.parametrize("short", [1, 3, 20])
 def test_a_pass_as_much_longer_as_its_slack_moves_nothing(short: int) -> None:
     """The unit of slack is the cycle: one more than it moves the end by one."""
     plain = run(two_ways(short, 30))
-    slack = int(plain.slack()[2])
+    slack = int(slack_of(plain)[2])
     assert run(two_ways(short + slack, 30)).makespan == plain.makespan
     assert run(two_ways(short + slack + 1, 30)).makespan == plain.makespan + 1
 
@@ -98,8 +100,8 @@ def test_what_waits_to_be_issued_delays_nobody_but_the_next_on_the_bus() -> None
         made.load(made.dram("x", (8,), slot * 8), made.pad("t", (8,), slot))
     trace = run(made.build(), load_machine("edge-8x8", issue_interval_cycles=50, dma_queues=8))
     # two cycles on the bus leave 48 to the next; two queues in turn leave 8 of 100 to the next but one
-    assert trace.slack().tolist() == [8 + 48, 8, 48, 0]
-    assert [(step.what, step.cycles) for step in trace.critical_path()] == [
+    assert slack_of(trace).tolist() == [8 + 48, 8, 48, 0]
+    assert [(step.what, step.cycles) for step in critical_path_of(trace)] == [
         *[("issue", 50)] * 3,
         ("load transfer", 2),
         ("load latency", EDGE.dram_latency_cycles),
@@ -111,7 +113,7 @@ def test_a_full_queue_and_the_window_hand_lateness_on(figures: dict[str, int]) -
     trace = run(elementwise(4, 2), load_machine("edge-8x8", **figures))
     check_slack(trace)
     if "issue_window" in figures:
-        assert trace.slack().tolist() == [0] * len(trace)  # one after the other
+        assert slack_of(trace).tolist() == [0] * len(trace)  # one after the other
         assert set(on_path(trace)) == {*range(len(trace))}
 
 
@@ -119,9 +121,9 @@ def test_a_matmul_whose_weights_came_early_has_slack_for_them() -> None:
     slow = load_machine("edge-8x8", systolic_rows=2, systolic_columns=2)
     trace = run(matmul_chain(16, 16, 32, 8), slow)
     check_slack(trace)
-    assert trace.slack()[trace.done.argmax()] == 0
+    assert slack_of(trace)[trace.done.argmax()] == 0
     loads = np.flatnonzero(trace.kind == Opcode.LOAD)
-    assert trace.slack()[loads].max() > 0
+    assert slack_of(trace)[loads].max() > 0
 
 
 def test_weights_that_come_late_leave_their_pass_no_slack() -> None:
@@ -136,17 +138,17 @@ def test_weights_that_come_late_leave_their_pass_no_slack() -> None:
     made.matmul(made.pad("a", square), made.pad("b", square), made.pad("d", square))
     trace = run(made.build())
     assert (trace.done[0], trace.end[1], trace.start[2], trace.phase[2]) == (11, 17, 17, 19)
-    assert trace.slack().tolist() == [0, 2, 0]
+    assert slack_of(trace).tolist() == [0, 2, 0]
 
 
 def test_launches_and_steps_on_the_host_have_their_own_slack() -> None:
     program = two_ways(3, 40)
-    alone = run(program).slack().tolist()
+    alone = slack_of(run(program)).tolist()
     given = [Launched("k", program, (0, 0)), HostCall("h", 100, 100, 10), Launched("k", program, (0, 0))]
     trace = simulate(given, EDGE)
     check_slack(trace)
-    assert trace.slack().tolist() == [*alone, 0, 0, 0, *alone]
-    hosted = [step for step in trace.critical_path() if step.launch == 1]
+    assert slack_of(trace).tolist() == [*alone, 0, 0, 0, *alone]
+    hosted = [step for step in critical_path_of(trace) if step.launch == 1]
     assert [step.what for step in hosted] == ["host link", "host compute", "host link"]
 
 
@@ -156,14 +158,14 @@ def test_the_common_memory_hands_lateness_on() -> None:
     resident = Resident("w", 0, 1024, 0, 1, alone=False)
     trace = simulate([Launched("k", program, (4096, 0, 8192))] * 2, machine, residents=[resident])
     check_slack(trace)
-    assert "common memory load transfer" in {step.what for step in trace.critical_path()}
+    assert "common memory load transfer" in {step.what for step in critical_path_of(trace)}
 
 
 def test_without_its_programs_a_trace_has_no_slack() -> None:
     trace = simulate([Launched("k", two_ways(1, 2), (0, 0))], EDGE)
     bare = type(trace)(**{name: getattr(trace, name) for name in trace.__dataclass_fields__ if name != "launches"})
     with pytest.raises(SimulatorError, match="loaded without its programs"):
-        bare.slack()
+        slack_of(bare)
 
 
 @given(given_launches=launches(), machine=machines())

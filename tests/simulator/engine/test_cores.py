@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Cause, Deadlock, Launched, Machine, MachineError, Trace, load_machine, simulate
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import stalls_of
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.buffer_addresses import placed
@@ -148,8 +150,8 @@ def test_a_barrier_waits_for_the_last_and_takes_the_way_between_the_cores() -> N
     after = second + 1
     assert trace.start[after] == last + 30
     assert (Cause(trace.cause[after]), trace.blocker[after]) == (Cause.BARRIER, first)
-    assert dict(trace.waterfall())["barrier"] == 30
-    idle = {row["unit"]: row["barrier"] for row in trace.stalls()}
+    assert dict(waterfall_of(trace))["barrier"] == 30
+    idle = {row["unit"]: row["barrier"] for row in stalls_of(trace)}
     assert idle["core0.scalar"] == last
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import stalls_of, traffic_of
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.tileprogram.program import TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
@@ -103,14 +105,14 @@ def test_launches_run_one_after_another() -> None:
     twice.invariants()
     assert twice.makespan == 2 * alone.makespan
     assert twice.kernel_spans[1] == ("l", alone.makespan + 30, 2 * alone.makespan)
-    assert dict(twice.waterfall())["launch"] == 60
+    assert dict(waterfall_of(twice))["launch"] == 60
     assert twice.columns()["kernel"][-1] == "l"
 
 
 def test_no_launch_is_no_time() -> None:
     trace = simulate([], EDGE)
     trace.invariants()
-    assert (trace.makespan, trace.waterfall(), len(trace)) == (0, [], 0)
+    assert (trace.makespan, waterfall_of(trace), len(trace)) == (0, [], 0)
 
 
 def test_a_program_of_nothing_takes_no_time() -> None:
@@ -120,16 +122,16 @@ def test_a_program_of_nothing_takes_no_time() -> None:
 @pytest.mark.parametrize("name", machine_names())
 def test_stalls_and_waterfall_add_up(name: str) -> None:
     trace = run(matmul_chain(64, 64, 64, 16), load_machine(name))
-    for row in trace.stalls():
+    for row in stalls_of(trace):
         assert sum(value for key, value in row.items() if key not in ("unit", "total")) == trace.makespan
-    assert sum(cycles for _, cycles in trace.waterfall()) == trace.makespan
+    assert sum(cycles for _, cycles in waterfall_of(trace)) == trace.makespan
 
 
 def test_the_waterfall_of_a_serial_program_is_its_parts() -> None:
     trace = run(elementwise(tiles=1, rows=8, columns=64))
     bus, latency = 8 * 64 * 4 // 32, EDGE.dram_latency_cycles
     vector = int(trace.end[1] - trace.start[1])
-    assert sorted(trace.waterfall()) == [
+    assert sorted(waterfall_of(trace)) == [
         ("load latency", latency),
         ("load transfer", bus),
         ("store latency", latency),
@@ -141,7 +143,7 @@ def test_the_waterfall_of_a_serial_program_is_its_parts() -> None:
 def test_bytes_are_counted_by_argument() -> None:
     trace = run(matmul_chain(64, 64, 64, 16))
     size = 64 * 64 * 4
-    assert [(row["argument"], row["read"], row["written"]) for row in trace.traffic()] == [
+    assert [(row["argument"], row["read"], row["written"]) for row in traffic_of(trace)] == [
         ("a", 4 * size, 0),
         ("b", 4 * size, 0),
         ("out", 0, size),

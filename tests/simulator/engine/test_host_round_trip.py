@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from simulator import HostCall, Launched, load_machine, machine_names, simulate
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation, LaunchError, ProgramError
 from simulator.tileprogram.program import Opcode
 from simulator.tileprogram.verifier import verify
@@ -46,9 +48,9 @@ def test_kernels_wait_for_the_step_between_them_and_everything_adds_up(name: str
     trace = simulate([copying(), HostCall("h", 1024, 1024, 256, after=(0,)), copying()], machine)
     trace.invariants()
     assert trace.makespan == 2 * alone + host
-    waterfall = dict(trace.waterfall())
+    waterfall = dict(waterfall_of(trace))
     assert waterfall["host link"] + waterfall["host compute"] == host
-    rows = {row["unit"]: row for row in trace.stalls()}
+    rows = {row["unit"]: row for row in stalls_of(trace)}
     assert rows["host"]["busy"] == host
     assert all(row["host"] == host for unit, row in rows.items() if unit != "host")
     assert trace.kernel_spans[1] == ("h", alone, alone + host)
@@ -56,7 +58,7 @@ def test_kernels_wait_for_the_step_between_them_and_everything_adds_up(name: str
 
 def test_a_trace_without_such_steps_has_no_such_unit():
     trace = simulate([copying()], MACHINE)
-    assert "host" not in trace.unit_names and "host" not in trace.stalls()[0]
+    assert "host" not in trace.unit_names and "host" not in stalls_of(trace)[0]
 
 
 def test_a_faster_link_than_the_machines_is_a_violation():
@@ -79,7 +81,7 @@ def test_a_trace_with_a_step_is_saved_and_loaded(tmp_path):
     trace = simulate([copying(), HostCall("h", 10, 20, 30)], MACHINE)
     trace.save(tmp_path / "trace.npz")
     loaded = Trace.load(tmp_path / "trace.npz")
-    assert loaded.digest() == trace.digest() and loaded.waterfall() == trace.waterfall()
+    assert loaded.digest() == trace.digest() and waterfall_of(loaded) == waterfall_of(trace)
 
 
 def test_a_step_cannot_wait_for_what_comes_later():

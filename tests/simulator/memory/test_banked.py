@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator.analysis.stalls import bandwidth_of, channels_of
 from simulator.errors import InvariantViolation, MachineError
 from simulator.memory.banked.address_map import address_map
 from simulator.memory.banked.channels import DONE, idle_channels
@@ -107,26 +108,28 @@ def test_more_channels_move_more() -> None:
     """The same bytes a second, in 16 channels or in one: only what is spread moves as fast."""
     machine = TPU.with_(launch_overhead_cycles=0)
     wide = run(loads(8, elements=4096), machine)
-    assert {row["bytes"] for row in wide.memory()} == {8 * 4096 * 4 // 16}
+    assert {row["bytes"] for row in channels_of(wide)} == {8 * 4096 * 4 // 16}
     narrow = machine.with_(dram_channels=1, dram_bytes_per_second=machine.dram.bytes_per_second // 16)
     assert run(loads(8, elements=4096), narrow).makespan > 8 * wide.makespan
 
 
 def test_the_simple_memory_is_the_default_and_has_no_channels() -> None:
     trace = run(elementwise(), load_machine("edge-8x8"))
-    assert trace.machine.dram.kind == "simple" and trace.memory() == [] and trace.bandwidth() == []
+    assert trace.machine.dram.kind == "simple" and channels_of(trace) == [] and bandwidth_of(trace) == []
 
 
 @pytest.mark.parametrize("machine", [EDGE, TPU], ids=lambda machine: machine.name)
 def test_channels_say_what_they_moved_and_when(machine: Machine) -> None:
     trace = run(matmul_chain(32, 32, 32, 16), machine)
-    assert sum(row["bytes"] for row in trace.memory()) == trace.counters["dram_request_bytes"] == 5 * 16 * 16 * 4 * 4
-    assert sum(row["bytes"] for row in trace.bandwidth()) == trace.counters["dram_request_bytes"]
+    assert (
+        sum(row["bytes"] for row in channels_of(trace)) == trace.counters["dram_request_bytes"] == 5 * 16 * 16 * 4 * 4
+    )
+    assert sum(row["bytes"] for row in bandwidth_of(trace)) == trace.counters["dram_request_bytes"]
     peak = Fraction(machine.dram_bytes_per_cycle, machine.dram.channels)
-    for row in trace.bandwidth():
+    for row in bandwidth_of(trace):
         assert row["bytes"] <= (row["end"] - row["begin"] + 1) * peak
     loaded = Trace.load(io.BytesIO(trace.to_bytes()))
-    assert loaded.memory() == trace.memory() and loaded.bandwidth() == trace.bandwidth()
+    assert channels_of(loaded) == channels_of(trace) and bandwidth_of(loaded) == bandwidth_of(trace)
     assert loaded.digest() == trace.digest()
 
 
@@ -151,7 +154,7 @@ def test_launches_and_idle_time_between_them() -> None:
     interval = machine.banked_memory().refresh_interval / machine.dram_clock_ratio
     passed = trace.makespan // interval
     assert (
-        passed > 300 and passed <= trace.memory()[0]["refreshes"] <= passed + 1
+        passed > 300 and passed <= channels_of(trace)[0]["refreshes"] <= passed + 1
     )  # the last writes are still on the way
     assert trace.kernel_spans[1][1] == trace.kernel_spans[0][2] + 1_000_000
 
@@ -227,7 +230,7 @@ def test_a_gather_asks_for_its_rows_where_they_are(opcode: Opcode, access: Acces
 
 def test_direct_accesses_are_requests_each() -> None:
     trace = run(direct_copy(4, 32))
-    assert trace.memory()[0]["reads"] == trace.memory()[0]["writes"] == 4 * 32
+    assert channels_of(trace)[0]["reads"] == channels_of(trace)[0]["writes"] == 4 * 32
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from simulator import Cause, HostCall, Launched, Machine, NoSuchPlace, Placed, Trace, load_machine, simulate
+from simulator.analysis.slack import slack_of
+from simulator.analysis.stalls import channels_of, links_of, stalls_of
 from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.chiplets import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
@@ -42,7 +44,7 @@ def run(program: TileProgram, on: Machine, placed: Sequence[Placed] = (), *, apa
     addresses = tuple(range(0, apart * len(program.arguments), apart))
     trace = simulate([Launched("k", program, addresses)], on, placed=placed)
     trace.invariants()
-    assert trace.slack().min(initial=0) >= 0
+    assert slack_of(trace).min(initial=0) >= 0
     return trace
 
 
@@ -74,7 +76,7 @@ def test_a_load_from_elsewhere_takes_the_latency_of_each_link_more(chiplet: int,
     assert trace.makespan == PAGE // RATE + LATENCY + links * WAY
     assert trace.waits.tolist() == [[links * WAY, *[0] * (len(Wait) - 1)]]
     assert trace.counters["dram_remote_bytes"] == PAGE
-    assert sum(int(row["bytes"]) for row in trace.links()) == links * PAGE
+    assert sum(int(row["bytes"]) for row in links_of(trace)) == links * PAGE
 
 
 def test_a_link_slower_than_the_memory_takes_its_bytes() -> None:
@@ -87,7 +89,7 @@ def test_pages_in_turn_have_all_buses_at_once() -> None:
     trace = run(load(4), machine())
     assert trace.makespan == 2 * PAGE // RATE + LATENCY + WAY
     assert trace.counters["dram_remote_bytes"] == 2 * PAGE
-    assert {(row["from"], row["to"]): row["bytes"] for row in trace.links()} == {
+    assert {(row["from"], row["to"]): row["bytes"] for row in links_of(trace)} == {
         ("chiplet1", "chiplet0"): 2 * PAGE,
         ("chiplet0", "chiplet1"): 0,
     }
@@ -106,14 +108,14 @@ def test_a_load_begins_when_one_of_its_buses_is_free_and_waits_for_the_other() -
     assert trace.phase[1] == 2 * PAGE // RATE  # its page on the first bus comes after the other's
     assert trace.waits[1, Wait.MEMORY_BUS] == 2 * PAGE // RATE - (1 + PAGE // RATE)
     assert trace.waits[1, Wait.INTERCONNECT] == WAY
-    stalls = next(row for row in trace.stalls() if row["unit"] == "dma1")
+    stalls = next(row for row in stalls_of(trace) if row["unit"] == "dma1")
     assert stalls["inefficient_transfers"] == 0  # whole pages are whole requests
     assert stalls["memory_peak"] == trace.waits[1, Wait.MEMORY_BUS]
 
 
 def test_writes_cross_a_link_of_their_own() -> None:
     trace = run(elementwise(4), machine(), [on(1, 64)], apart=32 * PAGE)
-    crossed = {(row["from"], row["to"]): row["bytes"] for row in trace.links()}
+    crossed = {(row["from"], row["to"]): row["bytes"] for row in links_of(trace)}
     counted = trace.counters
     assert crossed == {
         ("chiplet1", "chiplet0"): counted["dram_read_bytes"],
@@ -223,7 +225,7 @@ def test_pages_in_one_memory_fill_its_rows_like_a_tensor_in_one_piece() -> None:
     figures = {"dram_hash": "none", "dram_address": "RoBaRaBgCoCh"}
     whole = run(load(16), load_machine("edge-8x8", memory="banked", **figures))
     parted = run(load(32), banked(dram_channels=2, dram_bytes_per_second=2 * 25_600_000_000, **figures))
-    assert parted.memory()[0]["activates"] == whole.memory()[0]["activates"]
+    assert channels_of(parted)[0]["activates"] == channels_of(whole)[0]["activates"]
 
 
 def test_cores_and_channels_are_divided_in_order() -> None:
@@ -244,10 +246,10 @@ def test_cores_on_other_chiplets_are_farther_to_meet() -> None:
 def test_a_crossbar_on_each_chiplet_has_ports_of_its_own() -> None:
     crossed = machine(2, 2, interconnect="crossbar", interconnect_ports=3, dma_queues=2)
     trace = run(spread(2, tiles=4, elements=PAGE // 4), crossed)
-    places = {str(row[end]) for row in trace.links() for end in ("from", "to")}
+    places = {str(row[end]) for row in links_of(trace) for end in ("from", "to")}
     ports = {f"chiplet{chiplet}.port{port}" for chiplet in range(2) for port in range(2)}
     assert places == ports | {"chiplet0.crossbar", "chiplet1.crossbar", "channel0", "channel1"}
-    between = [row for row in trace.links() if str(row["from"]) in ("chiplet0.crossbar", "chiplet1.crossbar")]
+    between = [row for row in links_of(trace) if str(row["from"]) in ("chiplet0.crossbar", "chiplet1.crossbar")]
     between = [row for row in between if str(row["to"]).endswith("crossbar")]
     assert sum(int(row["bytes"]) for row in between) == trace.counters["dram_remote_bytes"] > 0
     assert all(row["cycles"] == int(row["bytes"]) // WIDTH for row in between)
@@ -256,7 +258,7 @@ def test_a_crossbar_on_each_chiplet_has_ports_of_its_own() -> None:
 def test_a_trace_comes_back_with_its_links() -> None:
     trace = run(load(4), machine())
     loaded = Trace.load(io.BytesIO(trace.to_bytes()))
-    assert loaded.digest() == trace.digest() and loaded.links() == trace.links() != []
+    assert loaded.digest() == trace.digest() and links_of(loaded) == links_of(trace) != []
     assert loaded.counters["dram_remote_bytes"] == 2 * PAGE
 
 
@@ -340,7 +342,7 @@ def test_plain_python_gives_the_same() -> None:
 
 def test_a_machine_in_one_piece_has_no_pages() -> None:
     trace = run(load(2), machine(1, chiplet_links=""), [on(0, 2)])
-    assert trace.links() == [] and len(trace.waits) == 0 and not np.any(trace.totals[:, REMOTE])
+    assert links_of(trace) == [] and len(trace.waits) == 0 and not np.any(trace.totals[:, REMOTE])
 
 
 def test_links_whose_widths_have_no_small_common_multiple_are_refused():

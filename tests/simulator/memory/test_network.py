@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from simulator import Machine, Trace, load_machine
+from simulator.analysis.stalls import links_of
 from simulator.errors import InvariantViolation, MachineError
 from simulator.machine.topology import READ, WRITE, topology
 from simulator.records.spans import Wait
@@ -54,7 +55,7 @@ def test_who_shares_a_link_has_a_part_of_it(memory: str) -> None:
     figures = {"memory": memory, "interconnect": "crossbar", "interconnect_link_bytes_per_cycle": 8}
     one, two = (run(loads(2, elements=4096), machine(**figures, interconnect_ports=ports)) for ports in (1, 2))
     assert 1.9 < one.makespan / two.makespan < 2.1
-    together = [row for row in one.links() if row["to"] == "port0"]
+    together = [row for row in links_of(one) if row["to"] == "port0"]
     assert len(together) == 1 and together[0]["bytes"] == 2 * 16384 and float(together[0]["share"]) > 0.9
 
 
@@ -95,7 +96,7 @@ def test_every_hop_takes_its_cycles(memory: str) -> None:
 
 def test_reads_and_writes_go_over_links_of_their_own() -> None:
     trace = run(matmul_chain(32, 32, 32, 16), machine(interconnect="crossbar"))
-    rows, counted = trace.links(), trace.counters
+    rows, counted = links_of(trace), trace.counters
     written, read = (
         sum(int(row["bytes"]) for row in rows if str(row[end]).startswith("channel")) for end in ("to", "from")
     )
@@ -107,7 +108,7 @@ def test_links_carry_all_bytes_and_are_kept_in_a_file(memory: str, kind: str) ->
     for program in (elementwise(), direct_copy(4, 32)):
         trace = run(program, machine("edge-8x8", memory=memory, interconnect=kind))
         loaded = Trace.load(io.BytesIO(trace.to_bytes()))
-        assert loaded.links() == trace.links() != [] and loaded.digest() == trace.digest()
+        assert links_of(loaded) == links_of(trace) != [] and loaded.digest() == trace.digest()
         more = trace.link_bytes.copy()
         more[0] += 64
         with pytest.raises(InvariantViolation, match="entered the interconnect"):
@@ -115,7 +116,7 @@ def test_links_carry_all_bytes_and_are_kept_in_a_file(memory: str, kind: str) ->
 
 
 def test_the_shipped_interconnect_is_simple_and_has_no_links() -> None:
-    assert machine().network.kind == "simple" and run(elementwise(), machine()).links() == []
+    assert machine().network.kind == "simple" and links_of(run(elementwise(), machine())) == []
 
 
 @pytest.mark.parametrize(

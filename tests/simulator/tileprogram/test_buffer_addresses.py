@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Launched, Machine, Trace, load_machine, simulate, verify
+from simulator.analysis.stalls import stalls_of
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
 from simulator.tileprogram.buffer_addresses import clashes, in_use, placed
 from simulator.tileprogram.program import Access, DependenceKind, Opcode, Space, TileProgram
@@ -76,7 +77,7 @@ def test_a_reuse_that_holds_somebody_up_is_named() -> None:
     alone, shared = run(program), run(placed(program, 1024))
     assert shared.start[3] == shared.end[2] > alone.start[3]
     assert shared.columns()["cause"][3] == "reuse"
-    assert sum(int(row["reuse"]) for row in shared.stalls()) > 0 == sum(int(row["reuse"]) for row in alone.stalls())
+    assert sum(int(row["reuse"]) for row in stalls_of(shared)) > 0 == sum(int(row["reuse"]) for row in stalls_of(alone))
 
 
 def test_parts_of_a_buffer_wait_only_for_those_they_overwrite() -> None:

@@ -11,6 +11,10 @@ import matplotlib
 matplotlib.use("Agg")
 
 from simulator import Launched, load_machine, simulate
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.energy import energy_of
+from simulator.analysis.slack import slack_of
+from simulator.analysis.stalls import stalls_of
 from simulator.tileprogram.program import Access, Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.simulator.build import Made
@@ -68,10 +72,10 @@ def main() -> None:
     told = {
         "rows": list(zip(*(columns[name] for name in ("kind", "unit", "start", "end")), strict=True)),
         "cycles": trace.makespan,
-        "stalls": trace.stalls(),
-        "energy": [[each.unit, each.kind, each.count, each.pj_each] for each in trace.energy()],
-        "path": trace.waterfall(),
-        "slack": trace.slack().tolist(),
+        "stalls": stalls_of(trace),
+        "energy": [[each.unit, each.kind, each.count, each.pj_each] for each in energy_of(trace)],
+        "path": waterfall_of(trace),
+        "slack": slack_of(trace).tolist(),
         "stats": stats(trace),
         "text": timeline_text(gantt_of(trace)),
         "on_dram": on_dram(),

@@ -24,6 +24,8 @@ from simulator import (
     load_machine,
     simulate,
 )
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import channels_of, stalls_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram
 from simulator.units.common_memory import CommonMemory
@@ -119,7 +121,7 @@ def test_a_copy_costs_latency_and_bandwidth_of_the_common_memory(memory: str) ->
     queue = -(-1024 // machine.dma.bytes_per_cycle)
     assert trace.end[1] - trace.start[1] == max(1024 // 64, queue) + 26
     if memory == "banked":
-        assert trace.memory()[0]["reads"] == 1024 // machine.dram.request_bytes
+        assert channels_of(trace)[0]["reads"] == 1024 // machine.dram.request_bytes
 
 
 def test_copies_take_turns_and_say_whom_they_waited_for() -> None:
@@ -130,8 +132,8 @@ def test_copies_take_turns_and_say_whom_they_waited_for() -> None:
     assert (trace.start[4:] - begin).tolist() == [0, 4, 8, 12]  # 256 bytes at 64 a cycle
     assert [Cause(cause) for cause in trace.cause[5:]] == [Cause.COMMON_MEMORY] * 3
     assert trace.blocker[5:].tolist() == [0, 1, 2]
-    assert {row["unit"]: row["common_memory"] for row in trace.stalls()}["dma1"] > 0
-    assert dict(trace.waterfall())["common memory load transfer"] > 0
+    assert {row["unit"]: row["common_memory"] for row in stalls_of(trace)}["dma1"] > 0
+    assert dict(waterfall_of(trace))["common memory load transfer"] > 0
 
 
 def test_the_same_box_waits_for_the_one_that_brings_it() -> None:
@@ -203,7 +205,7 @@ def test_without_residents_a_common_memory_changes_nothing() -> None:
     launches = [Launched("k", matmul_chain(16, 16, 16, 8), (X, WEIGHT, OUT))]
     plain = simulate(launches, load_machine("edge-8x8"))
     assert np.array_equal(run(launches).end, plain.end)
-    assert "common_memory" not in plain.stalls()[0]
+    assert "common_memory" not in stalls_of(plain)[0]
 
 
 def test_more_than_fits_is_told_by_launch_and_tensor() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from simulator import Launched, LaunchError, load_machine, simulate
+from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.records.spans import TOTALS
 from simulator.tileprogram.program import Access, Indexed, Instruction, Opcode, OpInfo, TileProgram
@@ -113,7 +114,7 @@ def test_a_gather_takes_the_bus_for_its_requests_and_is_answered_after_the_laten
         sent // 1 + EDGE.dram_latency_cycles,
     )
     assert trace.counters["dram_read_bytes"] == (ROWS * 4) + ROWS * WIDTH * 4
-    assert [row["read"] for row in trace.traffic()] == [ROWS * 4, ROWS * WIDTH * 4]
+    assert [row["read"] for row in traffic_of(trace)] == [ROWS * 4, ROWS * WIDTH * 4]
 
 
 def test_indices_outside_of_the_table_are_refused():

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate, verify
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
 from tests.broken_programs import drop_edge, implied
@@ -78,7 +80,7 @@ def test_the_scratchpad_answers_sooner_and_needs_no_bus() -> None:
     trace = run(program)
     assert trace.makespan == NEAR + 1 + NEAR + 2 * 32 - 2  # two accesses a point; the latencies overlap
     assert trace.counters["dram_request_bytes"] == trace.bytes[0] == 0
-    assert dict(trace.waterfall()) == {"scalar accesses": 64, "scalar latency": trace.makespan - 64}
+    assert dict(waterfall_of(trace)) == {"scalar accesses": 64, "scalar latency": trace.makespan - 64}
 
 
 def test_operations_take_their_time_too() -> None:
@@ -126,7 +128,7 @@ def test_bytes_are_the_elements_and_requests_are_whole() -> None:
     assert trace.bytes.tolist() == [2 * 400] * 12
     assert (trace.counters["dram_read_bytes"], trace.counters["dram_write_bytes"]) == (size, size)
     assert trace.counters["dram_request_bytes"] == 2 * 12 * 100 * 64
-    assert [(row["read"], row["written"]) for row in trace.traffic()] == [(size, 0), (0, size)]
+    assert [(row["read"], row["written"]) for row in traffic_of(trace)] == [(size, 0), (0, size)]
 
 
 def test_accesses_that_a_branch_leaves_out_are_not_counted() -> None:
@@ -175,7 +177,7 @@ def test_direct_access_is_slower_than_tiles_and_tiles_than_two_of_them(name: str
     assert direct.makespan > tiled.makespan > doubled.makespan
     for trace in (direct, tiled, doubled):
         assert trace.counters["dram_read_bytes"] == trace.counters["dram_write_bytes"] == 512 * 768 * 4
-    label, cycles = direct.waterfall()[0]
+    label, cycles = waterfall_of(direct)[0]
     assert label == "scalar latency" and cycles > direct.makespan / 2
 
 

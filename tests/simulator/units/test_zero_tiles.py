@@ -10,6 +10,10 @@ import pytest
 
 from simulator import InvariantViolation, Launched, LaunchError, Machine, MachineError, Resident, Trace, load_machine
 from simulator import simulate as run_launches
+from simulator.analysis.energy import energy_of
+from simulator.analysis.skipped_tiles import skipped_of
+from simulator.analysis.slack import slack_of
+from simulator.analysis.stalls import channels_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Opcode, TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
@@ -55,9 +59,9 @@ def test_either_factor_will_do_and_one_element_is_enough_to_stay() -> None:
     program = matmul_chain(8, 8, 32, 8)
     left, right = filled(8, 32, (0, 0), (0, 1)), filled(32, 8, (0, 0), (2, 0))
     trace = simulate(program, {0: left, 1: right})
-    assert [row["skipped"] for row in trace.skipped()] == [2, 2, 3]
+    assert [row["skipped"] for row in skipped_of(trace)] == [2, 2, 3]
     assert trace.counters["macs"] == 8**3
-    assert trace.skipped()[2] == {
+    assert skipped_of(trace)[2] == {
         "launch": 0,
         "kernel": "k",
         "argument": -1,
@@ -95,7 +99,7 @@ def test_skipped_products_free_no_array_sooner() -> None:
     assert trace.phase[made][1] - 8 == trace.done[made][0]
     stores = np.flatnonzero(trace.kind == Opcode.STORE)
     assert (trace.start[stores] >= trace.done[made]).all()
-    assert trace.slack().min() >= 0
+    assert slack_of(trace).min() >= 0
 
 
 def test_what_is_not_known_is_not_skipped() -> None:
@@ -135,10 +139,10 @@ def test_banked_memory_and_energy_see_only_what_is_left() -> None:
     trace = simulate(program, data, SKIPS.with_(memory="banked"))
     moved = trace.counters["dram_read_bytes"] + trace.counters["dram_write_bytes"]
     assert moved == trace.bytes.sum()
-    assert sum(row["reads"] for row in trace.memory()) * 64 == trace.counters["dram_request_bytes"] - 8 * TILE
-    macs = {spent.kind: spent.count for spent in trace.energy() if spent.unit == "systolic"}
+    assert sum(row["reads"] for row in channels_of(trace)) * 64 == trace.counters["dram_request_bytes"] - 8 * TILE
+    macs = {spent.kind: spent.count for spent in energy_of(trace) if spent.unit == "systolic"}
     assert macs == {"mac": trace.counters["macs"]}
-    assert trace.slack().min() >= 0
+    assert slack_of(trace).min() >= 0
 
 
 def test_a_resident_tensor_is_kept_without_its_zeros() -> None:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from simulator import Trace
+from simulator.analysis.stalls import stalls_of
 from workbench.views.basics.table import Cell, Table
 from workbench.views.comparisons.changed_options import changes_table
 from workbench.views.comparisons.finding_groups import Found, Kept, kept
@@ -279,7 +280,7 @@ def _ratio(value: float, first: float) -> float:
 def idle_by_cause(trace: Trace) -> dict[str, int]:
     """Idle cycles of all units together, by cause, those of units that do nothing left out."""
     found: dict[str, int] = {}
-    for row in trace.stalls():
+    for row in stalls_of(trace):
         for name, cycles in row.items():
             if row["busy"] and name not in ("unit", "busy", "total") and cycles:
                 found[name] = found.get(name, 0) + int(cycles)

@@ -15,13 +15,15 @@ def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
     if trace.machine.chiplet.count == 1:
         has = "j.with_(machine=j.machine.with_(chiplets=2, dram_channels=2))"
         return Table(columns, (), f"{trace.machine.label} is in one piece; one that has chiplets: {has}")
+    from simulator.analysis.launch_costs import placement_of  # only here: it loads the compiler
+
     rows = tuple(
         (
             *(each.name, paths.get(each.name, ""), each.bytes),
             trace.machine.chiplet.placement if each.where is None else str(each.where),
             *(*each.pages, each.local, each.remote),
         )
-        for each in trace.placement()
+        for each in placement_of(trace)
     )
     return Table(columns, rows)
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from simulator import Trace
+from simulator.analysis.critical_path import waterfall_of
+from simulator.analysis.energy import energy_of
+from simulator.analysis.stalls import stalls_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Access
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
@@ -274,12 +277,12 @@ def _filled(title: str, found: Table) -> str:
 
 def _energy(trace: Trace) -> str:
     shown = timeline.energy_by_unit(trace)
-    whole = sum(spent.pj for spent in trace.energy())
+    whole = sum(spent.pj for spent in energy_of(trace))
     return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.{1 if whole < 1e8 else 0}f} µJ")
 
 
 def _waterfall(trace: Trace) -> str:
-    rows = trace.waterfall()
+    rows = waterfall_of(trace)
     whole = max(trace.makespan, 1)
     return markup.bars(
         (
@@ -300,7 +303,7 @@ def _stalls(trace: Trace) -> str:
     rows: list[tuple[str, list[tuple[float, str, str]], str]] = []
     whole = max(trace.makespan, 1)
     used: dict[str, str] = {}
-    for row in trace.stalls():
+    for row in stalls_of(trace):
         busy = int(row["busy"])
         if not busy:
             continue

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import Trace
-from simulator.analysis.slack import dependences
+from simulator.analysis.slack import dependences, slack_of
 from simulator.records.spans import Cause
 from simulator.tileprogram.program import Opcode
 from workbench.ir import Launches
@@ -153,7 +153,7 @@ def dependence_columns(trace: Trace) -> Columns:
     order = np.argsort(found.earlier, kind="stable")
     back = np.searchsorted(found.earlier[order], np.arange(len(trace) + 1))
     columns = {"in_first": first, "earlier": found.earlier, "room": found.room, "later": found.later}
-    return packed({}, columns | {"out_first": back, "out": order, "slack": trace.slack()})
+    return packed({}, columns | {"out_first": back, "out": order, "slack": slack_of(trace)})
 
 
 def critical_columns(trace: Trace) -> Columns:

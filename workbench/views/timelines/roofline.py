@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator import HostCall, Trace
-from simulator.analysis import machine_roofs, stalls
+from simulator.analysis import machine_roofs
 from simulator.analysis.machine_roofs import MEMORY, ROOFS, SHORT
+from simulator.analysis.stalls import traffic_of
 from workbench.ir import KernelGraph, Launches
 from workbench.views.basics.table import Table
 from workbench.views.timelines.gantt import NOTHING
@@ -159,7 +160,7 @@ def _row(point: Point) -> tuple[str | int | float, ...]:
 
 def roofline_of(trace: Trace, launches: Launches, lowered: KernelGraph) -> Roofline:
     """The roofline of a simulated run."""
-    loads, traffic = machine_roofs.loads(trace), stalls.traffic(trace)
+    loads, traffic = machine_roofs.loads(trace), traffic_of(trace)
     of_launch: dict[int, int] = {}
     for row, size in zip(traffic, machine_roofs.least_bytes(trace, traffic), strict=True):
         launch = int(row["launch"])

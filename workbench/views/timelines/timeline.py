@@ -9,8 +9,11 @@ import numpy.typing as npt
 
 from simulator import Cause, Trace
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
+from simulator.analysis.critical_path import critical_path_of, waterfall_of
 from simulator.analysis.energy import FIGURES as ENERGY_FIGURES
-from simulator.analysis.stalls import unanswered
+from simulator.analysis.energy import energy_of
+from simulator.analysis.skipped_tiles import skipped_of
+from simulator.analysis.stalls import bandwidth_of, channels_of, links_of, stalls_of, unanswered
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import UNITS, unit_named
@@ -46,10 +49,13 @@ _GROUPS = tuple(unit.name for unit in UNITS)
 
 def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
     """Every span, column by column; `origins` are the captured nodes it works for."""
+    from simulator.analysis.memory_use import memory_use_of  # only here: these load the compiler, which most views
+    from simulator.analysis.slack import slack_of  # of a trace do not wait for
+
     columns: dict[str, Sequence[Cell]] = {**trace.columns()}
     columns["origins"] = origins_of_spans(trace, launches)
-    use = trace.memory_use()
-    columns |= {"slack": trace.slack().tolist(), "moved": use.requested.tolist(), "run": use.run.tolist()}
+    use = memory_use_of(trace)
+    columns |= {"slack": slack_of(trace).tolist(), "moved": use.requested.tolist(), "run": use.run.tolist()}
     columns |= {"stretch": use.stretch.tolist(), "peak_share": use.peak_share.tolist()}
     return {name: columns[name] for name in EVENT_COLUMNS}
 
@@ -152,7 +158,7 @@ def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
 
 def stalls(trace: Trace) -> Table:
     """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan."""
-    rows = trace.stalls()
+    rows = stalls_of(trace)
     columns = tuple(dict.fromkeys(column for row in rows for column in row))
     return Table(columns, tuple(tuple(row.get(column, 0) for column in columns) for row in rows))
 
@@ -173,20 +179,20 @@ def _missing(trace: Trace, what: str, figure: str) -> str:
 def memory(trace: Trace) -> Table:
     """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
     columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
-    rows = tuple(tuple(row[column] for column in columns) for row in trace.memory())
+    rows = tuple(tuple(row[column] for column in columns) for row in channels_of(trace))
     return Table(columns, rows, _no_channels(trace))
 
 
 def bandwidth(trace: Trace) -> Table:
     """One row a channel of a banked memory and piece of time: begin, end, bytes moved, bytes a cycle."""
     columns = ("channel", "begin", "end", "bytes", "bytes_per_cycle")
-    rows = (tuple(row.values()) for row in trace.bandwidth())
+    rows = (tuple(row.values()) for row in bandwidth_of(trace))
     return Table(columns, tuple((*row, row[3] / max(1, row[2] - row[1])) for row in rows), _no_channels(trace))
 
 
 def links(trace: Trace) -> Table:
     """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
-    rows, why = tuple(tuple(row.values()) for row in trace.links()), ""
+    rows, why = tuple(tuple(row.values()) for row in links_of(trace)), ""
     if not trace.machine.has_links:
         why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")
     return Table(("from", "to", "bytes", "cycles", "share"), rows, why)
@@ -209,7 +215,7 @@ def critical_path(trace: Trace) -> Table:
         "blocker",
     )
     rows: list[tuple[Cell, ...]] = []
-    for step in trace.critical_path():
+    for step in critical_path_of(trace):
         span, where, cause, blocker = step.span, (-1, "", ""), "", -1
         if span >= 0:
             issued = step.what == Cause.ISSUE.label
@@ -231,7 +237,7 @@ def energy(trace: Trace) -> Table:
             *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
             *_guessed(trace, (spent.unit, spent.kind)),
         )
-        for spent in trace.energy()
+        for spent in energy_of(trace)
     )
     return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed", "fitted"), rows)
 
@@ -245,7 +251,7 @@ def _guessed(trace: Trace, key: tuple[str, str]) -> tuple[bool, bool]:
 def energy_by_unit(trace: Trace) -> Table:
     """One row a unit and kind, over all kernels, and each one's share of the whole."""
     sums: dict[tuple[str, str], list[float]] = {}
-    for spent in trace.energy():
+    for spent in energy_of(trace):
         row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
         row[0], row[1] = row[0] + spent.count, row[1] + spent.pj
     whole = sum(pj for _, pj in sums.values()) or 1.0
@@ -258,7 +264,7 @@ def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
     sums: dict[tuple[str, str], list[int]] = {}
     known: dict[tuple[str, str], bool] = {}
     names = user_names(lowered)
-    for row in trace.skipped():
+    for row in skipped_of(trace):
         launch, argument = launches.launches[int(row["launch"])], int(row["argument"])
         key = launch.name, names[launch.arguments[argument]] if argument >= 0 else ""
         known[key] = known.get(key, False) or bool(row["known"])
@@ -276,12 +282,12 @@ def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
 def on_critical_path(trace: Trace) -> tuple[int, ...]:
     """The spans that the makespan waits for."""
     issued = Cause.ISSUE.label
-    return tuple(sorted({step.span for step in trace.critical_path() if step.span >= 0 and step.what != issued}))
+    return tuple(sorted({step.span for step in critical_path_of(trace) if step.span >= 0 and step.what != issued}))
 
 
 def waterfall(trace: Trace) -> Table:
     """Where the makespan went, along the critical path; the cycles add up to it."""
-    return Table(("what", "cycles"), tuple(trace.waterfall()))
+    return Table(("what", "cycles"), tuple(waterfall_of(trace)))
 
 
 def stats(trace: Trace) -> dict[str, int | float]:

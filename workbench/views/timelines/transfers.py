@@ -18,7 +18,9 @@ def by_kernel(trace: Trace) -> Table:
     over all runs and stretches (a stretch, and so a mean of it, is only of LOADs and STOREs); `peak_share` is what is
     asked for, of what the memory could move in the time of these transfers.
     """
-    use = trace.memory_use()
+    from simulator.analysis.memory_use import memory_use_of  # only here, as in timeline.py
+
+    use = memory_use_of(trace)
     kernels = list(dict.fromkeys(trace.kernels))
     numbers = np.array([kernels.index(kernel) for kernel in trace.kernels], np.int64)
     moving = np.flatnonzero(use.requested)
