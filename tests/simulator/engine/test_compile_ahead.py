@@ -10,6 +10,7 @@ from pathlib import Path
 CODE = """
 from simulator.engine.compile_ahead import KINDS, compile_ahead
 from simulator import load_machine, simulate
+from simulator.analysis.slack import slack_of
 from simulator.compiled import when_compiling
 from simulator.records.spans import Launched
 from tests.simulator.build import Made
@@ -32,7 +33,7 @@ program, compiled = made.build(), []
 with when_compiling(compiled.append):
     for name in ("tpu-v4", "edge-8x8"):
         for memory in KINDS:
-            simulate([Launched("k", program, (0, 16384))] * 2, load_machine(name, memory=memory)).slack()
+            slack_of(simulate([Launched("k", program, (0, 16384))] * 2, load_machine(name, memory=memory)))
 print(compiled)
 """
 

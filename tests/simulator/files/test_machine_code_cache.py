@@ -90,8 +90,9 @@ def test_machine_code_in_the_place_of_other_code_is_absent(tmp_path: Path, monke
 
 def test_every_index_emptied_is_compiled_anew_in_another_process(tmp_path: Path) -> None:
     script = (
-        "import numpy as np; from simulator.memory.dram import grant as f;"
-        "print(f(np.array([0, 5, 1, 1, 0, 0, 0]), np.zeros(3, np.int64), 7), sum(f.stats.cache_hits.values()))"
+        "from simulator.machine.machine_file import load_machine;"
+        "from simulator.memory.dram import figures_of, grant as f, idle_state;"
+        "print(f(figures_of(load_machine('tpu-v3')), idle_state(), 7), sum(f.stats.cache_hits.values()))"
     )
     root, told = Path(__file__).parents[3], list[str]()
     for damaged in (False, True, False):
