@@ -13,8 +13,7 @@ from torch import nn
 from torch._dynamo.variables.tensor import TensorVariable
 
 import workbench as wb
-from simulator.engine.host_round_trip import cycles
-from simulator.records.spans import HostCall
+from simulator.units.host import round_trip
 from tests.eager import same_as_eager
 from workbench import errors
 from workbench.ir import BREAK
@@ -128,8 +127,7 @@ def test_a_break_is_a_step_on_the_host_that_costs_what_crosses():
     (step,) = journey.scheduled.record.hosts
     assert (step.op, step.bytes_in, step.bytes_out, step.flops) == (BREAK, 4 * (12 + 1), 4 * 12, 0)
     (row,) = [row for row in journey.simulated.by_kernel.itertuples() if row.kernel == step.kernel]
-    call = HostCall(step.kernel, step.bytes_in, step.bytes_out, 0, ())
-    assert row.host_busy == sum(cycles(call, journey.machine)) > 0
+    assert row.host_busy == sum(round_trip(step.bytes_in, 0, step.bytes_out, journey.machine)) > 0
     order = [launch.name for launch in journey.scheduled.record.launches.launches]
     assert order.index(step.kernel) == len(order) - 2
 

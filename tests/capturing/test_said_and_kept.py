@@ -219,12 +219,14 @@ def test_a_tolerance_is_a_number(given: float):
 
 
 def test_a_view_is_given_what_it_takes():
-    @wb.view("simulated", "nothing of it")
-    def nothing(simulated: wb.artefacts.Simulated) -> int:
-        return 1
+    with wb.ops.scope():
 
-    with pytest.raises(errors.BadOption, match=r"the view 'nothing of it' is nothing\(.*unexpected keyword"):
-        wb.trace(torch.relu, torch.ones(3)).simulated.view("nothing of it", top=3)
+        @wb.view("simulated", "nothing of it")
+        def nothing(simulated: wb.artefacts.Simulated) -> int:
+            return 1
+
+        with pytest.raises(errors.BadOption, match=r"the view 'nothing of it' is nothing\(.*unexpected keyword"):
+            wb.trace(torch.relu, torch.ones(3)).simulated.view("nothing of it", top=3)
 
 
 @wb.mlir_pass("take-all-away")

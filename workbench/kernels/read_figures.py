@@ -8,30 +8,46 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
+from simulator.machine.figure_places import PLACES
 from simulator.machine.machine import Machine
+
+R = TypeVar("R")
 
 
 def noting(machine: Machine) -> tuple[Machine, dict[str, str]]:
-    """The same machine, and the figures that were read of it so far, by name; what follows from figures reads these."""
-    names = [field.name for field in dataclasses.fields(machine)]
+    """The same machine, and the figures that were read of it so far, by flat name; what follows from figures reads
+    these."""
     read: dict[str, str] = {}
+    of_part: dict[str, dict[str, str]] = {}
+    for flat, place in PLACES.items():
+        of_part.setdefault(place.part, {})[place.field] = flat
+    values = {field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)}
+    values |= {part: _noting(values[part], names, read) for part, names in of_part.items() if part}
+    return _noting(machine, of_part[""], read, values), read
 
-    class Noting(Machine):
+
+def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: Mapping[str, object] | None = None) -> R:
+    """A record like this one, perhaps of other values, that notes what is read of its fields."""
+    known: type[R] = type(record)
+
+    class Noting(known):
         __slots__ = ()
 
         def __getattribute__(self, name: str) -> object:
-            if name == "__class__":  # equal to a machine of the same figures, which is asked for its class
-                return Machine
+            if name == "__class__":  # equal to a record of the same figures, which is asked for its class
+                return known
             value: object = object.__getattribute__(self, name)
             if name in names:
-                read[name] = repr(value)
+                read[names[name]] = repr(value)
             return value
 
     noted = object.__new__(Noting)
-    for name in names:
-        object.__setattr__(noted, name, getattr(machine, name))
-    return noted, read
+    for field in dataclasses.fields(cast(Any, record)):
+        value = getattr(record, field.name) if values is None else values[field.name]
+        object.__setattr__(noted, field.name, value)
+    return cast(R, noted)
 
 
 def others(read: Mapping[str, str], machine: Machine) -> dict[str, str]:
