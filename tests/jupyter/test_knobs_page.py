@@ -416,6 +416,19 @@ def test_knobs_are_found_by_what_they_are(editor: Editor):
     becomes(lambda: page.locator("[data-knob^='machine.']:visible").count(), 3)
 
 
+def test_what_is_typed_before_the_list_is_drawn_is_searched_for(editor: Editor):
+    """Opening tells that it happened a moment later; here, both come before it does."""
+    page = editor.page
+    page.get_by_label("find among Figures of the machine").evaluate(
+        """field => {
+            field.closest("details").open = true;
+            field.value = "multipliers";
+            field.dispatchEvent(new Event("input"));
+        }"""
+    )
+    becomes(lambda: page.locator("[data-knob^='machine.']:visible").count(), 3)
+
+
 def test_axe_finds_nothing_in_either_theme(editor: Editor):
     page: Any = editor.page
     page.get_by_text("Map of mappings").click()

@@ -130,14 +130,16 @@ class KnobEditor {
     const part = element("details", { class: "kn-part" },
       element("summary", {}, `${title} `, element("span", { class: "soft" }, String(knobs.length))), field, list);
     this.shared.append(part);
+    const search = () => {
+      for (const row of list.children) row.hidden = !row.dataset.words.includes(field.value.trim().toLowerCase());
+    };
     part.addEventListener("toggle", () => {
       if (!part.open || list.firstChild) return;
       for (const knob of knobs) this.add(list, knob, this.signal);
+      search(); // who typed sooner than the list was drawn has asked for some of it
       this.settle();
     }, { signal: this.signal });
-    field.addEventListener("input", () => {
-      for (const row of list.children) row.hidden = !row.dataset.words.includes(field.value.trim().toLowerCase());
-    }, { signal: this.signal });
+    field.addEventListener("input", search, { signal: this.signal });
   }
 
   async turn(knob, text) {
