@@ -6,8 +6,9 @@ dependence, a wait that exists only for want of room. A pipeline that could have
 loops stops there. So bytes are shared only where laying all buffers side by side would exceed the scratchpad, and then
 as harmlessly as possible:
 
-    gently    buffers in order of first use, each on unused bytes while there are any, then on those whose last use lies
-    furthest back tightly   if that does not fit: largest buffers first, each as low as it goes
+    gently    buffers in order of first use, each on unused bytes while there are any, then on those whose last use
+              lies furthest back
+    tightly   if that does not fit: largest buffers first, each as low as it goes
 
 A program needs the peak of the layout it gets: of the tight one, if not even that fits.
 """

@@ -1,4 +1,4 @@
-"""The trace: the record of what every instruction did when, and what can be asked of it."""
+"""The trace: the record of when every instruction ran, and the analyses of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Trace(TraceRecord):
-    """The record, and what can be asked of it."""
+    """The record of a run, and the analyses of it."""
 
     def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
         """The events, column by column."""
@@ -67,11 +67,11 @@ class Trace(TraceRecord):
     def stalls(self) -> list[dict[str, str | int]]:
         """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
-        A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-        `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
-        transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either, nor is what a
-        scalar unit waited for answers (`scalar_latency`). Waiting for the memory while it served others is
-        `memory_peak` or `inefficient_transfers`: see analysis/contention.py.
+        A gap before a span belongs to the span's cause. The rest of a launch after a unit's last span is `finished`,
+        the time before a launch begins is `launch`, and the time of a step on the host is `host`. A transfer's waits on
+        its way and in a banked memory (`spans.Wait`) are no busy time either, nor are a scalar unit's waits for answers
+        (`scalar_latency`). Waiting for the memory while it served others is `memory_peak` or `inefficient_transfers`:
+        see analysis/contention.py.
         """
         return stalls.stalls(self)
 
@@ -80,7 +80,7 @@ class Trace(TraceRecord):
         return critical_path.waterfall(self)
 
     def critical_path(self) -> list[critical_path.Step]:
-        """The makespan from its first cycle to its last, each piece with what was on its way."""
+        """The makespan from its first cycle to its last, each piece with the instruction that ran."""
         return critical_path.critical_path(self)
 
     def slack(self) -> I64:
@@ -98,7 +98,7 @@ class Trace(TraceRecord):
         return memory_use.memory_use(self)
 
     def memory(self) -> list[dict[str, int]]:
-        """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
+        """One row per channel of a banked memory: requests, by what they found; refreshes; bytes; cycles by state."""
         return stalls.memory(self)
 
     def bandwidth(self) -> list[dict[str, int]]:
@@ -106,7 +106,7 @@ class Trace(TraceRecord):
         return stalls.bandwidth(self)
 
     def energy(self) -> list[energy.Spent]:
-        """What each kernel spent, by unit and kind, in picojoules of the machine's figures: see analysis/energy.py."""
+        """Each kernel's energy, by unit and kind, in picojoules of the machine's figures: see analysis/energy.py."""
         if self.kernels and not self.launches:
             raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
         return energy.energy(self)
@@ -116,8 +116,8 @@ class Trace(TraceRecord):
         return stalls.links(self)
 
     def placement(self) -> list[launch_costs.OnChiplets]:
-        """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
-        lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
+        """One entry per known tensor, and one for pages of no tensor if there are any: where its pages lay, and how
+        many bytes its own chiplet and others asked for. None on a machine in one piece."""
         from simulator.analysis import launch_costs  # only here, as in `slack`
 
         return launch_costs.placement(self)
@@ -152,7 +152,7 @@ class Trace(TraceRecord):
         trace_file.write_trace(path, self.machine, self.kernels, self.unit_names, arrays)
 
     def to_bytes(self) -> bytes:
-        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
         arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
         return trace_file.pack_trace(self.machine, self.kernels, self.unit_names, arrays)
 
@@ -173,7 +173,7 @@ _VIA_LABELS = [via.label for via in Via]
 
 
 class Ran(NamedTuple):
-    """What a launch asked, its spans, when their constraints were met, and what they waited for within."""
+    """A launch's work, its spans, when their constraints were met, and their waits within."""
 
     told: Told
     spans: SpanTable
@@ -242,7 +242,7 @@ def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: int) -> npt.NDArray[Any]:
-    """One after another; the only one as it is, since a trace may be the largest thing there is."""
+    """Joins arrays; a single one is returned uncopied, since a trace may be the largest object in memory."""
     if len(parts) == 1:
         return parts[0].astype(dtype, copy=False)
     return np.concatenate([np.zeros((0, *width), dtype), *parts]).astype(dtype, copy=False)
