@@ -42,7 +42,7 @@ class Module:
     """A module, or a line of Python in one, with the calls or kernels that ran in it."""
 
     path: str
-    """The module's class."""
+    """The module's path."""
     title: str
     parts: tuple[Module | Leaf, ...]
     """In the order in which they first ran."""
