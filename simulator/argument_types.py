@@ -1,4 +1,4 @@
-"""What a call is given, held against the annotations of what is called: a wrong kind of value is told by its name."""
+"""Checks arguments against the annotations of the called function: an error names the argument of a wrong kind."""
 
 from __future__ import annotations
 

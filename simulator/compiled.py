@@ -5,10 +5,10 @@ unseen, so the folder's name is a hash of all sources; a new one makes room amon
 (files/cache_folder.py), and what is damaged in it counts as absent (files/machine_code_cache.py).
 `ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
-What is compiled allocates nothing: it is given its arrays, which its caller keeps, and gives none back. So references
-to them need not be counted, which took more than half of the time of a simulation in banked memory: each count is an
-atomic instruction. A compiled function becomes part of those that call it, since an array is seven numbers or more to
-hand over; where a call is rare, `compiled_apart` spares the time to compile it again.
+Compiled code allocates nothing: it takes arrays that its caller keeps, and returns none. So references to them need not
+be counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
+A compiled function becomes part of those that call it, since an array is seven numbers or more to hand over; where a
+call is rare, `compiled_apart` spares the time to compile it again.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`function` as machine code, compiled at its first call or read from the cache.
 
     The types of its arguments are those of the first call; the engine always passes the same ones. It may not make
-    arrays, but look at parts of those it is given.
+    arrays, but may take views of its arguments.
     """
     return _compiled(function, inlined=True)
 
 
 def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
-    """`compiled`, but called: what is long and needed seldom, and would be compiled anew in each of its callers."""
+    """`compiled`, but called instead of inlined: for long, rare code that each of its callers would compile anew."""
     return _compiled(function, inlined=False)
 
 
@@ -74,8 +74,8 @@ def _for_types_alone(dispatcher: Any) -> Any:
 
 @contextmanager
 def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
-    """Tells when compiling begins (True) and ends, within the block; what comes from the cache is not compiled."""
-    depth = 0  # one function's compilation starts those of what it calls
+    """Reports when compiling begins (True) and ends, within the block; code from the cache is not compiled."""
+    depth = 0  # compiling one function starts compiling those it calls
 
     def notice(happened: Any) -> None:
         nonlocal depth

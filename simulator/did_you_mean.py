@@ -1,4 +1,4 @@
-"""Names: what somebody may have meant by one that is not there, and what tells things of one name apart."""
+"""Names: guesses for an unknown one, and labels that distinguish things of one name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 _MOST_FIGURES, _MOST_LETTERS = 3, 60
-"""What a label writes out; more figures, or longer ones, are counted."""
+"""The most figures and letters that a label spells out; beyond these it counts."""
 
 
 def labelled(name: str, figures: Mapping[str, object]) -> str:
@@ -38,7 +38,7 @@ def sentences(*parts: str) -> str:
 
 
 def not_there(path: Path) -> str:
-    """That there is no such file, where it was looked for, and what is there that is called almost so."""
+    """The message for a missing file: where it was looked for, and files there with a similar name."""
     if not path.parent.is_dir():
         return f"there is no folder {str(path.parent)!r}"
     near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))

@@ -1,8 +1,8 @@
-"""One matmul on its systolic array, step by step: what `systolic` adds up in closed form, as places in time.
+"""One matmul on its systolic array, step by step: the terms of `systolic`'s closed forms, placed in time.
 
-Times are cycles of the array's own clock. Zero is the first streamed row of the instruction (`Trace.phase`), so what
-moves in before it has times below zero. Of a preload that was hidden behind the matmul before, the trace does not tell
-when it ran: it is told as late as it can have been, right before the first row.
+Times are cycles of the array's own clock. Zero is the first streamed row of the instruction (`Trace.phase`), so its
+preload has negative times. The trace does not say when a preload ran that was hidden behind the matmul before: it is
+placed as late as possible, right before the first row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiles:
-    """What the array holds one after another: sets of weights, or tiles of sums. One entry a tile.
+    """The tiles that the array holds one after another, of weights or of sums. One entry a tile.
 
     The element in row i and column j of the array works on what came in `entry` cycles after the first in cycle
     `enters + entry + i + j`, if the tile takes that row and column.
@@ -34,21 +34,21 @@ class Tiles:
 
     batch: I64
     product: I64
-    """Which of the products that the precision takes, from 0 on; with `output_stationary` all are one stream."""
+    """The tile's pass, of those that the precision takes, from 0 on; with `output_stationary` all are one stream."""
     down: I64
-    """First place, in the matmul, of what lies along the array's rows: k of weights, m of sums."""
+    """First place, in the matmul, along the array's rows: k of weights, m of sums."""
     across: I64
-    """First place of what lies along its columns: n, or m where the left operand stays."""
+    """First place along its columns: n, or m where the left operand stays."""
     rows: I64
     columns: I64
     moves_in: I64
     """First cycle in which weights, or sums to add to, move in."""
     moved_in: I64
-    """Cycles that this takes, a row each; 0 where nothing does."""
+    """Cycles of moving in, a row each; 0 where nothing moves in."""
     enters: I64
-    """First cycle in which something streams in."""
+    """First cycle in which rows stream in."""
     streams: I64
-    """Cycles in which something does."""
+    """Cycles in which rows stream in."""
     complete: I64
     """When the last result is there: with `output_stationary` it stays in the array until it moves out."""
     out: I64
@@ -75,7 +75,7 @@ class ArrayWalk:
     span: int
     """Row of the trace."""
     machine: Machine
-    """As the array's core is: its rows and columns are these."""
+    """The machine, with the figures of the array's core."""
     ratio: Fraction
     """The array's clock as a part of the machine's."""
     extent: tuple[int, int, int, int]
@@ -83,7 +83,7 @@ class ArrayWalk:
     stationary: int
     """The operand whose tiles the array holds: 0 left, 1 right, 2 sums."""
     times: int
-    """Products that the precision takes."""
+    """Passes that the precision takes."""
     adds: bool
     """Whether it adds to sums that were there before."""
     tiles: Tiles
@@ -93,7 +93,7 @@ class ArrayWalk:
     phase: int
     end: int
     done: int
-    """Of the span, as in the trace."""
+    """The span's cycles, as in the trace."""
 
     @property
     def hidden(self) -> int:
@@ -102,26 +102,26 @@ class ArrayWalk:
 
     @property
     def holds(self) -> bool:
-        """Whether the array holds what is used before a tile begins: weights, or sums to add to."""
+        """Whether a tile's weights, or the sums it adds to, move in before it begins."""
         return self.stationary != 2 or self.adds
 
     @property
     def span_cycles(self) -> int:
-        """From the span's start to its last result: what of the parts is not hidden."""
+        """Cycles from the span's start to its last result: the parts without the hidden preload."""
         return self.done - self.start
 
     def cycle(self, own: int) -> int:
-        """A cycle of the array's clock as one of the machine's."""
+        """A cycle of the array's clock in cycles of the machine's."""
         return self.phase + -(-own * self.ratio.denominator // self.ratio.numerator)
 
     @property
     def first(self) -> int:
-        """The first cycle of the array's clock that anything happens in."""
+        """The array's first busy cycle, in its own clock."""
         return int(min(self.tiles.moves_in.min(), 0))
 
     @property
     def last(self) -> int:
-        """The cycle of the array's clock in which all is over."""
+        """The end of the array's last busy cycle, in its own clock."""
         return int(self.tiles.out.max())
 
     def at_work(self, own: int) -> int:

@@ -1,22 +1,22 @@
-"""Waiting for the memory while it serves others: for bytes that somebody asked for, or for bytes that nobody did.
+"""Waits for the memory while it serves other transfers: for bytes that they asked for, or for wasted bytes.
 
 A memory moves whole requests. A run that is shorter than one, or lies across the border of two, takes the memory for
-more bytes than it asks for. So what is waited for while others hold the memory is told apart by what the memory moved
+more bytes than it asks for. So waits while others hold the memory are divided by the bytes that the memory moved
 meanwhile:
 
     memory_peak               the part of the bytes that were asked for: the memory is at its peak, and only fewer bytes
-                              would be less to wait for
-    inefficient_transfers     the rest: longer runs would be less to wait for
+                              would shorten the wait
+    inefficient_transfers     the rest: longer runs would shorten the wait
 
-There are two such waits. One is before a transfer that could not begin because the memory was taken
-(`Cause.BANDWIDTH`, with simple memory): of the idle time before it, as much as the memory was at work then. In the rest
-of it the memory stood idle, so it is told as what else was waited for last. The other is within a transfer, while the
-data of others moved (`Wait.MEMORY_BUS`, with banks or several buses).
+There are two such waits. One is before a transfer that could not begin because the memory was taken (`Cause.BANDWIDTH`,
+with simple memory): the part of its idle time in which the memory was busy. In the rest the memory stood idle, so the
+rest counts as the next latest cause. The other is within a transfer, while the data of others moved (`Wait.MEMORY_BUS`,
+with banks or several buses).
 
 A transfer moves its bytes evenly: on the one bus of a simple memory one after the other, as long as each takes there,
 else from its first request to its last byte.
 
-What else keeps a banked memory from its peak (rows, bank groups, turnarounds, refreshes) are waits of their own.
+Other losses of a banked memory (rows, bank groups, turnarounds, refreshes) are waits of their own.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ MEMORY_PEAK, INEFFICIENT = "memory_peak", "inefficient_transfers"
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Of each span, cycles that its unit waited for others' transfers."""
+    """For each span, cycles that its unit waited for others' transfers."""
 
     before: I64
     """Before it began."""
     wasted_before: I64
-    """Of these, for bytes that nobody asked for."""
+    """Of these, cycles for wasted bytes."""
     cause: I64
-    """What the rest of the idle time before it is for."""
+    """The cause of the rest of the idle time before it."""
     within: I64
     """After it began."""
     wasted_within: I64
@@ -75,13 +75,13 @@ def waited(trace: TraceRecord) -> Waited:
 
 
 def idle_before(trace: TraceRecord) -> I64:
-    """Of each span, the cycles before it in which its unit did nothing, from the begin of its launch on."""
+    """For each span, the idle cycles of its unit before it, within its launch."""
     before = previous(trace)
     return trace.start - np.where(before >= 0, trace.end[before], trace.begins[trace.launch])
 
 
 def previous(trace: TraceRecord) -> I64:
-    """What the unit of each span did before it in the same launch, -1 for nothing."""
+    """The span before each on the same unit and in the same launch, -1 for none."""
     order = np.lexsort((trace.start, trace.unit, trace.launch))
     before = np.full(len(trace), -1, np.int64)
     later, earlier = order[1:], order[:-1]
@@ -91,7 +91,7 @@ def previous(trace: TraceRecord) -> I64:
 
 
 class _Moved:
-    """What the memory moved over time, and what of this was asked for."""
+    """The bytes that the memory moved over time, and the part of them that was asked for."""
 
     def __init__(self, trace: TraceRecord) -> None:
         self.trace, machine = trace, trace.machine
@@ -125,9 +125,9 @@ class _Moved:
         return moved, asked
 
     def wanted_beside(self, rows: I64) -> F64:
-        """Of others' bytes that moved while these transfers were under way, the part that was asked for.
+        """The part of others' bytes that was asked for, of those that moved while these transfers were in flight.
 
-        Where there were none, of all that moved before: a banked memory still writes what it took.
+        Where none moved, of all bytes before: a banked memory still writes out its queue.
         """
         trace = self.trace
         own_moved, own_asked = trace.requested[rows], trace.bytes[rows]

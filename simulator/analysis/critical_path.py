@@ -1,4 +1,4 @@
-"""The critical path: what each cycle of the makespan was spent on, and by which instruction."""
+"""The critical path: the activity that each cycle of the makespan went to, and its instruction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Step:
 
     launch: int
     span: int
-    """What was on its way, as a row of the trace; -1 before a launch begins."""
+    """The instruction, as a row of the trace; -1 before a launch begins."""
     what: str
     begin: int
     end: int
@@ -38,9 +38,9 @@ def critical_path_of(trace: TraceRecord) -> list[Step]:
     """From the first cycle to the last, launch by launch.
 
     It is found backward from the last completion of each launch. A span is on the path until the moment its successor
-    no longer needed it; what it was doing in that time is told apart (a copy's transfer or a loop of accesses from its
-    latency, a matmul's preload from its stream and drain). Where weights went in late while their array was still busy,
-    the path goes on with what kept the array busy. Where an instruction was only late because it was issued late, it
+    no longer needed it, divided into its activities (a copy's transfer or a loop of accesses from its latency, a
+    matmul's preload from its stream and drain). Where weights went in late while their array was still busy, the path
+    goes on with the array's earlier instructions. Where an instruction was only late because it was issued late, it
     goes on through issue.
     """
     intervals = trace.kernel_spans
@@ -65,10 +65,10 @@ def waterfall_of(trace: TraceRecord) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is worked out of each span beforehand."""
+    """Facts of each span, computed beforehand."""
 
     before: I64
-    """What its unit did before it in the same launch, -1 for nothing."""
+    """The span before it on its unit in the same launch, -1 for none."""
     wasted: I64
     """`Waited.wasted_within`."""
 
@@ -76,7 +76,7 @@ class _Known:
 def _walk(trace: TraceRecord, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
     """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
     launch = int(trace.launch[base])
-    for _ in range(2 * len(trace) + 2):  # no span is come to twice but as a span and as one that was issued
+    for _ in range(2 * len(trace) + 2):  # the path meets a span at most twice: while it ran, and at its issue
         if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
             span = int(known.before[span])
         yield from reversed([*_parts(trace, int(known.wasted[span]), span, now)])
@@ -94,7 +94,7 @@ def _walk(trace: TraceRecord, known: _Known, base: int, span: int, now: int) -> 
 
 
 def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[Step]:
-    """What a span did between its start and cycle `until`."""
+    """A span's activities between its start and cycle `until`."""
     launch = int(trace.launch[span])
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
     now, told = int(trace.start[span]), DOES[opcode]
@@ -113,7 +113,7 @@ def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[S
 
 
 def _waits(trace: TraceRecord, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
-    """What a span waited for on its way and in a banked memory; when in it is not known, so it is told first."""
+    """A span's waits on its way and in a banked memory; their place within it is not known, so they come first."""
     parts, now = list[tuple[str, int]](), int(trace.start[span])
     for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
         if wait == Wait.MEMORY_BUS:

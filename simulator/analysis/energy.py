@@ -1,15 +1,15 @@
-"""Energy: what was counted, times what each costs, in picojoules of the machine's figures.
+"""Energy: counts times the energy of each, in picojoules, by the machine's figures.
 
     systolic        MACs, as often as a precision takes its factors through the array
     vector, scalar  element operations of the ALUs and of the special function units
-    other units     what their descriptions count: units/unit.py
-    scratchpad      bytes that instructions and copies read and write there; of a product see units/systolic.py
+    other units     the counts of their descriptions: units/unit.py
+    scratchpad      bytes that instructions and copies read and write there; for a product see units/systolic.py
     common memory   bytes moved
     dram            bytes moved, in whole requests, and ACTs
 
-Banked memory counts its ACTs, over a whole run; each kernel has the part of them that it has of the requests. With
+Banked memory counts its ACTs over a whole run; each kernel gets a part of them in proportion to its requests. With
 simple memory they are counted from rows touched: memory taken as pieces as long as a row, and one ACT for every piece
-that a copy touches. Not there: what is used while nothing happens, refreshes, the clock, the interconnect, the host.
+that a copy touches. Not included: idle energy, refreshes, the clock, the interconnect, the host.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Spent:
 
 
 def energy_of(trace: TraceRecord) -> list[Spent]:
-    """What each kernel spent, by unit and kind; kinds of which there was nothing are left out."""
+    """The energy of each kernel, by unit and kind, without kinds that were not counted."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
@@ -76,7 +76,7 @@ def energy_of(trace: TraceRecord) -> list[Spent]:
 
 
 def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
-    """What each launch did, by unit and kind."""
+    """The counts of each launch, by unit and kind."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     asked = trace.totals[:, TOTALS.index("dram_request_bytes")]

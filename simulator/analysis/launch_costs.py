@@ -1,4 +1,4 @@
-"""What each launch of a trace asked of the machine, worked out again: a trace does not keep it, since it is large."""
+"""The work of each launch of a trace, computed again: a trace does not keep it, since it is large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def works(trace: TraceRecord, pages: PageTable | None = None) -> Iterator[Work | None]:
-    """The work of each launch, None for a step on the host. A table of pages that is given is led along."""
+    """The work of each launch, None for a step on the host; advances a given table of pages launch by launch."""
     common, pages = CommonMemory(trace.residents), pages or PageTable(trace.machine, trace.placed)
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, launched in enumerate(trace.launches):
@@ -34,12 +34,12 @@ def works(trace: TraceRecord, pages: PageTable | None = None) -> Iterator[Work |
 
 @dataclass(frozen=True, slots=True)
 class OnChiplets:
-    """What became of a tensor on a machine of several chiplets; `name` is empty for what belongs to none."""
+    """The placement of a tensor on a machine of several chiplets; `name` is empty for pages of no tensor."""
 
     name: str
     bytes: int
     where: int | str | None
-    """What was asked for: `Placed.where`."""
+    """The requested place: `Placed.where`."""
     pages: tuple[int, ...]
     """How many were placed on each chiplet."""
     local: int

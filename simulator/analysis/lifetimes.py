@@ -1,9 +1,8 @@
-"""Lifetimes: from which cycle to which a slot of the scratchpad held something.
+"""Lifetimes: the stretches of time in which a slot of the scratchpad held live data.
 
 A lifetime is a filling of a slot (see tileprogram/slot_fillings.py) on the timeline: from the start of the first
-instruction that touches it until what it was filled with is used for the last time and the last write to it is
-complete. Fillings of one slot that meet in time, because other parts of it are filled anew while some are still read,
-are one lifetime.
+instruction that touches it until its last use has ended and its last write is complete. Fillings of one slot that meet
+in time, because other parts of it are filled anew while some are still read, are one lifetime.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """One stretch of time in which a slot holds something; of a program without a trace, in instructions."""
+    """One stretch of time in which a slot holds live data; for a program without a trace, in instructions."""
 
     launch: int
     buffer: int
     slot: int
     start: int
     read: int
-    """When something that was filled in is read for the first time; `end` if it never is."""
+    """When its contents are read for the first time; `end` if never."""
     end: int
     fillings: tuple[int, ...]
     """Numbers of the program's fillings that it holds."""
 
 
 def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
-    """Of each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
+    """For each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
     _check_programs(trace)
     known = dict[int, Fillings]()
     for launch, launched in enumerate(trace.launches):
@@ -51,7 +50,7 @@ def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
 
 
 def lifetimes_of(trace: TraceRecord, launch: int) -> tuple[Fillings, list[Lifetime]]:
-    """The same of one launch alone."""
+    """The same for one launch alone."""
     _check_programs(trace)
     program = trace.launches[launch].program
     filled = fillings(program)
@@ -70,7 +69,7 @@ def _times(trace: TraceRecord, launch: int) -> tuple[I64, I64, I64]:
 
 
 def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:
-    """The same of a program that nobody ran: each instruction takes one step, in program order."""
+    """The same for a program that has not run: each instruction takes one step, in program order."""
     steps, filled = np.arange(len(program), dtype=np.int64), fillings(program)
     return filled, _of_launch(0, program, filled, steps, steps + 1, steps + 1)
 

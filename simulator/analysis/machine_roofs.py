@@ -1,12 +1,12 @@
-"""What each kernel of a trace would take at least, by part of the machine: its place under the machine's roofs.
+"""The least cycles of each kernel of a trace, by part of the machine: its place under the machine's roofs.
 
-    arrays             multiply-adds * passes / what all arrays multiply in a cycle
-    vector unit        vectors of element operations, all lanes full and nothing waited for: see units/vector.py
-    memory             bytes in whole requests / what the memory moves in a cycle
+    arrays             multiply-adds * passes / multiply-adds of all arrays in a cycle
+    vector unit        vectors of element operations, all lanes full and no waits: see units/vector.py
+    memory             bytes in whole requests / bytes that the memory moves in a cycle
     short transfers    cycles that DMA queues need for stretches narrower than they are, of all queues: see units/dma.py
 
-A kernel takes as long as the largest of these at least, whatever its schedule, as long as it does and moves the same.
-On cores that differ each kind has its own time for what runs on it, and the longest counts.
+A kernel takes at least the largest of these, whatever its schedule, while its operations and bytes stay the same. On
+cores that differ each kind has its own time for its share, and the longest counts.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "sho
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one launch does and moves."""
+    """The operations and bytes of one launch."""
 
     launch: int
     kernel: str
     cycles: int
     macs: int
     element_ops: int
-    """Of the ALUs and the special functions, vector and scalar."""
+    """Operations of the ALUs and the special functions, vector and scalar."""
     asked: int
     """Bytes asked of the DRAM."""
     moved: int
-    """What it moved for them."""
+    """Bytes that the DRAM moved for them."""
     runs: float
-    """In how many pieces that lie together."""
+    """The number of contiguous runs they lie in."""
     stretches: float
-    """In how many pieces a queue moves them."""
+    """The number of pieces in which queues move them."""
     least: tuple[float, ...]
     """Cycles that it takes at least, by `ROOFS`."""
 
@@ -101,9 +101,9 @@ def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool
 
 
 def least_bytes(trace: TraceRecord, traffic: Sequence[Mapping[str, str | int]]) -> list[int]:
-    """Of each row of `Trace.traffic`: bytes if each that is read, and each that is written, goes once.
+    """For each row of `Trace.traffic`, its bytes if each byte that is read or written moved once.
 
-    No more than are asked for: a kernel that looks up some rows of a table needs no others.
+    At most the bytes asked for: a kernel that looks up some rows of a table needs no others.
     """
     programs = [launched.program for launched in trace.launches]
     sizes = [_size(argument) for program in programs for argument in program.arguments]
@@ -113,7 +113,7 @@ def least_bytes(trace: TraceRecord, traffic: Sequence[Mapping[str, str | int]]) 
 
 
 def _size(argument: Argument) -> int:
-    """Bytes of an argument's elements; those that several places share count once."""
+    """Bytes of an argument's elements; an element that several indices share counts once."""
     elements = 1
     for extent, stride in zip(argument.shape, argument.strides, strict=True):
         elements *= extent if stride else 1

@@ -1,4 +1,4 @@
-"""How well each transfer of a trace used the memory: what lay together, what was asked for, what had to be moved."""
+"""How well each transfer of a trace used the memory: its contiguous runs, its bytes, and the bytes moved for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """One entry per span of a trace; 0 for those that move nothing from or to DRAM."""
+    """One entry per span of a trace; 0 for spans without DRAM traffic."""
 
     run: I64
     """Bytes that lie together in DRAM: of a copy, a gather or a scatter each of its runs, of a loop of accesses an
@@ -34,22 +34,22 @@ class MemoryUse:
     cycles: I64
     """From its first request to its last byte on the bus or in the queue, without the latency."""
     own: I64
-    """Of these, without those in which the memory served others, or nothing of it had come to a banked memory yet."""
+    """The same without the cycles in which the memory served others, or no request had reached a banked memory yet."""
     rate: float
     """Bytes a cycle that the memory moves at its peak."""
 
     @property
     def peak_share(self) -> npt.NDArray[np.float64]:
-        """What each asked for, of what the memory can move in its own cycles."""
+        """Each transfer's bytes as a part of the bytes that the memory can move in its own cycles."""
         return np.minimum(self.asked / (self.rate * np.maximum(self.own, 1)), 1)
 
     def peak_share_of(self, rows: npt.NDArray[np.int64]) -> float:
-        """Of some together. At most 1: a banked memory takes what is written faster than it writes it."""
+        """The same for some together. At most 1: a banked memory accepts writes faster than it performs them."""
         return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
 def memory_use_of(trace: TraceRecord) -> MemoryUse:
-    """Works out again what the trace does not keep."""
+    """Computes again the columns that the trace does not keep."""
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")
     in_dram = trace.requested > 0
@@ -74,7 +74,7 @@ def _lengths(program: TileProgram, trace: TraceRecord) -> I64:
 
 
 def _single(program: TileProgram) -> I64:
-    """Of a loop of accesses, the bytes of its widest element in DRAM; 0 of all else."""
+    """For a loop of accesses, the bytes of its widest element in DRAM; else 0."""
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     accesses = (program.opcode[owner] == Opcode.DIRECT) & (program.space == Space.DRAM)
     widest = np.zeros(len(program), np.int64)

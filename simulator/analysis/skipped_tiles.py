@@ -1,4 +1,4 @@
-"""What a run left out because it was zeros: tiles, bytes and products, by launch and argument."""
+"""The tiles, bytes and products that a run skipped as zeros, by launch and argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulator.units.zero_tiles import known
 
 def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
-    its products, without an argument. Of a trace from a file is `known` only where something was skipped.
+    its products, without an argument. For a trace from a file, `known` is set only where something was skipped.
     """
     rows = list[dict[str, str | int | bool]]()
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()

@@ -6,9 +6,8 @@ engine keeps is an edge between two of them, with the room between the cycle at 
 it was needed. The slack of an event is what the tightest way from it to the end of its launch leaves, and since
 launches run one after another, the end of its launch is the makespan's.
 
-It says what may be late with all else as it was: the order on units and buses, the queues that were chosen, and how
-long each instruction took. A transfer in banked memory, over links or on several buses is taken to last as long as it
-did.
+It holds with all else as it was: the order on units and buses, the chosen queues, and how long each instruction took. A
+transfer in banked memory, over links or on several buses is taken to last as long as it did.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ def slack_of(trace: TraceRecord) -> I64:
 
 @dataclass(frozen=True, eq=False)
 class Dependences:
-    """What waits for what, as rows of the trace: sorted by those that wait."""
+    """Dependences as rows of the trace, sorted by the waiting instruction."""
 
     later: I64
     earlier: I64
     kind: I64
-    """Of `DependenceKind`; `costs.MEET` where a BARRIER waits for the others of its meeting."""
+    """A `DependenceKind`; `costs.MEET` where a BARRIER waits for the others of its meeting."""
     room: I64
-    """Cycles between the moment at which the wait was over and the one at which it had to be."""
+    """Cycles between the moment at which the wait was over and the one at which it had to be over."""
 
 
 def dependences(trace: TraceRecord) -> Dependences:
-    """Every dependence of every launch, with its room: without any it is one that the later span started for."""
+    """Every dependence of every launch, with its room: the later span started because of those without any."""
     _needs_programs(trace, "dependences")
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     parts: list[tuple[I64, I64, I64, I64]] = []
@@ -109,7 +108,7 @@ class _Launch:
         rank = np.arange(self.count)
         self.starts = self.count + rank
         self.leaves = np.where(self.streams, 2 * self.count + rank, self.starts)
-        self.left = self.start.copy()  # when each left its queue: of a matmul not known yet
+        self.left = self.start.copy()  # when each left its queue: not known yet for a matmul
         order = np.lexsort((rank, trace.start[rows], self.unit))
         self.before = _previous(order, self.unit)
         self.shadow = _so_far(self.end - self.table.last, order, self.unit)
@@ -148,7 +147,7 @@ class _Launch:
         return later, earlier, kind, chained, met
 
     def _weights_in(self) -> I64:
-        """When the weights of a matmul began to go in: the latest of what that waits for."""
+        """When a matmul's preload began: at the latest of the constraints it waits for."""
         began = self.issue.copy()
         later, _, _, chained, met = self._dependences()
         np.maximum.at(began, later[~chained], met[~chained])
@@ -157,7 +156,7 @@ class _Launch:
         return began
 
     def _room_from(self, rows: I64) -> I64:
-        """When arrays have room for the weights of matmuls that come after others, or for what goes on with sums."""
+        """When arrays have room for the weights of later matmuls, or for matmuls that continue a sum."""
         before = self.before[rows]
         return np.where(self.goes_on[rows], self.end[before], self.shadow[before])
 
@@ -182,7 +181,7 @@ class _Launch:
         before = self.before[rows]
         yield self.starts[before], self.leaves[rows], self.left[rows] - self._room_from(rows)
         depth = self.machine.core.queue_depth
-        order = np.lexsort((self.start, self.issue, self.unit))  # a place in a queue is free when another has left it
+        order = np.lexsort((self.start, self.issue, self.unit))  # leaving a queue frees a place there
         full = np.flatnonzero(self.unit[order][depth:] == self.unit[order][:-depth])
         behind, ahead = order[depth:][full], order[:-depth][full]
         yield self.leaves[ahead], behind, self.issue[behind] - self.left[ahead]
@@ -225,7 +224,7 @@ class _Launch:
 
 
 def _previous(order: I64, unit: npt.NDArray[np.int32]) -> I64:
-    """What came before each on the same unit, in an order that has units one after another; -1 for none."""
+    """The predecessor of each on the same unit, in an order that has units one after another; -1 for none."""
     before = np.full(len(order), -1, np.int64)
     same = unit[order][1:] == unit[order][:-1]
     before[order[1:][same]] = order[:-1][same]

@@ -1,4 +1,4 @@
-"""What a trace says about time and traffic: idle cycles by cause, channels, bytes by argument."""
+"""Tables of a trace's time and traffic: idle cycles by cause, channels, bytes by argument."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
 
 
 def unanswered(trace: TraceRecord) -> dict[str, I64]:
-    """Of each span, the cycles in which its unit waits for answers alone, by what that is called; no columns of
-    instructions that there are none of."""
+    """For each span, the cycles in which its unit only waits for answers, by the stall's name; columns only for
+    instructions that occur."""
     stall, cycles = STALL_OF[trace.kind], trace.unanswered
     return {name: np.where(stall == place, cycles, 0) for place, name in enumerate(STALLS) if place in stall}
 
 
 def _told(trace: TraceRecord) -> Sequence[Wait]:
-    """What spans may have waited for within, but for the memory while it served others."""
+    """The waits within a span, but for the memory while it served others."""
     if not len(trace.waits):
         return ()
     return [wait for wait in Wait if wait != Wait.MEMORY_BUS] if len(trace.channels) else (Wait.INTERCONNECT,)
 
 
 def _unseen(trace: TraceRecord) -> set[Cause]:
-    """Causes that nothing in a trace could have waited for, which are no columns: those of what is not there."""
+    """Causes without a column: those of hardware that the machine lacks, on which no span can wait."""
     absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
     return {cause for cause, is_absent in absent.items() if is_absent}
 

@@ -1,11 +1,10 @@
-"""The record of a trace: what every instruction did when, and what it waited for. Analyses and audits read it.
+"""The record of a trace: when every instruction ran, and its waits. Analyses and audits read it.
 
 A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
 is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named. A matmul
 holds its array until its last row has entered (`end`); its results are complete later (`done`). For all others `done`
 is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; the time a loop of direct
-accesses would take if all were answered at once; a matmul's first streamed row, after what of its preload was not
-hidden.
+accesses would take if all were answered at once; a matmul's first streamed row, after the visible part of its preload.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ class TraceRecord:
     issue_cause: U8
     issue_blocker: I32
     via: U8
-    """Where a transfer went: see `Via`."""
+    """The memory that a transfer used: see `Via`."""
     assumed: npt.NDArray[np.bool_]
     """Whether a span's addresses are drawn, because the indices they follow from are not known:
     `simulator.units.gather`."""
     waits: I32
-    """N x `spans.Wait`: cycles of the span itself. No rows where no transfer's time is told apart: simple memory."""
+    """N x `spans.Wait`: cycles of the span itself. No rows with simple memory, where transfers have no such waits."""
     met: I64
     """N x causes: when each constraint was met; -1 where there was none."""
 
@@ -66,25 +65,25 @@ class TraceRecord:
     origin: I32
     """Kernel-local origin ids of each span, as CSR."""
     totals: I64
-    """Of each launch: see `TOTALS`."""
+    """Totals of each launch: see `TOTALS`."""
 
     channels: I64
-    """What each channel of a banked memory counted: `spans.CHANNEL_COUNTERS`. No rows with a simple memory."""
+    """The counters of each channel of a banked memory: `spans.CHANNEL_COUNTERS`. No rows with a simple memory."""
     channel_cycles: I64
-    """What each did with its time: `spans.CHANNEL_CYCLES`."""
+    """The cycles of each channel by state: `spans.CHANNEL_CYCLES`."""
     channel_bytes: I64
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
     """Where these pieces begin, and the last ends."""
     link_bytes: I64
-    """What each link of the interconnect carried: see machine/topology.py. No links where it is simple."""
+    """The traffic of each link of the interconnect: see machine/topology.py. No links where it is simple."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
-    """What was simulated; empty in a trace that was loaded from a file."""
+    """The simulated launches; empty in a trace that was loaded from a file."""
     residents: tuple[Resident, ...] = field(default=(), compare=False, repr=False)
-    """What was kept in the common memory, likewise."""
+    """The residents of the common memory, likewise."""
     placed: tuple[Placed, ...] = field(default=(), compare=False, repr=False)
-    """Which tensors lie where on several chiplets, likewise."""
+    """The placement of tensors on several chiplets, likewise."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -120,13 +119,13 @@ class TraceRecord:
 
     @property
     def busy_cycles(self) -> I64:
-        """Of each span, the cycles in which its unit is busy: a transfer's without what it waited for on its way, and
-        a loop's of single accesses without what it waited for their answers."""
+        """For each span, the cycles in which its unit is busy: a transfer's without its waits on the way, and a loop of
+        single accesses' without its waits for answers."""
         return self._after_waits() - self.unanswered
 
     @property
     def unanswered(self) -> I64:
-        """Of each span, the cycles in which its unit has nothing to do but wait for answers: `Does.stall`."""
+        """For each span, the cycles in which its unit only waits for answers: `Does.stall`."""
         asked = np.maximum(self.phase - (self.end - self._after_waits()), 0)
         return np.where(STALL_OF[self.kind] < len(STALLS), self._after_waits() - asked, 0)
 

@@ -1,1 +1,1 @@
-"""What must hold of every trace, and programs that are broken on purpose."""
+"""Invariants of every trace, and programs that are broken on purpose."""

@@ -1,4 +1,4 @@
-"""What must hold between chiplets in every trace: each request is followed to the memory its page lies in."""
+"""Invariants of every trace between chiplets: each request is followed to the memory that holds its page."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
-    """Bytes that are not told as they are asked for, or faster than a memory gives them, or over other links than those
-    on their way. `unfinished` is what all memories together may still have to do when a launch is over."""
+    """Bytes that differ from the requests, exceed a memory's bandwidth, or cross links off their way. `unfinished`
+    bounds the bytes that all memories together may still have to move when a launch is over."""
     machine, pages = trace.machine, PageTable(trace.machine, trace.placed)
     whole, rate = np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64), machine.dram_bytes_per_cycle
     for launch, asked in enumerate(works(trace, pages)):
@@ -51,7 +51,7 @@ def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
 
 
 def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
-    """Bytes in requests by direction, chiplet that asks and chiplet that is asked, request by request."""
+    """Bytes in requests by direction, requesting chiplet and serving chiplet, request by request."""
     size, moved = machine.dram.request_bytes, np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64)
     walked = asked.walks
     for row, core in enumerate(cores.tolist()):

@@ -1,4 +1,4 @@
-"""What must hold of the common memory in every trace: followed byte by byte, in the order of launches and of time."""
+"""Invariants of the common memory in every trace: followed byte by byte, in the order of launches and of time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_THERE = np.iinfo(np.int64).max
 
 
 def violations(trace: TraceRecord) -> Iterator[str]:
-    """More resident than there is room for; copies that find what is not there yet, or go where they should not."""
+    """More residents than there is room for; copies that find a box before it is there, or use the wrong memory."""
     held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory.bytes
     for launch in np.flatnonzero(held > capacity).tolist():
         yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
@@ -44,7 +44,7 @@ def violations(trace: TraceRecord) -> Iterator[str]:
             if resident.alone != common and (resident.alone or instruction.opcode == Opcode.STORE):
                 yield f"{name} goes to {'the common memory' if common else 'DRAM'} with {resident.name!r}"
             brought.append((resident, _bytes_of(operand), span))
-        for resident, places, span in brought:  # what a launch brings is there when it is complete
+        for resident, places, span in brought:  # boxes that a launch brings are there when it is complete
             if trace.via[span] == Via.DRAM:
                 there[resident.name][places] = np.minimum(there[resident.name][places], trace.done[span])
         for resident, places, span in brought:

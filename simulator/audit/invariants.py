@@ -1,4 +1,4 @@
-"""What must hold of every trace, whatever the machine: checked from the programs, not from the engine's own tables."""
+"""Invariants of every trace, whatever the machine: checked from the programs, not from the engine's own tables."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ Mask = npt.NDArray[np.bool_]
 
 
 def violations(trace: TraceRecord) -> list[str]:
-    """What is wrong with a trace; empty when all holds.
+    """Violations in a trace; empty when all invariants hold.
 
     - every instruction of every launch has one span, in its launch's time
     - a span starts when the last of its constraints was met, and its cause is that one
     - no unit holds two spans at once
     - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
-    - what a core does after a barrier starts when all that any core did before it is complete
+    - a core's instructions after a barrier start when all instructions of any core before it are complete
     - buffers that are in use at once lie apart, and all inside their core's scratchpad
-    - what a span waits for within is part of it, and what a channel does with its time is all its time
+    - a span's waits within are part of it, and a channel's states account for all its time
     - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
       memory the requests of all, each once
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
-    - each request lies where its page does; what lies on another chiplet crosses the links on the way there, nothing
-      else does, and no chiplet's memory gives more than its part of the bandwidth
+    - each request lies where its page does; requests to another chiplet cross the links on the way there, no others do,
+      and no chiplet's memory gives more than its part of the bandwidth
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
-    - no loop is faster than the chains of operations that its iterations hand a value along
-    - what was skipped is known to be zeros
-    - no more is resident in the common memory than it holds, and nothing is taken from it before it is there
+    - no loop is faster than its chains of operations between iterations
+    - skipped data is known to be zeros
+    - residents fit into the common memory, and no copy reads one before it is there
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
-    - of a wait for the memory no more and no less is laid to inefficient transfers than the worst and the best of all
-      transfers move in vain, and nothing to them where none does
+    - the part of a wait for the memory that is laid to inefficient transfers lies between the wasted parts of the best
+      and the worst transfer, and is zero where none wastes any
     """
     if trace.kernels and not trace.launches:
         raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
@@ -115,7 +115,7 @@ def _sum_violations(trace: TraceRecord) -> Iterator[str]:
 
 
 def _request_violations(trace: TraceRecord) -> Iterator[str]:
-    """Whole requests are moved for what goes to DRAM, at least as many bytes as it asks for, and for nothing else."""
+    """DRAM moves whole requests, at least as many bytes as an instruction asks for, and none for other instructions."""
     size, moves = trace.machine.dram.request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
     wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
     for index in np.flatnonzero(wrong).tolist():
@@ -242,7 +242,7 @@ def _byte_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> I
 
 
 def _host_violations(trace: TraceRecord, rows: slice, call: HostCall) -> Iterator[str]:
-    """The host link is no faster than its bandwidth and its latency, and carries all that was asked."""
+    """The host link is no faster than its bandwidth and its latency, and carries all bytes of its steps."""
     machine, seconds = trace.machine, (trace.end - trace.start)[rows] / (1e6 * trace.machine.clock_mhz)
     if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
         yield f"moves {trace.bytes[rows].tolist()} bytes, asked were {call.bytes_in} and {call.bytes_out}"
@@ -283,7 +283,7 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
 def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
     """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile.
 
-    So do the operations of one iteration, which is all there is of what stands outside a loop.
+    So do the operations of one iteration; code outside a loop has only that one.
     """
     computing = [op for op, info in enumerate(program.ops) if info.carried or any(info.class_counts)]
     for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, computing)).tolist():
@@ -298,7 +298,7 @@ def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> 
 
 
 def _latency(counts: Sequence[int], own: Machine) -> int:
-    """Of operations, by `OpClass`, one after the other."""
+    """Cycles of operations, by `OpClass`, one after the other."""
     return sum(
         count * (own.vector.special_latency_cycles if kind == OpClass.SPECIAL else own.vector.alu_latency_cycles)
         for kind, count in enumerate(counts)
@@ -307,14 +307,14 @@ def _latency(counts: Sequence[int], own: Machine) -> int:
 
 
 def _queued_bytes(machine: Machine) -> int:
-    """What may still be on its way when all is done: a banked memory has done a write when its queue has it."""
+    """Bytes that may still be in flight at the end: a banked memory counts a write as done once it is queued."""
     if machine.dram.kind == "simple":
         return 0
     return machine.dram.channels * machine.banked_memory().queue_entries * machine.dram.request_bytes
 
 
 def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
-    """Cycles the vector unit needs at least: all lanes full, all ALUs busy, nothing waited for."""
+    """Cycles the vector unit needs at least: all lanes full, all ALUs busy, no waits."""
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
     alu, special = Fraction(0), Fraction(0)
     for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():

@@ -1,8 +1,7 @@
-"""What a trace says of itself, looked at column by column, without its programs.
+"""The consistency of a trace, column by column, without its programs.
 
-A trace from a file may hold any numbers. Whatever reads one relies on what is checked here: every index names
-something, times run forward, and no unit does two things at once.
-`invariants` holds the rest, against the programs.
+A trace from a file may hold any numbers. Readers of a trace rely on these checks: every index is valid, times run
+forward, and no unit does two things at once. `invariants` holds the rest, against the programs.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from simulator.analysis.trace_record import TraceRecord
 
 MOST = 20
-"""Violations of one kind that are told."""
+"""Violations of one kind that are reported."""
 
 LATEST = 2**56
 """The last cycle there can be: sums over many spans stay exact in 64 bits."""
 
 
 def violations(trace: TraceRecord, units: Sequence[str]) -> list[str]:
-    """What is wrong with a trace on a machine of these units; empty when it can be relied on."""
+    """Violations in a trace on a machine of these units; empty when it can be relied on."""
     found = [*islice(_ranges(trace, units), MOST)]
     if not found:
         found = [*islice(_places(trace), MOST)]
@@ -39,7 +38,7 @@ def violations(trace: TraceRecord, units: Sequence[str]) -> list[str]:
 
 
 def _ranges(trace: TraceRecord, units: Sequence[str]) -> Iterator[str]:
-    """Numbers without which nothing else can be read."""
+    """Sizes and ranges that all other checks rely on."""
     if tuple(trace.unit_names) != tuple(units):
         yield f"its units are {', '.join(trace.unit_names[:4])}, ..., and the machine has {', '.join(units[:4])}, ..."
     indices = (
@@ -77,7 +76,7 @@ def _places(trace: TraceRecord) -> Iterator[str]:
 
 
 def _launches(trace: TraceRecord) -> tuple[I64, I64]:
-    """Of each span: the first of its launch, and how many there are."""
+    """For each span, the first of its launch, and how many there are."""
     edges = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1))
     return edges[trace.launch], np.diff(edges)[trace.launch]
 
@@ -127,10 +126,10 @@ def _channels(trace: TraceRecord) -> Iterator[str]:
 
 
 def _chains(trace: TraceRecord) -> Iterator[str]:
-    """Whether whoever waited names whom it waited for.
+    """Whether each waiting span names the one it waited for.
 
-    Which of the two began first is not looked at: a place in a queue is free before what left it starts. A way back
-    that never ends is found by who walks it: `critical_path`.
+    It does not check which of the two began first: a place in a queue is free before the instruction that left it
+    starts. `critical_path` finds circles when it walks back.
     """
     for name, cause, blocker in (
         ("blocker", trace.cause, trace.blocker),

@@ -1,4 +1,4 @@
-"""What must hold of zero tiles in every trace: what was left out is followed byte by byte, from the data on."""
+"""Invariants of zero tiles in every trace: zeros are followed byte by byte, from the data on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from simulator.units.zero_tiles import Mask, known
 
 
 def violations(trace: TraceRecord) -> Iterator[str]:
-    """What was skipped although it is not zeros: each byte is followed by itself, from the data on.
+    """Skipped instructions whose data is not zeros: each byte is followed by itself, from the data on.
 
-    Nothing can be said of a launch that came from a file, without its data.
+    A launch from a file, without its data, cannot be checked.
     """
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, launched in enumerate(trace.launches):

@@ -1,8 +1,8 @@
 """Compiling the simulator before anybody waits for it.
 
-It is compiled at its first use, once for each kind of memory, since a banked one is another program. A small run on
-each kind leaves the machine code in the cache (see compiled.py), and is over at once where it is there already.
-Networks and chiplets change what is compiled as well; these few machines wait for it when they are first used.
+The first use compiles it, once for each kind of memory: banked memory is another program. A small run on each kind
+leaves the machine code in the cache (see compiled.py); where the code is there already, the run ends at once. Networks
+and chiplets need code of their own; these few machines compile it at their first use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Ready:
 
 
 def compile_ahead() -> Iterator[Ready]:
-    """Each kind of memory, as soon as what it needs is compiled."""
+    """Each kind of memory, as soon as its code is compiled."""
     program = _a_load()
     for memory in KINDS:
         compiled: list[bool] = []
@@ -54,7 +54,7 @@ def compile_ahead() -> Iterator[Ready]:
 
 
 def _a_load() -> TileProgram:
-    """The smallest program there is: one tile of 32 elements comes in."""
+    """The smallest program: it loads one tile of 32 elements."""
     made = ProgramBuilder("ahead", ops=[OpInfo("load", 1, ())])
     made.arguments.append(Argument("x", (32,), (1,), 0, 4, False))
     made.buffers.append(Buffer("tile", 128, 1, 0, 4))

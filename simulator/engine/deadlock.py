@@ -1,7 +1,8 @@
-"""What is wrong when nothing can start and nothing can issue: who waits for whom, from the state the engine stopped in.
+"""Explains a deadlock: which instruction waits for which, from the state in which the engine stopped.
 
-A program of one core whose dependences all go backward never gets there, and no other passes `verify_tables`. Cores
-that meet can: at a barrier to which one of them never comes, or only after what another does behind it.
+A program of one core never deadlocks, since `verify_tables` lets only backward dependences pass. Cores that meet can:
+at a barrier that one of them never reaches, or reaches only after an instruction that another core has behind the
+barrier.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from simulator.units.cost_table import Work
 def deadlock(
     program: TileProgram, asked: Work, spans: SpanTable, queues: Sequence[Sequence[int]], window: int, cycle: int
 ) -> Deadlock:
-    """The error for a launch that stands still, its instructions in `queues`, the first of each queue first."""
+    """The error for a deadlocked launch; `queues` lists the waiting instructions, the head of each queue first."""
     rows = len(program)
     met = meeting_of(program)
     ahead = {row: queue[place] for queue in queues for place, row in enumerate(queue[1:])}

@@ -1,7 +1,7 @@
 """The engine: programs x machine -> trace, in integer cycles, without ticking.
 
-Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended. What happens
-within one is told in event_loop.py.
+Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended. event_loop.py
+describes a single launch.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ def simulate(
 ) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
-    `seconds` is the time it may take, and `progress` is told how far it is. With `repeats` a launch that can only do
-    what one before it did is not simulated again (see repeated_launches.py); the trace is the same. `residents` is what
-    stays in the common memory, `placed` whose memory the pages of tensors lie in on a machine of several chiplets.
+    `seconds` limits the time it may take; it calls `progress` with how far it is. With `repeats` it does not simulate a
+    launch again that must repeat an earlier one (see repeated_launches.py); the trace is the same. `residents` are the
+    tensors kept in the common memory; `placed` says, on a machine of several chiplets, in which chiplet's memory the
+    pages of tensors lie.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
-    common memory holds, `NoSuchPlace` for a chiplet that is not there, `NotYetSupported` for what this version cannot
-    simulate, `ProgramError` or `LaunchError` for what makes no sense, `SimulationStopped` when its time is over.
+    common memory holds, `NoSuchPlace` for a chiplet that the machine lacks, `NotYetSupported` for a feature that this
+    version cannot simulate, `ProgramError` or `LaunchError` for an invalid program or launch, `SimulationStopped` when
+    its time is over.
     """
     parts = Parts(figures_of(machine), kinds_of(machine), dram.figures_of(machine), dram.idle_state())
     banked = dram.banked(machine)
@@ -98,7 +100,7 @@ def simulate(
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:
-    """Room for what each instruction waits for while it holds its unit, where the machine tells it apart.
+    """Room for the waits of each instruction while it holds its unit, where the machine distinguishes them.
 
     Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
     """

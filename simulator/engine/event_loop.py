@@ -1,22 +1,23 @@
-"""The event loop: what happens within a launch, earliest first.
+"""The event loop: the events of a launch, earliest first.
 
-Every core runs its own instructions. They leave the program in order, one every `issue_interval_cycles`, into a queue
-in front of one of its units: a copy into the DMA queue with the least before it, a matmul to the array that accumulates
-its chain, or else to the array that would be free first, or whose turn it is, as `systolic_selection` says; a vector
-pass to the vector unit, a loop of accesses to the scalar unit. Issue waits while all queues it could take are full, and
+Every core runs its own instructions. They issue in order, one every `issue_interval_cycles`, into a queue in front of
+one of its units: a copy into the DMA queue with the least work queued; a matmul to the array that accumulates its
+chain, or else, as `systolic_selection` says, to the array that would be free first or whose turn it is; a vector pass
+to the vector unit, a loop of accesses to the scalar unit. Issue stalls while all queues it could take are full, and
 while an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
-dependences are met and, for what goes to a memory that all cores share (DRAM, or the common memory), that memory grants
-it; a matmul's preload may begin while its array still streams.
+dependences are met and, if it accesses a memory that all cores share (DRAM, or the common memory), that memory grants
+it. A matmul's preload may begin while its array still streams.
 
-A BARRIER is issued when all before it on its core is complete, and starts when the others of its meeting have been
-issued; nothing after it is issued until it is complete.
+A BARRIER issues when every instruction before it on its core is complete, and starts when the others of its meeting
+have issued; no instruction after it issues until it is complete.
 
 Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
-earliest that is possible (an end first, then an issue, then what has been ready longest, so that who comes first to the
-memory is served first, then what comes first in its core's order). An instruction's whole future is known when it
-starts, but that of a transfer in banked memory: until it has ended, nothing that waits for it has a time. So a start is
-possible once the future of everything it waits for is known, and events come in order of time. If none is possible
-although something has not started, instructions wait for one another for ever: `deadlock` tells which.
+earliest possible one. Of several in one cycle it takes an end first, then an issue, then the start that has been ready
+longest (so the memory serves first come, first served), then the first in its core's order. An instruction's end is
+known when it starts, except for a transfer in banked memory: until it has ended, no instruction that waits for it has a
+time. So a start is possible once the ends of everything it waits for are known, and events come in order of time. If no
+event is possible although some instruction has not started, instructions wait for one another for ever: `deadlock`
+tells which.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from simulator.units.cost_table import Work
 
 
 class Hardware(NamedTuple):
-    """A machine as the loop knows it; banks, a network and buses of chiplets are None where there are none."""
+    """A machine as the loop knows it; banks, network and chiplet buses are None where the machine has none."""
 
     parts: Parts
     banked: dram.Banked | None
@@ -51,7 +52,7 @@ class Hardware(NamedTuple):
 def run(
     program: TileProgram, work: Work, hardware: Hardware, waits: I32, begin: int, watch: Watch
 ) -> tuple[SpanTable, I64]:
-    """Spans of one launch, and when each of their constraints was met; fills in what they waited for within."""
+    """Spans of one launch, and when each of their constraints was met; fills in the waits within each span."""
     parts, banked, net, lines = hardware
     rows = len(program)
     depth = min(parts.figures.depth, max(rows, 1))  # more than all never wait
@@ -60,7 +61,7 @@ def run(
     launch = about_to_begin(program, parts, SpanTable.of(rows), np.full((rows, CAUSES), -1, np.int64), waits, begin)
     came = PAUSED
     while came == PAUSED:
-        # what may be None are arguments of their own: the compiler leaves out what is for machines that have them
+        # each part that may be None is an argument of its own: the compiler then leaves out the code for it
         came = _loop(asked, parts, banked, net, lines, launch, EVENTS)
         if came == PAUSED:
             watch.look(int(launch.shared.started[0]), int(launch.stages.time.max()))
@@ -71,7 +72,7 @@ def run(
 
 
 def _standing(launch: Launch) -> list[list[int]]:
-    """What stands before each unit, the first first."""
+    """The instructions queued in front of each unit, the head first."""
     units = launch.units
     return [
         [int(queue[(head + at) % len(queue)]) for at in range(count)]

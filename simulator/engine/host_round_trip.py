@@ -1,4 +1,4 @@
-"""Steps on the host in a trace: what they take is told in units/host.py."""
+"""Steps on the host in a trace; units/host.py has their costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulator.units.host import round_trip
 
 
 def run(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Told, SpanTable, I64]:
-    """What a call asks, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
+    """A host call's work, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
     asked = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
     spans, met = SpanTable.of(HOST_STEPS), np.full((HOST_STEPS, CAUSES), -1, np.int64)
     spans.unit[:], spans.issue[:], spans.issue_cause[:] = unit, begin, Cause.LAUNCH

@@ -1,4 +1,4 @@
-"""A core's issue stage: when its next instruction leaves the program, which queue it goes into, and who is complete."""
+"""A core's issue stage: when its next instruction issues, into which queue, and which instructions are complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launc
     kind, core, units = table.kind[row], table.core[row], launch.units
     first = core * figures.units + kinds.first[kind]
     last = first + kinds.number[kind]
-    if table.chain[row] >= 0:  # where the sum is that it goes on with
+    if table.chain[row] >= 0:  # the array that holds the sum it adds to
         first = launch.spans.unit[table.chain[row]]
         last = first + 1
     elif kinds.selection[kind] == Selection.IN_TURN:
@@ -35,7 +35,7 @@ def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launc
 
 @compiled
 def issue_time(asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> int:
-    """When a core's next instruction could be issued, `NEVER` while something else must happen first."""
+    """When a core's next instruction could issue; `NEVER` while another event must come first."""
     stages, order, spans, table = launch.stages, launch.order, launch.spans, asked.table
     index, base = stages.next[core], stages.base[core]
     if index >= stages.length[core]:
@@ -62,7 +62,7 @@ def issue_time(asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, cor
 
 @compiled
 def _needed(table: CostTable, figures: Figures, row: int, index: int) -> int:
-    """How many of its core's instructions must be complete before one is issued: of a BARRIER all before it."""
+    """How many of its core's instructions must be complete before one issues: for a BARRIER, all before it."""
     return index if table.mark[row] == MEETS else index - figures.window + 1
 
 

@@ -1,10 +1,10 @@
-"""Launches that are simulated once, because what came of them before comes again, so many cycles later.
+"""Repeated launches, simulated once: their spans come again, some cycles later.
 
-With simple memory nothing of one launch is left when the next begins: the scratchpad is empty, all units and the bus
-are idle. So its spans follow from the program, from where in a request of the memory each argument begins, from the
-indices it reads and from what the common memory serves and what is left out, whatever their cycle. A banked memory
-remembers which rows are open, and refreshes when it is time to: there every launch is simulated, and so where links
-count what they carry, those between chiplets too.
+With simple memory a launch leaves no state to the next: the scratchpad is empty, all units and the bus are idle. So its
+spans follow from the program, each argument's offset within a memory request, the indices it reads, the copies that the
+common memory serves and the instructions that are skipped, whatever the cycle. A banked memory remembers which rows are
+open and when a refresh is due, so there every launch is simulated; likewise where links, those between chiplets
+included, count the bytes they carry.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Repeats:
     _ran: dict[_Key, tuple[int, Ran]] = field(default_factory=dict[_Key, tuple[int, Ran]])
 
     def find(self, launched: Launched, served: Served | None, begin: int) -> Ran | None:
-        """What comes of a launch at cycle `begin`, if the same one ran before."""
+        """The result of a launch at cycle `begin`, if the same one ran before."""
         if not self._apply:
             return None
         found = self._ran.get(self._key(launched, served))
@@ -53,7 +53,7 @@ class Repeats:
         return self.wanted and self.machine.dram.kind == "simple" and not self.machine.has_links
 
     def _key(self, launched: Launched, served: Served | None) -> _Key:
-        """All that the spans of a launch follow from, on one machine."""
+        """Everything that determines the spans of a launch on one machine."""
         places = tuple(address % self.machine.dram.request_bytes for address in launched.addresses)
         return (
             id(launched.program),

@@ -1,4 +1,4 @@
-"""Starts and ends: when the head of a queue can start, and what follows from its start for all that waits."""
+"""Starts and ends: when the head of a queue can start, and what its start fixes for the instructions that wait."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CAUSES = (
     Cause.REUSE.value,
     Cause.BARRIER.value,
 )
-"""Why an instruction waits, by `DependenceKind`, and last for `MEET`."""
+"""The cause of a wait, by `DependenceKind`; the last is for `MEET`."""
 
 
 @compiled
 def ready_time(head: int, number: int, asked: Asked, kinds: Kinds, launch: Launch) -> int:
-    """When the head of a queue could start, the memory aside; -1 while it waits for something without a known end."""
+    """When the head of a queue could start, the memory aside; -1 while it waits for an instruction of unknown end."""
     table, wait, wait_kind = asked.table, asked.wait, asked.wait_kind
     units, spans = launch.units, launch.spans
     waiting = kinds.streams[table.kind[head]] and not _goes_on(head, number, table, units)
@@ -47,7 +47,7 @@ def _goes_on(row: int, number: int, table: CostTable, units: UnitStates) -> bool
 
 @compiled
 def _met_at(edge: int, row: int, asked: Asked, spans: SpanTable) -> int:
-    """When a dependence on an instruction whose end is known is met: at its end if it need not be complete."""
+    """When a dependence on an instruction of known end is met: at its end, unless the dependence needs it complete."""
     source, kind = asked.wait[edge], asked.wait_kind[edge]
     if kind == MEET:
         return int(spans.issue[source])
@@ -66,7 +66,7 @@ def start_head(
     lines: Buses | None,
     launch: Launch,
 ) -> None:
-    """Starts an instruction: from here on its whole future is known, unless it is a transfer in banked memory."""
+    """Starts an instruction: from here on its end is known, unless it is a transfer in banked memory."""
     table, units, spans = asked.table, launch.units, launch.spans
     number = spans.unit[row]
     _say_why(row, asked, parts, lines, launch)
@@ -98,7 +98,7 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
     table, units, shared, spans = asked.table, launch.units, launch.shared, launch.spans
     met, by, number = launch.met, launch.by, launch.spans.unit[row]
     for cause in range(len(by)):
-        by[cause] = spans.issue_blocker[row]  # what was last of what its issue waited for, none other can be last now
+        by[cause] = spans.issue_blocker[row]  # the constraint that its issue met last is the last one now too
     if units.latest[number] >= 0:
         free = units.free[number]
         if parts.kinds.streams[table.kind[row]] and not _goes_on(row, number, table, units):
@@ -118,7 +118,7 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
         cause = _CAUSES[kind]
         time = _met_at(edge, row, asked, spans)
         if kind == MEET and time <= spans.issue[row]:
-            continue  # who was there before has not been waited for: of those that come together, none waits
+            continue  # a core that arrived before or with this one did not make it wait
         if time > met[row, cause]:
             met[row, cause], by[cause] = time, source
     last = 0
@@ -165,14 +165,14 @@ def granted(parts: Parts, lines: Buses | None, row: int, ready: int) -> int:
 
 @compiled
 def _source_of(number: int, parts: Parts) -> int:
-    """What a unit is to a memory: of each core those have a place there that may ask it for something."""
+    """A unit's number as a source of memory requests: each core's units that may access the memory have one."""
     units = parts.figures.units
     return number // units * parts.figures.asking + parts.kinds.source[number % units]
 
 
 @compiled
 def unit_of(source: int, parts: Parts) -> int:
-    """The unit that is this to a memory."""
+    """The unit of a source number."""
     asking = parts.figures.asking
     return source // asking * parts.figures.units + parts.kinds.asker[source % asking]
 
@@ -199,4 +199,4 @@ def _stream(row: int, number: int, preload: int, table: CostTable, units: UnitSt
     spans.end[row] = stream + table.cycles[row]
     spans.done[row] = spans.end[row] + table.drain[row]
     room = spans.end[row] - table.last[row]
-    units.shadow[number] = max(units.shadow[number], room)  # what is left out frees nothing sooner than what was not
+    units.shadow[number] = max(units.shadow[number], room)  # a skipped matmul frees the array no sooner

@@ -1,4 +1,4 @@
-"""What the event loop knows: of a machine, its units, the issue stage of each core, a launch."""
+"""The state of the event loop: a machine, its units, the issue stage of each core, a launch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from simulator.units.unit_table import OF_A_CORE, counts
 NEVER = 1 << 62
 MOST_WAITED = (1 << 31) - 1
 
-# How the loop comes back
+# How the loop returns
 OVER, PAUSED, STUCK = 0, 1, 2
 
 
 class Asked(NamedTuple):
-    """What a program asks of the machine: a row of costs an instruction, and what each waits for, edge by edge."""
+    """A program's work for the machine: a row of costs for each instruction, and its dependences, edge by edge."""
 
     table: CostTable
     wait_start: I64
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Those of the machine that the loop reads."""
+    """The figures of the machine that the loop reads."""
 
     depth: int
     """Instructions that wait in front of one unit."""
@@ -39,28 +39,28 @@ class Figures(NamedTuple):
     interval: int
     cores: int
     units: int
-    """Of a core."""
+    """Units of a core."""
     asking: int
-    """Of them, those that ask the memory for something."""
+    """Units of a core that access the memory."""
 
 
 class Kinds(NamedTuple):
-    """Of each kind of unit: see `units.unit.Unit`."""
+    """Columns with an entry for each kind of unit: see `units.unit.Unit`."""
 
     first: I64
-    """Of a core's units, its first."""
+    """The kind's first unit among a core's units."""
     number: I64
-    """How many a core has."""
+    """Units of the kind that a core has."""
     selection: I64
     streams: npt.NDArray[np.bool_]
     source: I64
-    """Of each unit of a core: its place among those that ask the memory, -1 if it does not."""
+    """For each unit of a core: its place among those that access the memory, -1 if it does not."""
     asker: I64
     """The unit at each such place."""
 
 
 class Parts(NamedTuple):
-    """What every machine has: the figures that the loop reads, its units, and the state of its memory."""
+    """The parts of every machine: the figures that the loop reads, its units, and the state of its memory."""
 
     figures: Figures
     kinds: Kinds
@@ -69,55 +69,55 @@ class Parts(NamedTuple):
 
 
 class UnitStates(NamedTuple):
-    """Of each unit of all cores."""
+    """Columns with an entry for each unit of all cores."""
 
     queue: I64
-    """What stands before it, a ring, which begins at `head`."""
+    """The instructions queued in front of it: a ring that begins at `head`."""
     head: I64
     standing: I64
     free: I64
     latest: I64
-    """What it took last, -1 for nothing."""
+    """The instruction that it took last, -1 for none."""
     ready: I64
-    """When the head of its queue could start, -1 while that is not known."""
+    """When the head of its queue could start, -1 while not known."""
     shadow: I64
-    """Of one that streams: when it has room for what may move in beside what streams."""
+    """For an array: when it has room to preload the next tile while it streams."""
     backlog: I64
-    """Cycles of what stands before it."""
+    """Cycles of the instructions queued in front of it."""
 
 
 class IssueStages(NamedTuple):
-    """Of each core. Instructions are counted in the core's own order, of which `base` is the first."""
+    """Columns with an entry for each core. Instructions are counted in the core's own order, from `base` on."""
 
     next: I64
     time: I64
     blocked: I64
-    """1 while no queue has room for the next."""
+    """1 while no queue has room for the next instruction."""
     freed: I64
     freed_by: I64
-    """When a place in a queue was free last, and who left it."""
+    """When a place in a queue was last freed, and by which instruction."""
     retired: I64
     base: I64
     length: I64
     turn: I64
-    """Of each kind of unit: whose turn it is."""
+    """For each kind of unit: whose turn it is."""
 
 
 class Shared(NamedTuple):
-    """What a launch has once, each an array of one."""
+    """State that a launch has once, each an array of one."""
 
     bus_user: I64
-    """Who was last on the memory's bus, -1 for nobody."""
+    """The instruction that held the memory's bus last, -1 for none."""
     common_user: I64
-    """And on that of the common memory."""
+    """The one that held the common memory's bus last."""
     running: I64
-    """Transfers that run in banked memory."""
+    """Transfers in flight in banked memory."""
     begin: I64
     started: I64
 
 
 class Launch(NamedTuple):
-    """A launch under way: the state of units, issue stages and what they share, and what is known of its spans."""
+    """A launch under way: the state of its units and issue stages, their shared state, and its spans so far."""
 
     units: UnitStates
     stages: IssueStages
@@ -125,16 +125,16 @@ class Launch(NamedTuple):
     order: I32
     """Instructions core by core."""
     place: I32
-    """Of an instruction in its core's order."""
+    """An instruction's place in its core's order."""
     retired: I32
-    """Who is complete last of all of a core up to each, in its order."""
+    """For each instruction, the one of its core that is complete last, up to and including it in the core's order."""
     spans: SpanTable
     met: I64
     """When each constraint was met: N x `Cause`."""
     by: I64
-    """And by whom, of the instruction that is at hand."""
+    """By which instruction each was met, for the instruction being started."""
     waits: I32
-    """What an instruction waits for while it holds its unit."""
+    """Cycles that an instruction waits while it holds its unit: see `spans.Wait`."""
 
 
 def figures_of(machine: Machine) -> Figures:

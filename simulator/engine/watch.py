@@ -1,7 +1,7 @@
-"""Who looks on while the compiled loop runs: a time limit, and somebody who wants to know how far it is.
+"""Watches the compiled loop: a time limit, and a callback for progress.
 
-Machine code sees neither the clock nor Ctrl-C. So the loop goes in stretches and comes back to Python after each, where
-the interpreter delivers what signals have arrived, and `Watch.look` looks at the clock.
+Machine code sees neither the clock nor Ctrl-C. So the loop runs in stretches and returns to Python after each, where
+the interpreter delivers pending signals and `Watch.look` reads the clock.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from simulator.errors import SimulationStopped
 
 EVENTS = 1 << 15
-"""Events in a stretch: some tens of milliseconds, sooner than a person notices. Coming back costs microseconds."""
+"""Events in a stretch: some tens of milliseconds, sooner than a person notices. Returning costs microseconds."""
 
 Progress = Callable[[int, int], None]
-"""Told how many instructions have started, and how many there are."""
+"""Called with how many instructions have started, and how many there are."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Watch:
     began: float = field(default_factory=time.monotonic)
 
     def look(self, started: int, cycle: int) -> None:
-        """Tells how far it is, `started` being those of the launch that runs, and stops it when its time is over."""
+        """Reports progress, `started` being of the current launch, and stops the run when its time is over."""
         done = self.before + started
         if self.progress is not None:
             self.progress(done, self.instructions)

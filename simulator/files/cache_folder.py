@@ -1,4 +1,4 @@
-"""The folder for what can be made again: one place for all caches, moved by `ATEN_WORKBENCH_CACHE`.
+"""The folder of all caches, whose contents can be made again; `ATEN_WORKBENCH_CACHE` moves it.
 
 Each part of it (kernels, machine code, compiled simulators) takes `ATEN_WORKBENCH_CACHE_MB` at most; what was unused
 for longest goes first.
@@ -26,7 +26,7 @@ _IN_USE_SECONDS = 24 * 3600
 
 
 def user_cache() -> Path:
-    """Where the workbench keeps its caches. Nobody promises that it exists or can be written."""
+    """The folder of the workbench's caches, which may not exist or be writable."""
     named = os.environ.get("ATEN_WORKBENCH_CACHE")
     if named:
         return Path(named)
@@ -34,7 +34,7 @@ def user_cache() -> Path:
 
 
 def _home() -> Path:
-    """The user's folder; where the system knows none, the one for what is temporary."""
+    """The user's folder; where the system knows none, the temporary one."""
     try:
         return Path.home()
     except RuntimeError:
@@ -42,7 +42,7 @@ def _home() -> Path:
 
 
 def limit_bytes() -> int:
-    """What each part of the caches may take."""
+    """The most bytes that each part of the caches may take."""
     given = os.environ.get(LIMIT, "")
     try:
         megabytes = float(given or USUAL_MEGABYTES)
@@ -56,7 +56,7 @@ def limit_bytes() -> int:
 
 
 def bytes_in(folder: Path) -> int:
-    """What the files below a folder take; those that another process removes meanwhile, nothing."""
+    """Bytes of the files below a folder, without those that another process removes meanwhile."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:
@@ -68,7 +68,7 @@ def bytes_in(folder: Path) -> int:
 def drop_unused(folder: Path, pattern: str) -> None:
     """Removes folders beside this one, those longest unused first, until all together keep to the limit.
 
-    The time of a folder is that of its last use. What may be in use stays, and what cannot be removed does.
+    The time of a folder is that of its last use. Folders that may be in use, or cannot be removed, stay.
     """
     room, now = limit_bytes() - bytes_in(folder), time.time()
     others: list[tuple[float, Path]] = []
@@ -80,5 +80,5 @@ def drop_unused(folder: Path, pattern: str) -> None:
         if room < 0 and now - used > _IN_USE_SECONDS:
             gone = path.with_name(f".{path.name}-{os.getpid()}")
             with contextlib.suppress(OSError):  # another process was faster
-                path.rename(gone)  # so that nobody finds half of it
+                path.rename(gone)  # so that no process finds half of it
                 shutil.rmtree(gone, ignore_errors=True)

@@ -1,10 +1,9 @@
 """Numba's cache of a function on disk, in which nothing is ever an error.
 
-Numba reads what is there as if nobody but itself had touched it, and raises at the first call that finds an index or
-machine code cut short, emptied or changed. So each file carries a checksum over its name and its bytes, at its end,
-where Numba does not look; one that does not fit counts as absent, and what is then compiled takes its place. What
-cannot be written, as on a full disk, is one warning, and from then on nothing is kept. What Numba cannot hand over,
-though it has compiled it, is not kept.
+Numba trusts its files, and raises at the first call that finds an index or machine code cut short, emptied or changed.
+So each file carries a checksum over its name and its bytes, at its end, where Numba does not look; a file that does not
+fit counts as absent, and newly compiled code takes its place. A failed write, as on a full disk, is one warning, and
+from then on nothing is kept. Code that Numba has compiled but cannot hand over is not kept.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ class _OnlyWhereAsked(caching.CompileResultCacheImpl):  # pyright: ignore[report
 
 
 class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
-    """What is asked before a function is compiled, and given what was compiled."""
+    """The cache that Numba asks before it compiles a function, and gives the result to."""
 
     _impl_class = _OnlyWhereAsked
     writable = True
-    """For all functions: a disk that is full for one of them is full."""
+    """Shared by all functions: a disk that is full for one of them is full."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         _function.__init__(self, function)
@@ -92,7 +91,7 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
 
 
 def keep_on_disk(dispatcher: Any, folder: Path) -> None:
-    """Has what Numba compiles for `dispatcher` kept in the folder, and read from it."""
+    """Makes Numba keep compiled code of `dispatcher` in the folder, and read it from there."""
     config = caching.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)  # read once, while the cache is made

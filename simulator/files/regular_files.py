@@ -1,4 +1,4 @@
-"""What a path leads to: only a regular file is read or replaced. A device has no end, and a pipe may never begin."""
+"""Checks of paths: only a regular file is read or replaced. A device has no end, and a pipe may never begin."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _KINDS = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a d
 
 
 def kind(path: str | os.PathLike[str]) -> str:
-    """What it is that is no regular file, in words."""
+    """The kind of a path that is no regular file, in words."""
     mode = os.stat(path).st_mode
     return next((name for fits, name in _KINDS.items() if fits(mode)), "no regular file")
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Raises `OSError` for a device, a pipe or a socket. What is not there, and a folder, are for `open` to say."""
+    """Raises `OSError` for a device, a pipe or a socket. `open` itself raises for a missing file or a folder."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(f"it is {kind(path)}")

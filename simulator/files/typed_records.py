@@ -1,4 +1,4 @@
-"""Records from a file's JSON, held to the types that their fields say: what is in a file may be anything."""
+"""Records from a file's JSON, checked against their fields' types: a file may hold anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(cls: type[R], row: object) -> R:
 
 
 def value(kind: Any, data: object, where: str) -> Any:
-    """What JSON holds of something of this type."""
+    """A value of this type as JSON holds it."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return None if data is None and type(None) in parts else value(parts[0], data, where)

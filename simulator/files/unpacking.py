@@ -1,7 +1,7 @@
-"""Zips and arrays from files that anybody may have made: read within bounds that are known before anything is unpacked.
+"""Zips and arrays from untrusted files: read within bounds that are known before anything is unpacked.
 
-A zip says of each member how long it is unpacked. That is added up first, and no member is read any further than it
-says. A zip of ours holds each name once, stored or deflated, and nothing encrypted.
+A zip states the unpacked length of each member. These are added up first, and no member is read beyond its length. A
+zip of ours holds each name once, stored or deflated, and nothing encrypted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_BYTES = 1 << 30
-"""Of a file's arrays together: programs of two million instructions, the most that is compiled, take 0.7 of it."""
+"""The most bytes of a file's arrays together: programs of two million instructions, the longest compiled, take 0.7 of
+it."""
 
 MOST_NESTING = 100
-"""Of objects and lists in each other, in JSON. A record's own fields take a dozen."""
+"""The deepest nesting of objects and lists in JSON. A record's own fields take a dozen."""
 
 _NPY_BEGINS = np.lib.format.MAGIC_PREFIX + bytes((1, 0))
 _KINDS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -35,7 +36,7 @@ class NotOurs(ValueError):
 
 
 def members_of(file: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """What a zip holds, by name; raises if it would come to more than `most_bytes`, or is no zip of ours."""
+    """The members of a zip, by name; raises if they would exceed `most_bytes`, or if it is no zip of ours."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in file.infolist():
         if info.filename in found:
@@ -59,14 +60,14 @@ def member(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def arrays_of(source: BinaryIO, most_bytes: int = MOST_BYTES) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an npz. What numpy would make room for on a header's word is held against the bytes first."""
+    """The arrays of an npz. The sizes that headers claim are compared with the bytes before numpy allocates them."""
     with zipfile.ZipFile(source) as file:
         found = members_of(file, most_bytes)
         return {name.removesuffix(".npy"): _array(name, member(file, info)) for name, info in found.items()}
 
 
 def unpacked_bytes(data: bytes) -> int:
-    """What the members of a zip say they come to."""
+    """The unpacked bytes that a zip's members claim."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         return sum(info.file_size for info in file.infolist())
 
@@ -87,7 +88,7 @@ def _array(name: str, data: bytes) -> npt.NDArray[Any]:
 
 
 def check_nesting(data: object) -> None:
-    """Raises for what is nested more deeply than anything that is written; it calls nothing that would go as deep."""
+    """Raises for nesting deeper than the workbench ever writes; it does not recurse itself."""
     level: list[object] = [data]
     for _ in range(MOST_NESTING):
         level = [item for each in level for item in _items(each)]
@@ -103,7 +104,7 @@ def _items(data: object) -> list[object]:
 
 
 def inflated(data: bytes, most_bytes: int) -> bytes:
-    """What was deflated, if it comes to no more than `most_bytes`."""
+    """Inflated data, if it is no longer than `most_bytes`."""
     unpacker = zlib.decompressobj()
     found = unpacker.decompress(data, most_bytes + 1)
     if len(found) > most_bytes:

@@ -73,7 +73,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _sweep(folder: Path, beginning: str) -> None:
-    """Removes what writers of the same file left that were killed; who still writes has a younger one."""
+    """Removes temporary files of killed writers of the same file; those of live writers are younger."""
     with contextlib.suppress(OSError):  # another process was faster, or the folder cannot be looked through
         for left in folder.glob(f"{beginning}*"):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
@@ -107,7 +107,7 @@ def _open_for_us(path: str, flags: int) -> int:
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
-    """What a file of `format` and `version` holds."""
+    """The contents of a file of `format` and `version`."""
     text = json.dumps({"format": format, "version": version, **header}, sort_keys=True)
     file = io.BytesIO()
     np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))

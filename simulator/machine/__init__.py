@@ -1,1 +1,1 @@
-"""What a machine is: its figures, its cores, chiplets and links, its memory, and the files of all these."""
+"""Machines: figures, cores, chiplets and links, memory, and the files of all these."""

@@ -2,8 +2,7 @@
 
 Cores and channels are divided evenly among them, in order. With fewer cores than chiplets each of the first has one,
 and the others are memory alone. A byte goes the way between two chiplets that has the fewest links; of several such
-ways, at each chiplet on the link that is listed first. Which memory an address lies in is told in
-memory/chiplet_pages.py.
+ways, at each chiplet on the link that is listed first. memory/chiplet_pages.py maps addresses to memories.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from simulator.machine.machine_record import MachineRecord
 _WIDEST = 2**40
 
 POLICIES = ("interleaved", "local")
-"""What `Machine.dram_placement` may be: see memory/chiplet_pages.py."""
+"""The values of `Machine.dram_placement`: see memory/chiplet_pages.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def channels_of_each(machine: MachineRecord) -> int:
 
 
 def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
-    """The chiplets that a byte comes by from one to another, both included."""
+    """The chiplets on a byte's way from one to another, both included."""
     found = _routes(_neighbours(machine), begin)
     return found[end]
 
@@ -61,12 +60,12 @@ def farthest(machine: MachineRecord) -> int:
 
 
 def between_cycles(machine: MachineRecord) -> int:
-    """What the longest way between two chiplets takes, there and back."""
+    """The latency of the longest way between two chiplets, there and back."""
     return farthest(machine) * machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else 0
 
 
 def check_placed(placed: Sequence[Placed], machine: MachineRecord) -> None:
-    """Raises `NoSuchPlace` for what is to be placed where no memory is."""
+    """Raises `NoSuchPlace` for a tensor to be placed where no memory is."""
     for each in placed:
         if isinstance(each.where, int) and not 0 <= each.where < machine.chiplet.count:
             have = "one chiplet, 0" if machine.chiplet.count == 1 else f"chiplets 0 to {machine.chiplet.count - 1}"
@@ -112,7 +111,7 @@ def check_chiplets(machine: MachineRecord) -> None:
 
 
 def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
-    """Of each chiplet: those it has a link to, in the order in which links are listed."""
+    """For each chiplet, those it has a link to, in the order in which links are listed."""
     return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 

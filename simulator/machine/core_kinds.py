@@ -1,4 +1,4 @@
-"""Cores that differ: which figures each has instead of the machine's, and what of the work.
+"""Cores that differ: each core's own figures, and its share of the work.
 
 `wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` says it, or `[[cores]]` of a machine file,
 and the machine keeps it as a text, which is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues,
@@ -25,10 +25,10 @@ M = TypeVar("M", bound=MachineRecord)
 
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
-"""What cores may have of their own."""
+"""The figures that cores may have of their own."""
 
 MOST_SHARES = 16
-"""Of one core."""
+"""A core's own figures."""
 
 
 def text_of(machine: str, cores: Sequence[object]) -> str:
@@ -45,7 +45,7 @@ def text_of(machine: str, cores: Sequence[object]) -> str:
 
 
 def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
-    """What each core has instead of the machine's figures."""
+    """The figures that each core has instead of the machine's."""
     found: list[dict[str, Figure]] = [{} for _ in range(machine.core.count)]
     for line in filter(None, map(str.strip, machine.core.own_figures.split(";"))):
         number, _, told = line.partition(":")
@@ -75,14 +75,14 @@ def own_figure(told: str, name: str, value: str) -> Figure:
 
 
 def of_core(machine: M, core: int) -> tuple[M, Fraction]:
-    """A machine of whose cores each is like this one, and its clock as a part of the machine's."""
+    """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
     own = own_figures(machine)[core]
     ratio = Fraction(str(own.pop(CLOCK_RATIO, 1)))
     return with_figures(machine, {**own, "core_figures": ""}), ratio
 
 
 def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    """Which cores are alike: of each kind the machine, its clock ratio, and its cores."""
+    """The kinds of cores: for each the machine, its clock ratio, and its cores."""
     if not machine.core.own_figures:
         return [(machine, Fraction(1), list(range(machine.core.count)))]
     alike: dict[str, list[int]] = {}
@@ -92,7 +92,7 @@ def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
 
 
 def shares(machine: MachineRecord) -> tuple[int, ...]:
-    """The core that each share of the work goes to: each to the one that would be done with it first."""
+    """The core of each share of the work: the one that would finish it first."""
     if not machine.core.own_figures:
         return tuple(range(machine.core.count))
     speed_of = speeds(machine)
@@ -113,7 +113,7 @@ def shares(machine: MachineRecord) -> tuple[int, ...]:
 
 
 def speeds(machine: MachineRecord) -> list[Fraction]:
-    """Of each core: the products it adds up in a cycle of the machine's clock, as a part of what the machine says."""
+    """For each core, the products it adds up in a cycle of the machine's clock, relative to the machine's figure."""
     found = [Fraction(1)] * machine.core.count
     for alike, ratio, cores in kinds(machine):
         for core in cores:

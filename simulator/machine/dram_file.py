@@ -1,8 +1,8 @@
 """A memory: organisation, timing and controller of one DRAM channel, each figure with its source beside it.
 
-The shipped ones are text files in `memories/`, made as the machines' are: what nobody published is in `assumed`.
-Timing is in cycles of the memory's own clock. At another clock what the cells and amplifiers need stays the same in
-nanoseconds, and what the buses need (`BUS_FIGURES`) stays the same in cycles.
+The shipped ones are text files in `memories/`, made like the machines': unpublished figures are in `assumed`. Timing is
+in cycles of the memory's own clock. At another clock, times of the cells and amplifiers stay the same in nanoseconds,
+and times of the buses (`BUS_FIGURES`) stay the same in cycles.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", 
 """Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
 
 _LEAST = {"bank_refresh": 0}
-"""What a figure must be at least, if not 1."""
+"""The least value of a figure, if not 1."""
 
 _POWERS_OF_TWO = ("request_bytes", "pseudo_channels", "bank_groups", "banks", "rows", "row_bytes")
 
@@ -84,9 +84,9 @@ class Memory:
     """From the last data written to RD."""
     write_to_read_same_group: int
     refresh: int
-    """What a refresh of all banks of a pseudo-channel takes."""
+    """Cycles of a refresh of all banks of a pseudo-channel."""
     bank_refresh: int
-    """What a refresh of one bank takes; 0 if there is none."""
+    """Cycles of a refresh of one bank; 0 if there is none."""
     refresh_interval: int
     read_to_write_gap: int
     """Cycles without data between data read and data written."""
@@ -97,9 +97,10 @@ class Memory:
     """`none`; `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces; `all`: so
     are pseudo-channel, bank group and bank."""
     refreshes: str
-    """`all` banks of a pseudo-channel at once, which stops it; or `each` by itself, as many times as often."""
+    """`all` banks of a pseudo-channel at once, which stops it; or `each` by itself, more often by the number of
+    banks."""
     queue_entries: int
-    """Of the read queue, and of the write queue."""
+    """Entries of the read queue, and of the write queue."""
     drain_from: float
     """Filled part of the write queue above which it is drained, although there are reads."""
     drain_to: float
@@ -115,14 +116,14 @@ class Memory:
 
     @property
     def bytes_per_cycle(self) -> Fraction:
-        """What one channel moves at most."""
+        """The peak bandwidth of one channel."""
         return min(Fraction(self.request_bytes * self.pseudo_channels, self.burst), Fraction(self.request_bytes))
 
     @property
     def between_refreshes(self) -> tuple[int, int]:
-        """Cycles from one refresh to the next, and how many of them at least are not there for requests.
+        """Cycles from one refresh to the next, and how many of them at least are lost to requests.
 
-        Of a single bank, a PRE and a refresh for each pseudo-channel, and as many for the commands of requests.
+        For a single bank: a PRE and a refresh for each pseudo-channel, and as many for the commands of requests.
         """
         if self.refreshes == "all":
             return self.refresh_interval, self.refresh + 1
@@ -189,7 +190,7 @@ def _from_file(path: Path) -> Memory:
 
 
 def parse_memory(name: str, text: str) -> Memory:
-    """The memory that a TOML text describes; `MachineError` for what is missing, unknown or impossible."""
+    """The memory that a TOML text describes; `MachineError` for figures that are missing, unknown or impossible."""
     try:
         table: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -214,7 +215,7 @@ def parse_memory(name: str, text: str) -> Memory:
 
 
 def check_memory(memory: Memory) -> None:
-    """Raises for one, of a saved file, that no memory file could have described."""
+    """Raises for a saved memory that no memory file could have described."""
     _check(memory.name, {key: getattr(memory, key) for key in figure_names()})
     _check_refreshes(memory)
 
@@ -234,7 +235,7 @@ def is_mapping(address: str) -> bool:
 
 
 def check_controls(where: str, given: dict[str, str], bank_refresh: int) -> None:
-    """Raises for what a controller cannot do. Given are address, hash and refreshes, by the names they have there."""
+    """Raises for settings that a controller cannot have: address, hash and refreshes, by their names in the file."""
     (address_name, address), (hash_name, hashed), (refresh_name, refreshes) = given.items()
     if not is_mapping(address):
         raise MachineError(f"{where}: {address_name} = {address!r}: expected each of {', '.join(FIELDS)} once")

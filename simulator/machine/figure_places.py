@@ -1,7 +1,7 @@
 """Where each figure of a machine stands: its flat name, and the part and the field that hold it.
 
-The table is made of the records alone. Flat names are how overrides, knobs, tables, traces and caches call a figure;
-the parts are how the code reads it, and how a machine file writes it down.
+The table is made from the records alone. Overrides, knobs, tables, traces and caches use flat names; code and machine
+files use the parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def written(self) -> str:
-        """As a reader finds it in a machine file."""
+        """Its name in a machine file."""
         return f"[{self.part}] {self.field}" if self.part else self.field
 
 

@@ -1,4 +1,4 @@
-"""Figures of a machine one by one: what kinds there are, and what each may be."""
+"""Figures of a machine one by one: their kinds and allowed values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_OF = {
     **dict.fromkeys(("cores", "systolic_arrays", "dma_queues", "dram_channels", "interconnect_ports"), 4096),
     **dict.fromkeys(("mesh_columns", "mesh_rows", "chiplets"), 256),
 }
-"""What is counted one by one when a machine is looked at, each with a name and a lane of its own."""
+"""The most of each that tables and pictures list one by one, with names and lanes."""
 _MAY_BE_ZERO = {
     "launch_overhead_cycles",
     "common_memory_bytes",
@@ -68,7 +68,7 @@ def choices_of(name: str, kind: str) -> tuple[Figure, ...]:
 
 
 def range_of(name: str, kind: str) -> str:
-    """What `check_figure` lets through, in words."""
+    """The values that `check_figure` accepts, in words."""
     if choices := choices_of(name, kind):
         return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
     if kind == "str" or name in _FORMS:

@@ -1,4 +1,4 @@
-"""What a machine file sets, whichever form it is written in: figures by their flat names, and where they come from."""
+"""The figures that a machine file sets, in either format: by their flat names, with their provenance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Table = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class FileFigures:
-    """The figures of a file, and of those alone where they come from."""
+    """The figures of a file, and the provenance of these alone."""
 
     figures: Mapping[str, Figure]
     provenance: Provenance
@@ -28,19 +28,19 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one table says of where its figures come from, by the names that it gives them."""
+    """The provenance in one table, by the table's names of figures."""
 
     assumed: tuple[str, ...]
     fitted: Mapping[str, str]
     sources: Mapping[str, str]
 
     def kinds(self, name: str) -> list[str]:
-        """As which of the three it tells a figure."""
+        """Which of the three kinds it gives a figure."""
         held = (("`assumed`", self.assumed), ("[fitted]", self.fitted), ("[sources]", self.sources))
         return [kind for kind, names in held if name in names]
 
     def named(self) -> Iterable[tuple[str, str]]:
-        """(kind, figure) of all it tells."""
+        """(kind, figure) of all its entries."""
         for name in dict.fromkeys((*self.assumed, *self.fitted, *self.sources)):
             for kind in self.kinds(name):
                 yield kind, name
@@ -62,7 +62,7 @@ def told_in(where: str, assumed: object, fitted: object, sources: object) -> Tol
 
 
 def check_named(where: str, told: Told, set_here: Iterable[str]) -> None:
-    """Raises where a file says of a figure that it does not set where it comes from."""
+    """Raises where a file gives the provenance of a figure that it does not set."""
     known = tuple(set_here)
     for kind, name in told.named():
         if name not in known:

@@ -1,7 +1,7 @@
-"""Machine files of the version before, which have no `version`: all figures in one table, by their flat names.
+"""Machine files of version 1, which have no `version`: all figures in one table, by their flat names.
 
-`assumed` lists those that nobody published, `[sources]` has a text for each other one. What was fitted had a source
-that began with `fitted: `, and is told apart here.
+`assumed` lists unpublished figures, `[sources]` has a text for each other one. A fitted figure had a source that began
+with `fitted: `; this file separates these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_FIGURES = ("assumed", "sources", "base")
 
 
 def read_flat(where: str, name: str, table: Table) -> FileFigures:
-    """What such a file sets; `where` is the file, `name` the machine's."""
+    """The figures of such a file; `where` is the file, `name` the machine's."""
     base = table.get("base")
     if base is not None and not isinstance(base, str):
         raise MachineError(f"{where}: base = {base!r} is no name of a machine")
@@ -41,7 +41,7 @@ def read_flat(where: str, name: str, table: Table) -> FileFigures:
 
 
 def _told(where: str, assumed: object, sources: object) -> Told:
-    """What is said of where figures come from; any text, as ever in such files."""
+    """The provenance of figures; any text, as ever in such files."""
     if not isinstance(assumed, list) or not isinstance(sources, dict):
         raise MachineError(f"{where}: `assumed` is a list of names and `sources` a table")
     names, texts = cast("list[object]", assumed), cast("dict[str, object]", sources)

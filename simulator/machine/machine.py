@@ -1,8 +1,8 @@
-"""The machine: the parts of machine_record.py, held to what a machine can be, and what follows from them.
+"""The machine: the checked parts of machine_record.py, and values derived from them.
 
 A machine is a frozen record of parts; machine_file.py reads those that are shipped, and a user's own. `m.vector.lanes`
 reads a figure; `m.vector_lanes`, its flat name, reads the same one. `m.provenance` says where each comes from, so that
-a reader of a result can see which of its premises are published, which are fitted and which are guesses.
+a reader of a result can see which of its premises are published, which fitted and which guessed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from simulator.machine.topology import places
 Override = Figure | Sequence[Mapping[str, Figure]]
 
 
-@dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would be told as a fault of ours
+@dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would raise as if it were our fault
 class Machine(MachineRecord):
-    """One NPU: its figures, checked, and what follows from them."""
+    """One NPU: its figures, checked, and values derived from them."""
 
     own_memory: Memory | None = None
-    """What the file of `dram_timing` said when the machine was made. A machine is what it says, not where it says it:
-    the file may be edited, and a saved machine opened where there is none. None for a memory that is shipped, or of a
-    trace of version 7, which did not keep it."""
+    """The contents of the file of `dram_timing` when the machine was made. A machine keeps the contents, not the path:
+    the file may be edited, and a saved machine opened where there is none. None for a shipped memory, or in a trace of
+    version 7, which did not keep it."""
 
     def __post_init__(self) -> None:
         for name, value in figures(self).items():
@@ -73,7 +73,7 @@ class Machine(MachineRecord):
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Of each core, or of the one with the fewest lanes."""
+        """Lanes of each core, or of the one with the fewest."""
         return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in core_kinds.kinds(self))
 
     @property
@@ -104,7 +104,7 @@ class Machine(MachineRecord):
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """What the memory moves at most: a simple one no more than the ports of a simple interconnect let through."""
+        """The memory's peak bandwidth: for a simple one at most that of a simple interconnect's ports."""
         if self.network.kind != "simple" or self.dram.kind != "simple":
             return self.dram_bytes_per_cycle
         return min(self.dram_bytes_per_cycle, Fraction(self.network.ports * self.dram.request_bytes))
@@ -144,7 +144,7 @@ class Machine(MachineRecord):
         return self.dram_bytes_per_cycle / (self.dram.channels * self.named_memory.bytes_per_cycle)
 
     def dram_slowdown(self, run: int, apart: int) -> float:
-        """How many times as long as its bytes a transfer of runs takes that begin so far apart: rows must be opened.
+        """How many times as long as its bytes alone a transfer takes with runs so far apart: rows must be opened.
 
         A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
         """
@@ -157,7 +157,7 @@ class Machine(MachineRecord):
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
     def check_dram(self) -> None:
-        """Raises for what is wrong of the banks even if they are not simulated.
+        """Raises for mistakes in the banks even if they are not simulated.
 
         Requests of simple memory may be of any size.
         """
@@ -216,7 +216,7 @@ class Machine(MachineRecord):
         return max(1, self.vector.bits_per_lane // (8 * element_bytes))
 
     def pad_to_lanes(self, size: int) -> int:
-        """`size` bytes, rounded up to whole vectors over all lanes: what a scratchpad slot takes."""
+        """`size` bytes, rounded up to whole vectors over all lanes: the size of a scratchpad slot."""
         return -(-_whole("size", size) // self.vector_bytes) * self.vector_bytes
 
     def microseconds(self, cycles: int) -> float:
@@ -268,7 +268,7 @@ class Machine(MachineRecord):
 
 
 def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
-    """Overrides as figures: a list of cores is their number, and a text of what they have of their own."""
+    """Overrides as figures: a list of cores becomes their number, and a text of their own figures."""
     cores = overrides.get("cores")
     if isinstance(cores, str) or not isinstance(cores, Sequence):
         return dict(overrides)
@@ -294,7 +294,7 @@ def machine_from(
 ) -> Machine:
     """The machine that `Machine.figures`, `.provenance` and `.own_memory` were taken from.
 
-    If it is made `anew` a memory file that was not read yet is, and its memory is checked.
+    If `anew`, it reads a memory file that was not read yet, and checks its memory.
     """
     fields = fields_from(figures)
     timing = figures["dram_timing"]

@@ -1,7 +1,7 @@
 """Machines as files: the shipped ones in `shipped`, and a user's own, which name one of those as their base.
 
-A file of version 2 has a table for each part (part_file.py). One without a `version` is of the version before, with all
-figures in one table (flat_file.py); it is converted when it is read. Another version is refused.
+A file of version 2 has a table for each part (part_file.py). A file without a `version` has version 1, with all figures
+in one table (flat_file.py); it is converted when it is read. Any other version is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def machine_names() -> tuple[str, ...]:
 def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Machine:
     """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
 
-    `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: what ends in `.toml` is a file.
+    `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: a name that ends in `.toml` is a file.
     """
     path = Path(name)
     if path.suffix == ".toml" or not isinstance(name, str):
@@ -101,7 +101,7 @@ def _read(where: str, name: str, text: str) -> FileFigures:
 
 
 def _below(where: str, base: str | None) -> FileFigures:
-    """What the file does not need to give."""
+    """Figures that the file may omit."""
     if base is None:
         return _read(f"machine {_SHARED!r}", _SHARED, (_FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
     if base not in machine_names():
@@ -122,7 +122,7 @@ def _check_whole(where: str, own: FileFigures, figures: dict[str, Figure]) -> No
 
 
 def _as_written(message: str, own: FileFigures) -> str:
-    """A message that calls figures by their flat names, with what the file calls those that it sets."""
+    """A message with flat names of figures, followed by the file's own names of those that it sets."""
     named = [name for name in dict.fromkeys(re.findall(r"\w+", message)) if name in own.figures]
     calls = [f"{name} is {own.written[name]}" for name in named if own.written and own.written[name] != name]
     return sentences(message, f"In the file {', '.join(calls)}") if calls else message

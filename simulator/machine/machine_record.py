@@ -1,6 +1,6 @@
-"""The figures of a machine: a plain record of its parts, which everything that looks at a machine may read.
+"""The figures of a machine: a plain record of its parts, which any code may read.
 
-What the figures of a part mean is told in parts.py; which are published, and where, in `provenance`.
+parts.py explains the figures of each part; `provenance` says which are published, and where.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simulator.machine.provenance import Provenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRecord:
-    """One NPU. Figures are of each core, but those of memory, interconnect and host link, which all cores share."""
+    """One NPU. Figures are per core, but those of memory, interconnect and host link, which all cores share."""
 
     name: str
     clock_mhz: float

@@ -14,7 +14,7 @@
     lanes = "data sheet, page 4"
 
 Each table says where its figures come from: in `sources`, in `fitted` (by what, and to which measurement), or as a name
-in `assumed`. `[[cores]]` are the cores one by one, each with what it has of its own.
+in `assumed`. `[[cores]]` are the cores one by one, each with its own figures.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _PROVENANCE = ("assumed", "fitted", "sources")
 _HEAD = ("version", "base")
 _CORES = "cores"
 _OF_CORES = (FLAT_NAMES["core", "count"], FLAT_NAMES["core", "own_figures"])
-"""The figures that `[[cores]]` are kept as."""
+"""The figures that hold `[[cores]]`."""
 _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name")
 
 
 def read_parts(where: str, name: str, table: Table) -> FileFigures:
-    """What such a file sets; `where` is the file, `name` the machine's."""
+    """The figures of such a file; `where` is the file, `name` the machine's."""
     base = table.get("base")
     if base is not None and not isinstance(base, str):
         raise MachineError(f"{where}: base = {base!r} is no name of a machine")
@@ -73,7 +73,7 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
 
 
 def _section(where: str, part: str, table: Table) -> Table:
-    """The table of a part, empty if there is none; of the whole machine what stands above all tables."""
+    """The table of a part, empty if there is none; for the whole machine, the keys above all tables."""
     if not part:
         return {key: value for key, value in table.items() if key not in PARTS and key not in _HEAD}
     section = table.get(part, {})
@@ -83,7 +83,7 @@ def _section(where: str, part: str, table: Table) -> Table:
 
 
 def _check_head(where: str, table: Table) -> None:
-    """Raises for what stands above all tables and is nothing that a file has there."""
+    """Raises for unknown keys above all tables."""
     known = (*_HEAD, *_TOP, *_PROVENANCE, _CORES, *PARTS)
     for key, value in table.items():
         if key in known:
@@ -98,7 +98,7 @@ def _check_head(where: str, table: Table) -> None:
 
 
 def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
-    """Field -> flat name of what a section sets, each held to what the figure can be."""
+    """Field -> flat name of the figures that a section sets, each value checked."""
     fields = [field for each, field in FLAT_NAMES if each == part]
     found: dict[str, str] = {}
     for key, value in section.items():
@@ -113,7 +113,7 @@ def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
 
 
 def _instead(key: str, fields: Iterable[str]) -> str:
-    """What somebody may have meant by a key that its table lacks: another of it, or one of another table."""
+    """A guess at the key that was meant by an unknown one: another of its table, or one of another table."""
     if key in PLACES and PLACES[key].part:
         return f": it is a flat name, in version {VERSION} {PLACES[key].written}"
     near = did_you_mean(key, fields)
@@ -122,7 +122,7 @@ def _instead(key: str, fields: Iterable[str]) -> str:
 
 
 def _kind(at: str, part: str, field: str, told: Told) -> str:
-    """Which of the three a figure is told as."""
+    """A figure's kind of provenance, of the three."""
     kinds = told.kinds(field)
     if len(kinds) > 1:
         raise MachineError(f"{at}: {field} stands in {' and in '.join(kinds)}; expected one of them")
@@ -143,7 +143,7 @@ def _check_cores_once(where: str, table: Table) -> None:
 
 
 def _cores(where: str, name: str, given: object) -> dict[str, Figure]:
-    """The figures that a list of cores is kept as."""
+    """The figures that hold a list of cores."""
     if not isinstance(given, list):
         raise MachineError(f"{where}: cores = {given!r:.60}: expected [[cores]], a table a core; their count is [core]")
     cores = cast("list[object]", given)
@@ -156,11 +156,11 @@ _OWN = {
     core_kinds.CLOCK_RATIO: core_kinds.CLOCK_RATIO,
     **{f"{PLACES[flat].part}.{PLACES[flat].field}": flat for flat in core_kinds.OWN if flat in PLACES},
 }
-"""How a file calls what a core has of its own -> its flat name."""
+"""The file's name of a core's own figure -> its flat name."""
 
 
 def _own(where: str, core: object) -> dict[str, Figure]:
-    """What a core has of its own, by flat names."""
+    """A core's own figures, by flat names."""
     if not isinstance(core, dict):
         raise MachineError(f"{where} is {core!r:.60}; expected a table of its own figures")
     found: dict[str, Figure] = {}
@@ -173,7 +173,7 @@ def _own(where: str, core: object) -> dict[str, Figure]:
 
 
 def _dotted(table: Table) -> Iterable[tuple[str, object]]:
-    """`array.rows` for what stands in a table of a table."""
+    """`array.rows` for an entry in a table of a table."""
     for key, value in table.items():
         if isinstance(value, dict):
             for inner, each in cast("dict[str, object]", value).items():

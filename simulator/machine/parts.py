@@ -1,8 +1,8 @@
 """The parts of a machine: a plain frozen record each, with the figures of that part and what each of them means.
 
-Units stand in the names of figures. Each figure has a flat name as well, by which overrides, knobs, tables and saved
-traces call it: `rows` of the arrays is `systolic_rows`. It stands behind the field where it is another than the
-field's; figure_places.py makes the one table of these names.
+Names of figures include their units. Each figure has a flat name as well, which overrides, knobs, tables and saved
+traces use: `rows` of the arrays is `systolic_rows`. The field states it where it differs from the field's name;
+figure_places.py makes the one table of these names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 FLAT = "flat"
-"""Under what key of a field's metadata its flat name stands."""
+"""The key of a flat name in a field's metadata."""
 
 
 def flat(name: str) -> Mapping[str, str]:
@@ -25,7 +25,7 @@ class Core:
 
     count: int = field(metadata=flat("cores"))
     own_figures: str = field(metadata=flat("core_figures"))
-    """What some cores have of their own, "" if all are alike: see core_kinds.py."""
+    """Figures of some cores' own, "" if all are alike: see core_kinds.py."""
     issue_interval_cycles: int
     """Cycles between two instructions leaving the program."""
     issue_window: int
@@ -49,9 +49,9 @@ class SystolicArray:
     dataflow: str
     """What stays in the array: weights or sums; see units/systolic.py."""
     selection: str = field(metadata=flat("systolic_selection"))
-    """Where a product goes that continues none: to the array that would be free `earliest`, or to each `in_turn`."""
+    """The array for a product that continues none: the one that would be free `earliest`, or each `in_turn`."""
     matmul_precision: str
-    """What the array multiplies in; affects time only, never the numbers. See `MATMUL_PASSES`."""
+    """The precision of the array's products; affects time only, never the numbers. See `MATMUL_PASSES`."""
     weight_switch_cycles: int
     """Cycles in which an array takes no rows when the weights that wait in it take the place of those before."""
     accumulator_residence: str
@@ -100,12 +100,12 @@ class DmaQueues:
 
     queues: int = field(metadata=flat("dma_queues"))
     bytes_per_cycle: int = field(metadata=flat("dma_bytes_per_cycle"))
-    """What one queue moves at most."""
+    """The peak bandwidth of one queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonMemory:
-    """Memory that all cores share, beyond the scratchpads. What it keeps is planned: units/common_memory.py."""
+    """Memory that all cores share, beyond the scratchpads. A plan decides its contents: units/common_memory.py."""
 
     bytes: int = field(metadata=flat("common_memory_bytes"))
     """0 is none."""
@@ -144,17 +144,18 @@ class Network:
     """`simple`: a latency. `crossbar`, `mesh`: links that are held by what they carry; see topology.py,
     memory/network.py."""
     latency_cycles: int = field(metadata=flat("interconnect_latency_cycles"))
-    """Of the way to the memory and back."""
+    """Latency of the way to the memory and back."""
     ports: int = field(metadata=flat("interconnect_ports"))
-    """Of a crossbar, on the side of the queues; of a simple interconnect, requests to a simple memory in a cycle."""
+    """Ports of a crossbar on the side of the queues; for a simple interconnect, requests to a simple memory in a
+    cycle."""
     link_bytes_per_cycle: int = field(metadata=flat("interconnect_link_bytes_per_cycle"))
-    """What a link carries in one direction."""
+    """The bandwidth of a link in one direction."""
     packet_bytes: int = field(metadata=flat("interconnect_packet_bytes"))
-    """What a queue sends to a banked memory before another has its turn on a link."""
+    """Bytes that a queue sends to a banked memory before another has its turn on a link."""
     mesh_columns: int
     mesh_rows: int
     mesh_hop_cycles: int
-    """What the way from a router to the next adds to the latency, there and back together."""
+    """The latency that the way from one router to the next adds, there and back together."""
     mesh_queues: str
     """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
     mesh_channels: str
@@ -170,12 +171,12 @@ class Chiplets:
     links: str = field(metadata=flat("chiplet_links"))
     """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
     link_latency_cycles: int = field(metadata=flat("chiplet_link_latency_cycles"))
-    """What a link between chiplets adds to the latency, there and back together."""
+    """The latency that a link between chiplets adds, there and back together."""
     link_bytes_per_cycle: int = field(metadata=flat("chiplet_link_bytes_per_cycle"))
-    """What it carries in one direction."""
+    """Its bandwidth in one direction."""
     placement: str = field(metadata=flat("dram_placement"))
-    """Whose memory a page lies in: `interleaved`, all chiplets' in turn, or `local`, theirs who ask most;
-    memory/chiplet_pages.py."""
+    """The memory that holds a page: `interleaved`, all chiplets' in turn, or `local`, that of the chiplet with most of
+    its traffic; memory/chiplet_pages.py."""
     page_bytes: int
     """Bytes that lie in the memory of one chiplet together."""
 
@@ -191,7 +192,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What is done takes this much, in picojoules. See analysis/energy.py for what is counted."""
+    """The energy of each operation, in picojoules. See analysis/energy.py for the counts."""
 
     mac_pj: float
     """One multiplication and addition in a systolic array."""
@@ -200,5 +201,5 @@ class Energy:
     scratchpad_pj_per_byte: float
     common_memory_pj_per_byte: float
     dram_pj_per_bit: float
-    """Of what DRAM moves: array, I/O and PHY together."""
+    """DRAM traffic: array, I/O and PHY together."""
     dram_activate_pj: float

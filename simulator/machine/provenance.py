@@ -1,4 +1,4 @@
-"""Where the figures of a machine come from: a source, a fit to a measurement, or nobody's word.
+"""Where the figures of a machine come from: a source, a fit to a measurement, or an assumption.
 
 source      published, or told by somebody: where
 fitted      chosen so that a measurement of the machine is met: by what, to which measurement
@@ -15,8 +15,8 @@ OVERRIDE = "override"
 
 ASSUMED = "assumed"
 FITTED = "fitted: "
-"""How the text of a fitted figure begins where all three kinds are told as texts. Files and traces of the versions
-before had no other way to say it."""
+"""The beginning of a fitted figure's text where all three kinds are texts, as in files and traces of earlier
+versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Provenance:
         return Provenance(tuple(sorted(assumed)), tuple(sorted(fitted.items())), tuple(sorted(sources.items())))
 
     def told(self, name: str) -> str:
-        """Of one figure in words: its source, `fitted: ` by what, or `assumed`."""
+        """One figure's provenance in words: its source, `fitted: ` by what, or `assumed`."""
         fitted = dict(self.fitted)
         return f"{FITTED}{fitted[name]}" if name in fitted else dict(self.sources).get(name, ASSUMED)
 
     def without(self, names: Iterable[str]) -> Provenance:
-        """That of all other figures."""
+        """The provenance of all other figures."""
         gone = frozenset(names)
         return Provenance(
             tuple(name for name in self.assumed if name not in gone),
@@ -50,7 +50,7 @@ class Provenance:
         )
 
     def joined(self, other: Provenance) -> Provenance:
-        """This one's and the other's, which knows of other figures."""
+        """This provenance and that of other figures, together."""
         fitted, sources = dict(self.fitted) | dict(other.fitted), dict(self.sources) | dict(other.sources)
         return Provenance.of((*self.assumed, *other.assumed), fitted, sources)
 
@@ -61,6 +61,6 @@ class Provenance:
 
 
 def fitted_apart(sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What is fitted, and the sources, where the versions before told both as sources."""
+    """The fitted figures and the sources, which earlier versions mixed."""
     fitted = {name: text.removeprefix(FITTED) for name, text in sources.items() if text.startswith(FITTED)}
     return fitted, {name: text for name, text in sources.items() if name not in fitted}

@@ -1,4 +1,4 @@
-"""What an interconnect is made of: links between places, and the way of each byte over them.
+"""The links of an interconnect, and the way of each byte over them.
 
 A way leads from a DMA queue to a channel of the memory when it is written, and back when it is read; each link carries
 bytes in one direction. A core's scalar unit goes the ways of its first queue.
@@ -68,7 +68,7 @@ def topology(machine: MachineRecord) -> Topology:
 
 
 def _stations(machine: MachineRecord, queue: int, channel: int, way: int) -> list[str]:
-    """Where a byte comes by, from begin to end."""
+    """The places on a byte's way, from begin to end."""
     end = f"channel{channel}"
     if machine.chiplet.count > 1:
         return _over_chiplets(machine, queue, channel, way)
@@ -105,7 +105,7 @@ def _along_x_then_y(here: Place, there: Place) -> list[Place]:
 
 _PLACE = re.compile(r"\d+,\d+")
 PLACES_FORM = "routers as 'column,row', with spaces between them"
-"""What a figure that names routers looks like."""
+"""The form of a figure that names routers."""
 
 
 def check_places(where: str, text: str) -> None:

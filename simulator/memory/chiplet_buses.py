@@ -1,11 +1,11 @@
 """The buses of a simple memory that is divided among chiplets: one for each, with its part of the bandwidth.
 
-A transfer has a part on every bus whose memory it asks. It is granted as soon as one of these buses is free; each
-carries its part behind those of the transfers that were granted before. With part(c) in bytes of whole requests:
+A transfer has a part on the bus of every memory that it accesses. It is granted as soon as one of these buses is free;
+each carries its part behind those of earlier transfers. With part(c) in bytes of whole requests:
 
     sent    the latest of  max(free(c), granted) + part(c) / (bytes per cycle / chiplets)  over all c that it asks
 
-and all else as with one bus (see dram.py). What its other buses keep it waiting is `Wait.MEMORY_BUS` in its waits.
+and all else as with one bus (see dram.py). Its waits count the time that its other buses delay it as `Wait.MEMORY_BUS`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from simulator.units.cost_table import Work
 
 
 class Buses(NamedTuple):
-    """What is on the buses."""
+    """The state of the buses."""
 
     cycle: int
     byte: int
     """The length of a cycle, and of a byte's transfer, in a common unit."""
     free: I64
-    """Of each bus: when it is free, in that unit."""
+    """For each bus, when it is free, in that unit."""
     user: I64
-    """Of each bus: the instruction of this launch that was granted it last, -1 for none."""
+    """For each bus, the instruction of this launch that was granted it last, -1 for none."""
     asked: I64
     """`Work.by_chiplet`."""
 
 
 def buses(machine: Machine) -> Buses | None:
-    """The idle buses of a machine with several; None where there is one, or the memory is banked."""
+    """The idle buses of a machine with several; None with a single bus or banked memory."""
     if machine.chiplet.count == 1 or machine.dram.kind != "simple":
         return None
     rate, idle = machine.bus_bytes_per_cycle / machine.chiplet.count, np.zeros(machine.chiplet.count, np.int64)
@@ -43,7 +43,7 @@ def buses(machine: Machine) -> Buses | None:
 
 
 def launched(before: Buses | None, asked: Work) -> Buses | None:
-    """The same buses, about to carry what another launch asks for."""
+    """The same buses, about to carry another launch's transfers."""
     if before is None:
         return None
     return before._replace(user=np.full_like(before.user, -1), asked=asked.by_chiplet)
@@ -57,13 +57,13 @@ def grant(of: Buses, row: int, ready: int) -> int:
 
 @compiled
 def granted_last(of: Buses, row: int) -> int:
-    """Who was granted the bus last for which a transfer waits until it may begin; -1 for nobody."""
+    """The instruction that was last granted the bus for which a transfer waits; -1 for none."""
     return int(of.user[_first(of, row)])
 
 
 @compiled
 def _first(of: Buses, row: int) -> int:
-    """Of the buses that a transfer has a part on, the one that is free first."""
+    """The bus that is free first, of those that carry a part of a transfer."""
     first = -1
     for bus in range(len(of.free)):
         asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
@@ -97,7 +97,7 @@ def alone(of: Buses, row: int, start: int) -> int:
 
 @compiled
 def waited_for(of: Buses, order: I64, starts: I64, out: I64) -> None:
-    """Of transfers in the order in which they were granted: whom each waited for until it might begin, -1 for nobody.
+    """For transfers in the order of their grants: the one that each waited for before it began, -1 for none.
 
     The buses must be idle, and are used.
     """

@@ -1,18 +1,18 @@
-"""In whose memory each page lies, on a machine of several chiplets.
+"""Which chiplet's memory holds each page, on a machine of several chiplets.
 
-A page is placed by the first launch that asks for some of it: where the plan says (`Placed`), or else by the machine's
+The first launch that accesses a page places it: where the plan says (`Placed`), or else by the machine's
 `dram_placement`.
 
     interleaved    in the memories of all chiplets in turn, by its number
     local          in the memory of the chiplet that asks for most of its bytes in that launch, and of several that ask
                    for as many in theirs in turn, by its number
 
-It stays there as long as its tensor lives. In the launch in which another tensor's life begins at the same address the
-page is placed anew; nothing of the one before is needed any more, so this costs nothing. Of tensors that share a page
-the one goes before that the plan has a place for, else the one that was there first.
+It stays there as long as its tensor lives. The launch in which another tensor's life begins at the same address places
+the page anew; the old contents are dead, so this costs nothing. Of tensors that share a page the one that the plan
+places decides, else the one that was there first.
 
-In its memory a page has a frame, the next that was never used or has been given up. So an address becomes another
-one, with its chiplet's number above it: what a chiplet's memory spreads over its channels and banks are frames.
+In its memory a page has a frame: the next one never used, or one given up. So an address is translated to another, with
+its chiplet's number above it, and a chiplet's memory spreads frames over its channels and banks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Pages(NamedTuple):
 
     shift: int
     chiplet: I32
-    """Of each page; -1 while it has no place."""
+    """Columns with an entry for each page; -1 while it has no place."""
     frame: I32
 
 
@@ -51,9 +51,9 @@ class PageTable:
     def __init__(self, machine: Machine, placed: Sequence[Placed] = ()) -> None:
         self.machine, self.placed = machine, placed
         self.pages = np.zeros((len(placed) + 1, machine.chiplet.count), np.int64)
-        """Of each tensor, and last of what belongs to none: how many of its pages were placed on each chiplet."""
+        """For each tensor, and last for pages of no tensor: how many pages were placed on each chiplet."""
         self.asked = np.zeros((len(placed) + 1, machine.chiplet.count, machine.chiplet.count), np.int64)
-        """Of each likewise: bytes in whole requests, by the chiplet that asked and the one they lie on."""
+        """Likewise for each: bytes in whole requests, by the requesting chiplet and the chiplet that holds them."""
         self._shift = machine.chiplet.page_bytes.bit_length() - 1
         self._first, self._last = (np.array([getattr(each, name) for each in placed], np.int64) for name in _LIFE)
         self._wanted = np.array([each.where is not None for each in placed], np.bool_)
@@ -67,7 +67,7 @@ class PageTable:
         return self._pages() if self.machine.chiplet.count > 1 else None
 
     def launch(self, number: int, program: TileProgram, asked: Work) -> Work:
-        """The work of a launch, the next one, with what it asks of each chiplet's memory, request by request."""
+        """The work of the next launch, with its bytes from each chiplet's memory, request by request."""
         if self.machine.chiplet.count == 1:
             return asked
         self._grow(number, asked.walks)
@@ -93,7 +93,7 @@ class PageTable:
         return Pages(self._shift, self._chiplet, self._frame)
 
     def _grow(self, number: int, walked: Walks) -> None:
-        """Makes the table as long as the last page that is asked for, or a tensor's."""
+        """Grows the table up to the last page that is accessed or holds a tensor."""
         reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
         ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
         ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
@@ -112,7 +112,7 @@ class PageTable:
         self._policy = np.pad(self._policy, (0, more), constant_values=default)
 
     def _begin(self, number: int) -> None:
-        """Gives the tensors whose lives begin their pages, for which there will be new places."""
+        """Assigns pages to the tensors whose lives begin; these pages will be placed anew."""
         begins = np.flatnonzero((self._first.clip(0) >= self._begun) & (self._first.clip(0) <= number))
         for index in sorted(begins.tolist(), key=lambda index: not self._wanted[index]):
             each = self.placed[index]
@@ -139,7 +139,7 @@ class PageTable:
         self._chiplet[pages] = _NOWHERE
 
     def _place(self, touched: I64, asked: I64) -> None:
-        """Places those of the pages that have no place; `asked` says how often each chiplet asks for each."""
+        """Places those of the pages that have no place; `asked` counts each chiplet's requests for each."""
         new = self._chiplet[touched] == _NOWHERE
         pages, asked = touched[new], asked[new]
         count, policy = self.machine.chiplet.count, self._policy[pages]

@@ -1,4 +1,4 @@
-"""The memories behind the DMA queues: a latency and one bus, or channels of banks; and beside it the common memory.
+"""The memories behind the DMA queues: a latency and one bus, or channels of banks; beside these, the common memory.
 
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
@@ -12,18 +12,18 @@ on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 
 On several chiplets there is a bus for each: chiplet_buses.py.
 
-**Banked.** A transfer begins when its queue is free, and its end is not known before its last request is done: the
-transfers of several queues compete for banks, request by request. So `serve` says that it does not know, and the
-engine lets the memory `advance`: as far as its next event, or to the end of a transfer if that comes first. The
-requests of a transfer (see units/request_addresses.py) reach all channels the latency of the interconnect after it
-began; each channel has a port of its own for each core, in which requests wait in the order their transfers began,
-takes one request a cycle of its clock, from the cores in turn, and knows nothing of the other channels.
+**Banked.** A transfer begins when its queue is free, and its end is unknown until its last request is done: the
+transfers of several queues compete for banks, request by request. So `serve` returns no end, and the engine lets the
+memory `advance`: to the engine's next event, or to the end of a transfer if that comes first. The requests of a
+transfer (see units/request_addresses.py) reach all channels the latency of the interconnect after it began; each
+channel has a port of its own for each core, in which requests wait in the order their transfers began, takes one
+request a cycle of its clock, from the cores in turn, and knows nothing of the other channels.
 
     a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
 
-Channels are advanced one after another, in stretches of time in which nothing that ends could ask for something else:
-a transfer with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks,
-whose ratio is a fraction of two integers.
+Channels advance one after another, in stretches of time in which no transfer can end and let another begin: a transfer
+with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks, whose ratio
+is a fraction of two integers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class MemoryState(NamedTuple):
 
 
 class Banked(NamedTuple):
-    """What only the banked model knows."""
+    """The state of the banked model."""
 
     channels: Channels
     bits: I64
@@ -107,9 +107,9 @@ class Banked(NamedTuple):
     asked: I64
     """Room for the requests of one transfer."""
     running: I64
-    """Of each source: 1 while a transfer of its runs."""
+    """For each source: 1 while one of its transfers is in flight."""
     pages: Pages | None
-    """Where addresses lie on a machine of several chiplets."""
+    """The page table of a machine of several chiplets."""
 
 
 def figures_of(machine: Machine) -> MemoryFigures:
@@ -132,7 +132,7 @@ def figures_of(machine: Machine) -> MemoryFigures:
 
 
 def sources(machine: Machine) -> int:
-    """Who asks a banked memory: each DMA queue and the scalar unit, of each core."""
+    """The sources of a banked memory's requests: each DMA queue and the scalar unit, of each core."""
     return machine.core.count * (machine.dma.queues + 1)
 
 
@@ -141,7 +141,7 @@ def idle_state() -> MemoryState:
 
 
 def banked(machine: Machine) -> Banked | None:
-    """Channels in which nothing happened yet; None for a machine with simple memory."""
+    """Fresh channels; None for a machine with simple memory."""
     if machine.dram.kind == "simple":
         return None
     memory, asking = machine.banked_memory(), sources(machine)
@@ -151,7 +151,7 @@ def banked(machine: Machine) -> Banked | None:
 
 
 def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:
-    """The same channels, about to be asked for the transfers of another launch, whose requests are counted exactly."""
+    """The same channels, about to serve another launch's transfers, with room for exactly its requests."""
     if before is None:
         return None
     counts = request_counts(asked.walks, machine.dram.request_bytes)
@@ -195,13 +195,13 @@ def serve_common(memory: MemoryFigures, state: MemoryState, start: int, size: in
 
 @compiled
 def common_latency(memory: MemoryFigures) -> int:
-    """Cycles from the last byte on the common memory's bus to where it goes."""
+    """Cycles from the last byte on the common memory's bus to its destination."""
     return memory.common_latency
 
 
 @compiled
 def latency(memory: MemoryFigures) -> int:
-    """Cycles from the last request on the bus to its data, or to the word that it is written."""
+    """Cycles from the last request on the bus to its data, or to the answer that it is written."""
     return memory.latency
 
 
@@ -229,9 +229,9 @@ def begin_transfer(
 
 @compiled_apart
 def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network | None, until: int) -> int:
-    """Lets time pass up to a cycle, or until a transfer ends: its unit's source, -1 if none did.
+    """Lets time pass up to a cycle or until a transfer ends; returns its unit's source, -1 if none did.
 
-    After a stretch of many cycles it is `ON_THE_WAY`, and wants to be called again.
+    After a stretch of many cycles it returns `ON_THE_WAY`: call it again.
     """
     limit = NEVER if until >= NEVER else _to_memory(memory, until)
     while True:
@@ -255,7 +255,7 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
         state.quiet[0] = quiet
         if limit < quiet or limit <= state.reached[0]:
             return -1
-        way = memory.way * memory.byte // memory.cycle  # what its end lets begin arrives so much later
+        way = memory.way * memory.byte // memory.cycle  # the next transfer's requests arrive so much later
         reached = min(quiet + way, limit)
         state.reached[0] = min(reached, state.reached[0] + STRETCH)
         for channel in range(len(of.channels.parts)):
@@ -279,7 +279,7 @@ def ended(memory: MemoryFigures, of: Banked, source: int) -> int:
 
 @compiled
 def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
-    """Writes down what a transfer that has ended waited for: the way there, and in the channel that was done last.
+    """Records the waits of a transfer that has ended: on the way there, and in the channel that was done last.
 
     In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
     """
@@ -300,9 +300,9 @@ def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memor
 
 
 def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics:
-    """What each channel counted and moved, at a cycle or when all it holds is done, and did until that cycle.
+    """Each channel's counters and bytes, when all it holds is done, and its cycles by state until a cycle.
 
-    Cycles are the machine's. Nothing for a simple memory.
+    Cycles are the machine's. Empty for a simple memory.
     """
     if of is None:
         return Statistics(
@@ -311,7 +311,7 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
             bytes=np.zeros((0, 0), np.int64),
             times=np.zeros(1, np.int64),
         )
-    reached = _to_memory(memory, end + memory.way) + 1  # what `advance` may have reached when the last transfer ended
+    reached = _to_memory(memory, end + memory.way) + 1  # as far as `advance` may have come
     for channel in range(len(of.channels.parts)):
         advance_channel(of.channels, channel, reached)
         channel_time.pass_time(of.channels.clock[channel], reached)
@@ -332,7 +332,7 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
 @compiled
 def _least(channels: Channels, most: int) -> int:
     """Cycles that a transfer takes at least from now on, so many requests being left for one of its channels."""
-    return most if most > 0 else channels.figures[READ_DATA]  # what is taken and not done is a read
+    return most if most > 0 else channels.figures[READ_DATA]  # a request that is taken and not done is a read
 
 
 @compiled
@@ -343,7 +343,7 @@ def _to_memory(memory: MemoryFigures, cycle: int) -> int:
 
 @compiled
 def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> int:
-    """Gives a source requests to ask for from a cycle on, sorted by channel, in order; the most for one channel.
+    """Gives a source requests to send from a cycle on, sorted by channel, in order; returns the most for one channel.
 
     A request is the address it starts at, plus 1 if it writes.
     """

@@ -1,18 +1,18 @@
-"""The interconnect as links that bytes hold, one after another: see machine/topology.py for which there are.
+"""The interconnect as links that bytes hold, one after another; machine/topology.py lists the links.
 
 A link is held by a byte for its part of a cycle, in the order in which packets are sent; it carries those of either
-direction over links of their own, and buffers in between have no end. What is read holds the way back from when it is
-asked for: queues ask no faster than answers could come.
+direction over links of their own, and buffers in between have no end. A read holds the way back from its request on:
+queues request no faster than answers could come.
 
     simple memory    a transfer is one packet. It has passed each of its links when all its bytes have, an equal part of
                      them (of those on a chiplet) on the way of each channel, and is over no sooner than that:
                      granted + max(memory, queue, links) + latency + cycles of the longest way's hops
     banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next one when its own link has carried
-                     the last, so queues share what they have in common. A request comes to its channel when its bytes
+                     the last, so queues share their common links. A request comes to its channel when its bytes
                      have passed all links, plus the latency of the interconnect and of its hops
 
-Links between chiplets have a width of their own, and a way between chiplets that has no other link is its source's own
-as far as packets go; where there is none at all, packets do not wait for one another.
+Links between chiplets have a width of their own. On a way of such links alone, a source sends its packets as if the
+first one were its own; where a way has no link at all, packets do not wait for one another.
 
 Times are counted in ticks, of which a byte takes as many on a link as the memory's clock has cycles in some of the
 machine's, so that all are whole numbers.
@@ -60,7 +60,7 @@ class Sending(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The links of a machine, and what is on them."""
+    """The links of a machine, and their state."""
 
     figures: LinkFigures
     way_start: I64
@@ -69,15 +69,15 @@ class Network(NamedTuple):
     hops: I64
     """Cycles of each source's way to each channel, beyond the latency of all."""
     byte: I64
-    """Of each link: ticks of a byte."""
+    """For each link, the ticks of a byte."""
     free: I64
-    """Of each link: the tick in which it is free."""
+    """For each link, the tick in which it is free."""
     carried: I64
-    """Of each link: bytes."""
+    """For each link, the bytes it carried."""
     asked: I64
-    """Of each instruction: bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
+    """For each instruction, bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
     order: I64
-    """Of each source's requests, as they are sent: channel, and place among the source's requests."""
+    """For each source's requests, in sending order: channel, and place among the source's requests."""
     sending: Sending
 
 
@@ -137,7 +137,7 @@ def carried(of: Network | None) -> I64:
 
 @compiled
 def _pass(of: Network, direction: int, source: int, channel: int, size: int, at: int) -> int:
-    """Lets bytes over a way's links, from a tick on; the tick in which all have passed them."""
+    """Sends bytes over a way's links, from a tick on; returns the tick in which all have passed."""
     number = (direction * len(of.hops) + source) * of.figures.channels + channel
     passed = int(at)
     for place in range(of.way_start[number], of.way_start[number + 1]):
@@ -150,7 +150,7 @@ def _pass(of: Network, direction: int, source: int, channel: int, size: int, at:
 
 @compiled
 def carry(of: Network, source: int, row: int, start: int) -> int:
-    """Carries a transfer of simple memory, from a cycle on; the cycle in which all its bytes have passed all links."""
+    """Carries a transfer of simple memory from a cycle on; returns the cycle in which all its bytes have passed."""
     at, chiplets = start * of.figures.cycle, of.asked.shape[2]
     passed, channels = at, of.figures.channels // chiplets
     for direction in range(2):
@@ -176,7 +176,7 @@ def longest_way(of: Network, source: int, row: int) -> int:
 
 @compiled
 def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, start: int) -> None:
-    """Gets a source's transfer ready to be sent from a cycle on, and sends its first packet."""
+    """Prepares a source's transfer for sending from a cycle on, and sends its first packet."""
     for number in range(len(asked)):
         channel = channel_of(bits, asked[number])
         part = channels.parts[channel, source]

@@ -1,1 +1,1 @@
-"""What the engine writes down."""
+"""The records that the engine writes."""

@@ -1,4 +1,4 @@
-"""What the engine writes down of each instruction, and the names of what it may have waited for."""
+"""The engine's record of each instruction, and the names of its waits."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from simulator.tileprogram.program_builder import ProgramBuilder
 
 
 class SpanTable(NamedTuple):
-    """What the engine writes down of each instruction; -1 as long as it is not known."""
+    """The engine's record of each instruction; -1 while a time is not known."""
 
     unit: I64
     start: I64
     end: I64
-    """Its unit is free."""
+    """When its unit is free."""
     done: I64
-    """And it is complete."""
+    """When it is complete."""
     phase: I64
     """Between start and end: a matmul's first row enters, a transfer's last byte is on the bus."""
     issue: I64
     cause: I64
-    """What it waited for last, of `Cause`."""
+    """The last constraint to be met, of `Cause`."""
     blocker: I64
-    """And the instruction that was, -1 for none."""
+    """The instruction that met it, -1 for none."""
     issue_cause: I64
     issue_blocker: I64
-    """Likewise of its issue."""
+    """The same for its issue."""
 
     @staticmethod
     def of(rows: int) -> SpanTable:
-        """Nothing is known yet."""
+        """A table in which no time is known."""
         return SpanTable(*(np.full(rows, -1, np.int64) for _ in SpanTable._fields))
 
 
 class Cause(IntEnum):
-    """What an instruction waited for last."""
+    """The last constraint that an instruction waited for."""
 
     LAUNCH = 0
     """Its launch began."""
@@ -54,17 +54,17 @@ class Cause(IntEnum):
     UNIT_BUSY = 4
     """Its unit was free."""
     BANDWIDTH = 5
-    """The memory was free. What it was doing meanwhile is told apart: see analysis/contention.py."""
+    """The memory was free. analysis/contention.py divides the wait by what the memory did meanwhile."""
     WRITE_AFTER_READ = 6
-    """What it overwrites had been read."""
+    """The bytes that it overwrites had been read."""
     WRITE_AFTER_WRITE = 7
-    """What it overwrites had been written."""
+    """The bytes that it overwrites had been written."""
     REUSE = 8
     """A buffer at the same address was no longer used."""
     ACCUMULATE = 9
     """The matmul before it in its K chain had streamed."""
     DATA = 10
-    """What it reads was there."""
+    """Its inputs were there."""
     BARRIER = 11
     """All cores had come to where they meet."""
     COMMON_MEMORY = 12
@@ -79,13 +79,13 @@ CAUSES = len(Cause)
 
 
 class Wait(IntEnum):
-    """What an instruction waited for while it held its unit: a transfer, in the network, in a banked memory and on the
-    buses of several chiplets."""
+    """Waits of an instruction while it held its unit: a transfer's, in the network, in a banked memory and on the buses
+    of several chiplets."""
 
     INTERCONNECT = 0
     """The way to the memory."""
     MEMORY_BUS = 1
-    """Data of other transfers moved: told apart likewise."""
+    """Data of other transfers moved: divided likewise."""
     MEMORY_ROW = 2
     """A row was closed and another opened: bank conflicts, ACTs too close to others."""
     MEMORY_BANK_GROUP = 3
@@ -113,15 +113,15 @@ class Launched:
     addresses: tuple[int, ...]
     after: tuple[int, ...] = ()
     indices: Mapping[int, I64] = field(default_factory=dict[int, I64])
-    """What is known of the tensors that indices are read from: argument -> the elements of its storage, from its base
-    on. Addresses that follow from others are assumed."""
+    """The known index tensors: argument -> the elements of its storage, from its base on. Addresses that follow from
+    other tensors are assumed."""
     filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
-    """What is known of where tensors are not zero, likewise: for machines with `skips_zero_tiles`."""
+    """The known nonzero elements of tensors, likewise: for machines with `skips_zero_tiles`."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """One step on the host between two kernels: what it takes over the host link, computes, and gives back."""
+    """One step on the host between two kernels: its bytes over the host link, its operations, and its bytes back."""
 
     kernel: str
     bytes_in: int
@@ -151,14 +151,14 @@ HOST_UNIT = "host"
 
 
 class Via(IntEnum):
-    """Where a transfer went."""
+    """The memory that a transfer used."""
 
     NONE = 0
-    """It is none, or stays in the scratchpad."""
+    """No transfer, or one within the scratchpad."""
     DRAM = 1
     COMMON = 2
     SKIPPED = 3
-    """Nowhere, like a product that is left out: there are only zeros. See units/zero_tiles.py."""
+    """None, like a skipped product: there are only zeros. See units/zero_tiles.py."""
 
     @property
     def label(self) -> str:
@@ -177,10 +177,9 @@ TOTALS = (
     "alu",
     "special",
 )
-"""Bytes asked of the DRAM, what it moved in whole requests, and what of this on another chiplet than who asked; bytes
-asked of the common memory, bytes copied within
-the scratchpad, multiply-accumulates, element operations of the ALUs and of the special function units, vector and
-scalar."""
+"""Bytes asked of the DRAM, bytes it moved in whole requests, and those of them on another chiplet than the core; bytes
+asked of the common memory, bytes copied within the scratchpad, multiply-accumulates, element operations of the ALUs and
+of the special function units, vector and scalar."""
 
 CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
 """Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
@@ -190,12 +189,12 @@ CHANNEL_CYCLES = (
     "transfer_cycles", "row_cycles", "bank_group_cycles", "turnaround_cycles", "refresh_cycles", "command_cycles",
     "idle_cycles", "queue_full_cycles",
 )  # fmt: skip
-"""What a channel did with its time: data moved, the oldest request waited (`Wait` says for what), nothing was queued.
-These add up to the makespan; besides them, cycles in which requests stood before a full queue."""
+"""States of a channel: data moved, the oldest request waited (`Wait` says for what), nothing was queued. These add up
+to the makespan; besides them, cycles in which requests stood before a full queue."""
 
 
 class Statistics(NamedTuple):
-    """What the channels of a banked memory did; no channels with a simple one."""
+    """Statistics of a banked memory's channels; no channels with a simple one."""
 
     counters: I64
     """C x `CHANNEL_COUNTERS`."""

@@ -1,1 +1,1 @@
-"""What a machine is asked to do: the program, its boxes and slots, what must keep order, and the verifier."""
+"""The tile program: its instructions, boxes and slots, their dependences, and the verifier."""

@@ -1,9 +1,9 @@
 """Barriers: where cores meet.
 
-A core comes to a BARRIER when all its earlier instructions are complete. It goes on when all that meet there have come
-and the word of the last one has crossed the interconnect. BARRIERs of one op in one iteration are one meeting, and
-their extent says how many cores it takes. So what a core does after a meeting comes after all that any of them did
-before it.
+A core comes to a BARRIER when all its earlier instructions are complete. It goes on when all cores of the meeting have
+come and the signal of the last one has crossed the interconnect. BARRIERs of one op in one iteration are one meeting,
+and their extent says how many cores it takes. So an instruction after a meeting starts after all instructions of these
+cores before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def violations(program: TileProgram) -> Iterator[str]:
 
 
 class Crossed:
-    """Which BARRIERs lie before an instruction, told while a program is walked in its order."""
+    """The BARRIERs before an instruction, found while a program is walked in order."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program, self._meeting = program, meeting_of(program)
@@ -47,10 +47,11 @@ class Crossed:
         self._last: dict[int, list[int]] = {}
 
     def before(self, index: int) -> list[int]:
-        """What the next instruction comes after because of a BARRIER: each is complete before it starts.
+        """The instructions that a BARRIER puts before the next one: each is complete before it starts.
 
-        For a BARRIER that is all that its core did since the last one; for the last of a meeting in program order also
-        the others of it. For any other instruction it is its core's last BARRIER, and the last one of that meeting.
+        For a BARRIER these are its core's instructions since the last one; for the last of a meeting in program order,
+        also the others of the meeting. For any other instruction they are its core's last BARRIER, and the last one of
+        that meeting.
         """
         core = int(self._program.core[index])
         found = [row for row in self._last.get(core, ()) if row < index]

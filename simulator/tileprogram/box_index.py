@@ -1,9 +1,9 @@
-"""Things by the boxes they touch, found without looking at all of them.
+"""An index from boxes to the things that touch them, without a scan of all boxes.
 
-A grid of tiles has thousands of boxes that differ in nothing but where they start, and whose first and last bytes say
-little: all columns of a matrix lie between its first and its last byte. So boxes of the same extents and strides are
-kept in cells as large as one of them, by their coordinates over the strides that a comparison with the box asked about
-would use (see `boxes`), and only the cells around it are looked into. What has no coordinates is always looked at.
+A grid of tiles has thousands of boxes that differ only in where they start, and whose first and last bytes say little:
+all columns of a matrix lie between its first and its last byte. So boxes of the same extents and strides are kept in
+cells as large as one of them, by their coordinates over the strides that a comparison with the box asked about would
+use (see `boxes`), and only the cells around it are searched. Boxes without coordinates are always compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 Cell = tuple[int, ...]
 
 FEW = 8
-"""Boxes that are sooner held against another one by one than looked up."""
+"""Up to so many boxes, comparing one by one is faster than a look-up."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Nearby(Generic[T]):
         self.groups[kind].add(box, item)
 
     def near(self, box: Box) -> list[Box]:
-        """All boxes of things that could share a byte with this one, and as few others as can be told quickly."""
+        """All boxes that could share a byte with this one, and as few others as a quick look-up allows."""
         first, end = box.first, box.end
         return [
             group.boxes[start]
@@ -51,7 +51,7 @@ class Nearby(Generic[T]):
         return self.groups[box.element, box.dims].items[box.first]
 
     def pop(self, box: Box) -> list[T]:
-        """The same, and they are forgotten."""
+        """The same, and removes them."""
         group = self.groups[box.element, box.dims]
         if len(group.items) == 1:
             del self.groups[box.element, box.dims]
@@ -59,7 +59,7 @@ class Nearby(Generic[T]):
 
 
 class _Group(Generic[T]):
-    """Boxes that differ in their first byte only, by which they are kept."""
+    """Boxes that differ in their first byte only, kept by that byte."""
 
     def __init__(self, like: Box) -> None:
         self.like, self.length = like, like.end - like.first

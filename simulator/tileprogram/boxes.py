@@ -1,13 +1,13 @@
-"""Boxes: the bytes an operand touches, and whether two operands touch the same ones.
+"""Boxes: the bytes that an operand touches, and the test whether two operands share any.
 
 A box is a start and a list of (extent, stride) pairs. Two boxes are compared as boxes when both can be read as
 coordinates over the same strides: with strides S1 > S2 > ... > element, an address has one reading
 `c1*S1 + c2*S2 + ... + rest` as long as the inner coordinates of a box never reach as far as the next outer stride.
 In that reading the boxes are products of intervals, and meet exactly if all their intervals meet. A tile that is one
 row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of
-every second column, say, is held against a whole tile as if it had the columns between: it may be said to overlap when
-it does not, never the other way round. Whatever has no such reading, a reshaped view for instance, is compared by its
-first and last byte, with the same care.
+every second column, say, is compared with a whole tile as if it had the columns between: the test may report an overlap
+that is not there, but never misses one. Boxes without such a reading, a reshaped view for instance, are compared by
+their first and last byte, as conservatively.
 
 Boxes of two buffers that share an address have no strides in common: `meet` and `holds` compare them run by run of
 contiguous bytes, which is exact, and slower.
@@ -64,7 +64,7 @@ def overlap(a: Box, b: Box) -> bool:
 
 
 def covers(a: Box, b: Box) -> bool:
-    """Whether `a` surely holds every byte of `b`; False when that cannot be told."""
+    """Whether `a` surely holds every byte of `b`; False when that cannot be proved."""
     if a == b:
         return True
     if a.first > b.first or a.end < b.end:
@@ -74,7 +74,7 @@ def covers(a: Box, b: Box) -> bool:
 
 
 def without(a: Box, b: Box) -> Box:
-    """`a` without an end of it that `b` surely holds; `a` itself where what is left of it would be no box."""
+    """`a` without an end of it that `b` surely holds; `a` itself where the rest would be no box."""
     spans = _coordinates(a, b) if _filled(b, a) is b else None
     if spans is None:
         return a

@@ -1,16 +1,16 @@
 """Where buffers lie in the scratchpad: side by side if they can, else in turn at one address.
 
 A buffer is in use from the first instruction that touches it to the last, in program order. Buffers that are not in
-use at once may share bytes, but then the later one's first writers have to wait until whoever last used those bytes
-has done so: a REUSE dependence, a wait that exists only for want of room. A pipeline that could have run ahead across
-the border of two loops stops there. So bytes are shared only where laying all buffers side by side would exceed the
-scratchpad, and then as harmlessly as possible:
+use at once may share bytes, but then the later one's first writers must wait for the last users of those bytes: a REUSE
+dependence, a wait that exists only for want of room. A pipeline that could have run ahead across the border of two
+loops stops there. So bytes are shared only where laying all buffers side by side would exceed the scratchpad, and then
+as harmlessly as possible:
 
-    gently    buffers in order of first use, each on bytes that nobody has used as long as there are any, then on those
-              whose last user lies furthest back
+    gently    buffers in order of first use, each on unused bytes while there are any, then on those whose last use
+              lies furthest back
     tightly   if that does not fit: largest buffers first, each as low as it goes
 
-What a program demands is the peak of the layout it gets: if not even the tight one fits, that one.
+A program needs the peak of the layout it gets: of the tight one, if not even that fits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simulator.tileprogram.program import I64, Buffer, Space, TileProgram
 def placed(program: TileProgram, capacity: int) -> TileProgram:
     """The program with its buffers laid out for a scratchpad of `capacity` bytes: itself, if they fit side by side.
 
-    Otherwise offsets are new, and dependences are derived anew with the shared bytes in mind.
+    Otherwise it has new offsets, and dependences derived anew for the shared bytes.
     """
     if program.scratchpad_bytes <= capacity:
         return program
@@ -94,7 +94,7 @@ def in_use(program: TileProgram) -> list[Use]:
 def check_fit(program: TileProgram, capacity: int) -> None:
     """Raises `DoesNotFit` if the buffers, as they lie, need more than `capacity` bytes.
 
-    It names those to be made smaller: the buffers in use when most is, or all if none share bytes.
+    It names the buffers to shrink: those in use at the peak, or all if none share bytes.
     """
     if program.scratchpad_bytes <= capacity:
         return
@@ -143,7 +143,7 @@ def _tightly(uses: Sequence[Use]) -> list[int]:
 
 
 def _free(offsets: dict[int, int], uses: Sequence[Use], number: int) -> Iterator[int]:
-    """Offsets at a border of what is placed already where a buffer meets nothing that is in use with it."""
+    """Offsets, at the border of a placed buffer, where a buffer meets no other that is in use with it."""
     for offset in sorted({0, *(start + uses[other].size for other, start in offsets.items())}):
         if not any(uses[number].meets(uses[other]) for other in _below(offsets, uses, offset, number)):
             yield offset

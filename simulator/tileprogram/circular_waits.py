@@ -1,4 +1,4 @@
-"""Who waits for whom in a circle."""
+"""Circular waits: instructions that wait for one another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_NAMED = 20
 
 
 def circle(first: int, waits: Callable[[int], Iterable[int]]) -> list[int]:
-    """A circle that `first` leads into by what each waits for: its members in order, the first again at the end.
+    """The circle of waits that `first` leads into: its members in order, the first again at the end.
 
     Empty if there is none.
     """

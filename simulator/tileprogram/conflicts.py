@@ -1,7 +1,7 @@
 """Conflicts: which instructions of a finished program touch the same memory, found without its dependences.
 
 `conflicts` finds them box by box, without a notion of "covered" (see hazards.py), and `unordered` says which of them
-the program's dependences leave in no order. That is what a program and a trace are checked against.
+the program's dependences leave in no order. Programs and traces are checked against these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Touch:
     box: Box
     writes: bool
     adds: bool
-    """It is a matmul's access to its accumulator, adding to what was there."""
+    """It is a matmul's access to its accumulator, and adds to the old value."""
     makes: bool
     """It is any matmul's access to its accumulator."""
 
@@ -172,13 +172,13 @@ class Order:
     def holds(self, earlier: int, later: int, grade: Grade) -> bool:
         """Whether `later` waits for `earlier` at least as firmly as `grade`.
 
-        Most often it does by way of a unit in order, which is told from what is known of that unit. Otherwise it walks
-        backward from `later`, nearest edges first and never past `earlier`: most of the rest are neighbours.
+        Most often the path leads over an in-order unit, whose summary answers at once. Otherwise it walks backward from
+        `later`, nearest edges first and never past `earlier`: most of the rest are neighbours.
         """
         if any(chain.orders(earlier, later, grade) for chain in self.chains):
             return True
         seen = set[tuple[int, Grade]]()
-        ahead = deque([(later, Grade.FOLLOW)])  # the empty path: what comes before it decides
+        ahead = deque([(later, Grade.FOLLOW)])  # the empty path: the steps before it decide
         while ahead:
             node, rest = ahead.popleft()
             for source, first in self._before[node]:
@@ -192,7 +192,7 @@ class Order:
 
 
 class _Chain:
-    """The instructions of a unit in order, and what comes before and after them: two looks instead of a long walk."""
+    """The instructions of an in-order unit, and what they order: two look-ups instead of a long walk."""
 
     def __init__(self, members: list[int], before: list[list[tuple[int, Grade]]]) -> None:
         own, beyond = set(members), len(before)

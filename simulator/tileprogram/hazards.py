@@ -1,20 +1,20 @@
-"""Hazards: which instructions touch the same memory, and what must keep them in order.
+"""Hazards: which instructions touch the same memory, and which order they need.
 
 There are two sides, and they share nothing but the geometry of boxes and the grades below. `DependenceTracker`
 *derives* the dependences a program should carry, forgetting what later writes have covered. `conflicts` (conflicts.py)
 *re-derives* every conflict of a finished program box by box, without a notion of "covered", and is what a program and a
 trace are checked against.
 
-What orders two instructions, apart from dependences, is only this: **a core's vector unit is one in-order unit, and so
-is its scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write
-answered, before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several
-systolic arrays run side by side, and an array starts the next matmul before the results of the last have left it, so
-two copies, or two matmuls, are in no order at all unless a path of dependences orders them. Cores are in no order
-either, but where they meet (`barriers`): what comes after a meeting finds complete what came before it.
+Apart from dependences, only this orders two instructions: **a core's vector unit is one in-order unit, and so is its
+scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write answered,
+before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several systolic
+arrays run side by side, and an array starts the next matmul before the results of the last have left it, so two copies,
+or two matmuls, are in no order at all unless a path of dependences orders them. Cores are in no order either, but where
+they meet (`barriers`): all instructions before a meeting are complete when those after it start.
 
 An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
-completes after its end, by then it has read all it reads. So what must be ordered, and what a path of dependences
-orders, comes in three grades:
+completes after its end, and by its end it has read all its operands. So conflicts need, and paths of dependences give,
+one of three grades of order:
 
     COMPLETE     the earlier is complete before the later starts: for whatever the earlier writes
     FOLLOW       the later comes behind on the same array, each of its rows after the same row of the earlier:
@@ -73,7 +73,7 @@ class _Seens:
                 yield from self.rows.at(other)
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
-        """Drops what `box` covers whole: whoever would have waited for it now waits for the one that covers it."""
+        """Drops accesses that `box` covers whole: later instructions wait for the covering access instead."""
         for other in self.rows.near(box):
             if held(box, other):
                 self.rows.pop(other)
@@ -107,7 +107,7 @@ class Grade(IntEnum):
 
 
 def grade_of(kind: DependenceKind, source: Opcode) -> Grade:
-    """What a dependence on an instruction of opcode `source` gives."""
+    """The grade that a dependence on an instruction of opcode `source` gives."""
     if kind == DependenceKind.ACCUMULATE:
         return Grade.FOLLOW
     weak = kind == DependenceKind.WRITE_AFTER_READ and source == Opcode.MATMUL
@@ -122,9 +122,9 @@ def path_grade(first: Grade, rest: Grade) -> Grade:
 class DependenceTracker:
     """Derives dependences while a program is built: call `add` with every instruction, in program order.
 
-    It returns the direct dependences of that instruction, to be stored with it. A wait that another of the
-    instruction's waits already brings about is left out. Dependences within the vector or the scalar unit are kept
-    although queue order alone would do, because they are what a reader of the program wants to see.
+    It returns the direct dependences of that instruction, to be stored with it. It leaves out a wait that another of
+    the instruction's waits implies. It keeps dependences within the vector or the scalar unit, although queue order
+    alone would do, because a reader of the program wants to see them.
 
     Given the buffers at their addresses, it also derives REUSE dependences between those that share bytes.
     """
@@ -136,7 +136,7 @@ class DependenceTracker:
         self._opcodes: list[Opcode] = []
 
     def add(self, instruction: Instruction) -> tuple[tuple[int, DependenceKind], ...]:
-        """What the next instruction must wait for: (index, kind), earliest first."""
+        """The dependences of the next instruction: (index, kind), earliest first."""
         index = len(self._waits)
         found: dict[int, DependenceKind] = {}
         boxes = [box_of(operand) for operand in instruction.operands]
@@ -170,13 +170,13 @@ class DependenceTracker:
             history.reads.add(seen)
 
     def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
-        """What is known of slots of other buffers that share bytes with an operand's, and its bytes seen from them."""
+        """The state of other buffers' slots that share bytes with an operand's, and its box relative to each."""
         for other, shift in self._sharing.get((operand.space, operand.target, operand.slot), ()):
             if other in self._histories:
                 yield self._histories[other], moved(box_of(operand), shift)
 
     def _reused(self, operand: Operand) -> Iterator[int]:
-        """Who used an operand's bytes as part of another buffer."""
+        """The instructions that used an operand's bytes as part of another buffer."""
         for other, box in self._others(operand):
             for seen in other.writes.touching(box, meet):
                 yield seen.instruction
@@ -184,7 +184,7 @@ class DependenceTracker:
                 yield seen.instruction
 
     def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
-        """Whether another of the waits brings `earlier` in order as firmly as its own edge would."""
+        """Whether another of the waits orders `earlier` as firmly as its own edge would."""
         return any(
             path_grade(self._waits[later][earlier], grade) >= grades[earlier]
             for later, grade in grades.items()

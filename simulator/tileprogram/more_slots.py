@@ -1,8 +1,7 @@
-"""The same program with more room: what waits for a slot to be free would wait less, or not at all.
+"""The same program with more slots: its waits for a free slot get shorter, or vanish.
 
-Slots of a buffer take turns: whoever brings the next tile waits until the tile that lies in its slot has been worked
-on. A program that is given more slots does the same things in the same order, and each tile lies in the next one of
-more slots.
+Slots of a buffer take turns: the load of the next tile waits until the tile in its slot has been used. A program with
+more slots has the same instructions in the same order, and each tile lies in the next one of more slots.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from simulator.tileprogram.buffer_addresses import ordered
 from simulator.tileprogram.program import DependenceKind, Opcode, Space, TileProgram
 
 FOR_ROOM = (DependenceKind.WRITE_AFTER_READ, DependenceKind.WRITE_AFTER_WRITE, DependenceKind.REUSE)
-"""Waits that would not be there if everything that is written had a place of its own."""
+"""Waits that vanish if every written tile has a place of its own."""
 
 _WRITES_MEMORY = (Opcode.STORE, Opcode.SCATTER, Opcode.DIRECT)
 
 
 def with_room_for_all(program: TileProgram) -> TileProgram:
-    """The program if every tile had a slot of its own: how fast it could be, not how it could run."""
+    """The program with a slot for every tile: a bound on its speed, not a program to run."""
     owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
     gone = np.isin(program.dependence_kind, FOR_ROOM) & ~np.isin(program.opcode[owner], _WRITES_MEMORY)
     counts = np.bincount(owner[~gone], minlength=len(program))
@@ -59,8 +58,8 @@ def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram |
 
 
 def _tiles_moved(program: TileProgram, here: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each use of a buffer of one slot 1 where another tile begins, else 0: where it is loaded after it was worked
-    on, or used after it was stored."""
+    """For each use of a one-slot buffer, 1 where another tile begins, else 0: at a load after a use, or a use after a
+    store."""
     owner = np.repeat(program.opcode, np.diff(program.operand_start))[here]
     loads, stores = np.isin(owner, [Opcode.LOAD, Opcode.GATHER]), np.isin(owner, _WRITES_MEMORY)
     begins = (loads[1:] & ~loads[:-1]) | (stores[:-1] & ~stores[1:])

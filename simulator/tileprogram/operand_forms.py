@@ -1,4 +1,4 @@
-"""What the operands of one instruction must be, by its opcode."""
+"""The operands that each opcode requires."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def label_of(program: TileProgram, index: int) -> str:
 
 
 class Form(NamedTuple):
-    """What the instructions of an opcode are."""
+    """The form of an opcode's instructions."""
 
     violations: Callable[[TileProgram, int, Instruction], Iterator[str]]
-    """What is wrong with one that has as many operands and dims as it must."""
+    """Finds mistakes in one that has the right number of operands and dims."""
     least: int = 0
     most: int | None = None
-    """Operands."""
+    """Bounds on the number of operands."""
     dims: int | None = None
 
 
 def operand_forms(program: TileProgram, index: int) -> Iterator[str]:
-    """What is wrong with an instruction's operands."""
+    """The mistakes in an instruction's operands."""
     row = program.instruction(index)
     yield from form_of(row.opcode).violations(program, index, row)
     for operand in row.operands:
@@ -44,7 +44,7 @@ def form_of(opcode: Opcode) -> Form:
 
 
 def moves(source: Space, target: Space) -> Form:
-    """Of an opcode that reads one box and writes another with as many bytes."""
+    """The form of an opcode that reads one box and writes another with as many bytes."""
 
     def violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
         spaces = tuple(operand.space for operand in row.operands)
@@ -80,7 +80,7 @@ def _barrier_violations(program: TileProgram, index: int, row: Instruction) -> I
 def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
     """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations.
 
-    Without any it computes: what its iterations hand on, or once what stands outside a loop.
+    Without operands it computes: on values that its iterations hand on, or once outside a loop.
     """
     label, info = label_of(program, index), program.ops[row.op]
     computes = bool(info.carried) or (row.extent == (1,) and any(info.class_counts))
@@ -102,13 +102,13 @@ def _direct_violations(program: TileProgram, index: int, row: Instruction) -> It
 
 
 def indexed_form(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Indices, what is moved, and last the memory, with a walker for each of its axes."""
+    """Indices, the tile that is moved, and last the memory, with a walker for each of its axes."""
     label, info = label_of(program, index), program.ops[row.op].indexed
     if info is None:
         yield f"{label} does not say what its indices mean"
         return
     count, moved = len(info.index_dims), row.operands[len(info.index_dims) : -1]
-    least = 1 if row.opcode == Opcode.GATHER else 0  # what is scattered may be one number
+    least = 1 if row.opcode == Opcode.GATHER else 0  # a scatter may write one number
     if len(row.operands) <= count or not least <= len(moved) <= 1:
         yield f"{label} has {len(row.operands)} operands, {count} of them indices"
         return

@@ -1,4 +1,4 @@
-"""The tile program: what the machine is asked to do, instruction by instruction.
+"""The tile program: the machine's work, instruction by instruction.
 
 A program is one kernel, unrolled: every load, store, matrix multiply and vector pass with its concrete
 operands, in program order, with the dependences between them. It is plain arrays (a structure of arrays and
@@ -96,13 +96,13 @@ class OpInfo:
     class_counts: tuple[int, ...] = (0, 0, 0, 0)
     """VECTOR, DIRECT: operations per iteration point, by `OpClass`."""
     computed_bytes: int = 0
-    """VECTOR: the widest number that is computed with, where that is wider than all operands."""
+    """VECTOR: the widest type it computes with, where that is wider than all operands."""
     walks: tuple[int, ...] = ()
     """VECTOR: for each operand the dims of the extent that walk it, bit d for dim d."""
     contiguous: tuple[int, ...] = ()
     """VECTOR: for each operand the dim of the axis that lies along the lanes, -1 for none. Both empty: not known."""
     indexed: Indexed | None = None
-    """GATHER, SCATTER: what their indices mean."""
+    """GATHER, SCATTER: the meaning of their indices."""
     carried: tuple[Carried, ...] = ()
     """DIRECT: the chains between its iterations, none of which is longer than another for every machine."""
 
@@ -238,7 +238,7 @@ class TileProgram:
     def load(path: str | os.PathLike[str] | BinaryIO) -> TileProgram:
         """The program that `save` wrote; `FileFormatError` for anything else.
 
-        The tables are those of a program; whether it is a valid one is for `verify` to say.
+        It checks the form of the tables; `verify` checks the program.
         """
         header, arrays = versioned_files.read(path, FORMAT, VERSION)
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
@@ -299,7 +299,7 @@ class TileProgram:
         )
 
     def part(self, first: int, last: int) -> TileProgram:
-        """Instructions `first` to `last` alone; what they wait for is counted from the whole program's begin."""
+        """Instructions `first` to `last` alone; their dependences count from the whole program's begin."""
         kept = {"N": slice(first, last), "N+1": slice(first, last + 1)}
         for symbol, starts in (("M", self.operand_start), ("D", self.dependence_start), ("O", self.origin_start)):
             kept[symbol] = slice(int(starts[first]), int(starts[last]))

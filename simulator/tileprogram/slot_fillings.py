@@ -1,8 +1,8 @@
-"""Fillings: what a program puts into each slot of the scratchpad, one after the other.
+"""Fillings: the successive contents of each slot of the scratchpad.
 
-A slot is filled, read, and filled anew. A filling begins with an instruction that only writes to the slot after what
-was there has been read, and holds all accesses up to the next one. If a later access reads a byte that was not written
-since, the slot was not filled anew but added to: both are one filling. Boxes are compared byte by byte.
+A slot is filled, read, and filled anew. A filling begins with an instruction that only writes to the slot after its old
+contents were read, and holds all accesses up to the next such instruction. If a later access reads a byte that was not
+written since, the slot was not filled anew but added to: both are one filling. Boxes are compared byte by byte.
 """
 
 from __future__ import annotations

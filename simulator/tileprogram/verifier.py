@@ -1,4 +1,4 @@
-"""Is a tile program well formed, and does it keep in order what must be?"""
+"""Checks that a tile program is well formed, and that it orders all its conflicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from simulator.tileprogram.program import (
 MOST = 20
 """Violations after which looking for more stops."""
 LARGEST = 2**48
-"""Bytes or points beyond which nothing is meant seriously, and sums of many are still exact in 64 bits."""
+"""The most bytes or points of a plausible program; sums of many such numbers are still exact in 64 bits."""
 
 
 def verify(program: TileProgram) -> None:
@@ -38,8 +38,8 @@ def verify(program: TileProgram) -> None:
 
     A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
     dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
-    from one loop of direct accesses to the next: these units are in order. No other queue promises anything, but where
-    cores meet, all before comes before all after. Conflicts are found from the operands' boxes alone
+    from one loop of direct accesses to the next: these units are in order. No other queue keeps order, but a meeting of
+    cores puts all before it ahead of all after it. Conflicts are found from the operands' boxes alone
     (`conflicts.conflicts`).
     """
     verify_structure(program)
@@ -114,7 +114,7 @@ def _table_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _record_violations(program: TileProgram) -> Iterator[str]:
-    """What is said once, of arguments, buffers and ops, has the parts it needs."""
+    """Checks that the entries for arguments, buffers and ops are complete."""
     for argument in program.arguments:
         if len(argument.shape) != len(argument.strides) or min(argument.shape, default=0) < 0:
             yield f"argument {argument.name!r} has the shape {argument.shape} and the strides {argument.strides}"
@@ -136,7 +136,7 @@ def _record_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _form_violations(program: TileProgram) -> Iterator[str]:
-    """Instructions that lack operands or dims which whatever reads their opcode takes for granted."""
+    """Instructions that lack operands or dims which every reader of their opcode relies on."""
     operands = np.diff(program.operand_start)
     for opcode in map(Opcode, np.unique(program.opcode).tolist()):
         rows = np.flatnonzero(program.opcode == opcode)
@@ -168,7 +168,7 @@ def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
 
 
 def _overflows(program: TileProgram) -> Iterator[str]:
-    """Sizes whose products would not be exact in 64 bits: everything after this reckons in them."""
+    """Sizes whose products would not be exact in 64 bits: all later checks rely on exact products."""
     reach = np.abs(program.offset).astype(float)
     for dim in range(MAX_RANK):  # one column at a time: long programs are large
         reach += np.abs(program.strides[:, dim] * program.shape[:, dim].astype(float))
@@ -271,7 +271,7 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _circle(program: TileProgram, first: int) -> str:
-    """How an instruction that waits for a later one waits for itself, if it does."""
+    """The circle by which an instruction that waits for a later one waits for itself, if there is one."""
     starts, sources = program.dependence_start, program.dependence
     found = circle(first, lambda row: sources[starts[row] : starts[row + 1]].tolist())
     if not found:

@@ -1,4 +1,4 @@
-"""The trace: the record of what every instruction did when, and what can be asked of it."""
+"""The trace: the record of when every instruction ran, and the analyses of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Trace(TraceRecord):
-    """The record with its checks and its file. What it means is asked of functions: simulator/analysis."""
+    """The record of a run, with its invariants and its file; its analyses are functions in simulator/analysis."""
 
     def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
         """The events, column by column."""
@@ -83,7 +83,7 @@ class Trace(TraceRecord):
         trace_file.write_trace(path, self.machine, self.kernels, self.unit_names, arrays)
 
     def to_bytes(self) -> bytes:
-        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
         arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
         return trace_file.pack_trace(self.machine, self.kernels, self.unit_names, arrays)
 
@@ -104,7 +104,7 @@ _VIA_LABELS = [via.label for via in Via]
 
 
 class Ran(NamedTuple):
-    """What a launch asked, its spans, when their constraints were met, and what they waited for within."""
+    """A launch's work, its spans, when their constraints were met, and their waits within."""
 
     told: Told
     spans: SpanTable
@@ -173,7 +173,7 @@ def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: int) -> npt.NDArray[Any]:
-    """One after another; the only one as it is, since a trace may be the largest thing there is."""
+    """Joins arrays; a single one is returned uncopied, since a trace may be the largest object in memory."""
     if len(parts) == 1:
         return parts[0].astype(dtype, copy=False)
     return np.concatenate([np.zeros((0, *width), dtype), *parts]).astype(dtype, copy=False)

@@ -20,8 +20,8 @@ from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TO
 
 FORMAT, VERSION = "aten-workbench/trace", 9
 WITHOUT_FITTED, WITHOUT_MEMORY = 8, 7
-"""The versions before, which are read as well. Version 8 tells what is fitted as a source that begins with `fitted: `;
-version 7 does so too, and has of a memory file no more than the path."""
+"""Earlier versions, which are read as well. In version 8 a fitted figure is a source that begins with `fitted: `; so it
+is in version 7, which keeps only the path of a memory file."""
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -53,7 +53,7 @@ ARRAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file holds."""
+    """The contents of a file."""
 
     machine: Machine
     kernels: tuple[str, ...]
@@ -75,7 +75,7 @@ def write_trace(
 def pack_trace(
     machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...], arrays: Mapping[str, versioned_files.Array]
 ) -> bytes:
-    """What a trace's file holds."""
+    """The contents of a trace's file."""
     return versioned_files.pack(FORMAT, VERSION, _header(machine, kernels, units), arrays)
 
 
@@ -94,7 +94,7 @@ def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) 
 
 
 def _provenance(told: dict[str, Any]) -> Provenance:
-    """Where the figures of a header's machine come from; before version 9 what is fitted stood among the sources."""
+    """The provenance of a header's machine; before version 9 fitted figures stood among the sources."""
     assumed = typed_records.value(tuple[str, ...], told["assumed"], "assumed")
     sources = typed_records.value(_Pairs, told["sources"], "sources")
     if "fitted" not in told:
@@ -103,7 +103,7 @@ def _provenance(told: dict[str, Any]) -> Provenance:
 
 
 def _machine(told: dict[str, Any]) -> Machine:
-    """The machine of a header, which of version 7 has no memory."""
+    """The machine of a header; version 7 has no memory."""
     memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
     if memory:
         check_memory(memory)
@@ -114,7 +114,7 @@ def _machine(told: dict[str, Any]) -> Machine:
 
 
 def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
-    """Reads what `write_trace` wrote; `FileFormatError` for anything else."""
+    """Reads a file of `write_trace`; `FileFormatError` for anything else."""
     header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, VERSION)
     try:
         machine = _machine(cast("dict[str, Any]", header["machine"]))

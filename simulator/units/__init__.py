@@ -1,1 +1,1 @@
-"""What each kind of unit takes, one file each, and the table of costs that the engine walks."""
+"""The cost of each kind of unit, one file each, and the table of costs that the engine walks."""

@@ -1,7 +1,7 @@
 """The common memory: a second memory between the scratchpads and DRAM, which all cores share.
 
-Nothing comes into it by itself. A plan says which tensors it keeps, from which launch to which (`Resident`), and from
-the plan and the programs follows which copies it serves. There are two kinds of residents:
+Nothing enters it by itself. A plan says which tensors it keeps, from which launch to which (`Resident`); the plan and
+the programs determine which copies it serves. There are two kinds of residents:
 
     in both       a tensor with a life outside: a weight, an input, a result. A box is brought from DRAM by the first
                   copy of it, and kept in passing; what is written goes to both. A launch finds what earlier launches
@@ -13,9 +13,9 @@ A copy that it serves takes
     granted + max(bytes / common memory rate, bytes / queue rate) + latency
 
 with one bus, as the simple memory has: copies hold it one after another, in the order they are granted. The links of a
-crossbar or mesh are not on the way, their latency is. What is kept in passing is taken to cost nothing beside the way
-from DRAM. A copy waits for the one that brought its box; where no order
-of the cores makes sure that this one comes first, it goes to DRAM itself.
+crossbar or mesh are not on the way, their latency is. Keeping a box in passing is taken to cost nothing beside the way
+from DRAM. A copy waits for the one that brought its box; where the cores' order does not guarantee that this one comes
+first, it goes to DRAM itself.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ class Resident:
     first: int
     last: int
     alone: bool
-    """It is here alone, not in DRAM as well."""
+    """It is only here, not in DRAM as well."""
 
     def kept(self, launch: int) -> bool:
         return self.first <= launch <= self.last
 
 
 class Served(NamedTuple):
-    """What of one launch is not for DRAM: what the common memory does, and what nobody does."""
+    """The work of one launch that spares DRAM: copies that the common memory serves, and skipped instructions."""
 
     rows: Mask
-    """Which instructions are copies that it serves."""
+    """Whether each instruction is a copy that it serves."""
     waits: I64
     """Pairs: a copy, and the instruction that brings its box."""
     skipped: Mask
-    """Which instructions are left out, because there are only zeros: see zero_tiles.py."""
+    """Whether each instruction is skipped, because its data is all zeros: see zero_tiles.py."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What of a resident is there, in pieces as large as its smallest element."""
+    """The parts of a resident that are present, in pieces as large as its smallest element."""
 
     resident: Resident
     piece: int
@@ -92,13 +92,13 @@ def held_bytes(residents: Sequence[Resident], launches: int) -> I64:
 
 @dataclass
 class CommonMemory:
-    """Follows what the common memory holds, from launch to launch."""
+    """Tracks the contents of the common memory, from launch to launch."""
 
     residents: Sequence[Resident]
     _there: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
 
     def launch(self, number: int, launched: Launched | HostCall, skipped: Mask | None = None) -> Served | None:
-        """What it serves in a launch, the next one; None if nothing of it is resident and nothing `skipped`."""
+        """What it serves in the next launch; None if that uses no resident and has nothing `skipped`."""
         here = {each.address: each for each in self.residents if each.kept(number) and each.bytes}
         places: dict[Resident, list[int]] = {}
         for place, address in enumerate(launched.addresses):
@@ -121,7 +121,7 @@ class CommonMemory:
     def _both(
         self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
     ) -> Iterator[tuple[int, int]]:
-        """Marks the loads that find their box; yields whom they wait for."""
+        """Marks the loads that find their box; yields each with the instruction it waits for."""
         kept = self._there.setdefault(resident.name, _nothing_of(resident))
         _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
         boxes, first, box = boxes_of(program, operands)
@@ -159,7 +159,7 @@ def _owners(program: TileProgram) -> I64:
 
 
 def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, where: str) -> I64:
-    """The operands in DRAM that are these arguments, all of which must be copies, of what the resident has."""
+    """The DRAM operands of these arguments, which must all belong to copies within the resident."""
     operands = np.flatnonzero((program.space == Space.DRAM) & np.isin(program.target, arguments))
     opcodes = program.opcode[_owners(program)[operands]]
     others = np.setdiff1d(opcodes, [Opcode.LOAD, Opcode.STORE])
@@ -197,7 +197,7 @@ def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
 
 
 def boxes_of(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
-    """Of operands of one tensor: one of each box, its place among them, and the number of each one's box."""
+    """The distinct boxes of one tensor's operands: an operand for each, its place, and each operand's box number."""
     columns = program.offset[operands], program.element_bytes[operands]
     table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])
     _, first, box = np.unique(table, axis=0, return_index=True, return_inverse=True)

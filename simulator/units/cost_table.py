@@ -1,4 +1,4 @@
-"""A program as the table the event loop walks: one row of integers per instruction, costs already worked out."""
+"""A program as the table that the event loop walks: a row of integers per instruction, with all costs."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from simulator.units.unit import COSTS, MEETS, Mask, Part
 from simulator.units.unit_table import KIND_OF, UNITS
 
 MEET = len(DependenceKind)
-"""Kind of the waits of a BARRIER for the others of its meeting: until they are there, not until they are done."""
+"""Kind of a BARRIER's waits for the others of its meeting: until these have issued, not until they are done."""
 
 NOT_KNOWN: gather.Indices = MappingProxyType({})
 
 
 class CostTable(NamedTuple):
-    """What the event loop knows of each instruction."""
+    """The event loop's view of each instruction."""
 
     kind: I64
-    """Of its unit: its place in `unit_table.UNITS`."""
+    """Its unit's place in `unit_table.UNITS`."""
     core: I64
     chain: I64
     """The matmul it accumulates onto without a drain between, -1 for none."""
     common: I64
-    """Bytes that the common memory moves for it; 0 when it has no part in it."""
+    """Bytes that the common memory moves for it; 0 when it moves none."""
     cycles: I64
     waiting: I64
     preload: I64
@@ -49,7 +49,7 @@ class CostTable(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What of a launch's work its trace tells; the rest of it is large, and not kept."""
+    """The part of a launch's work that its trace keeps; the rest is large."""
 
     moved: I64
     read: int
@@ -64,7 +64,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch asks of the machine."""
+    """The work of one launch."""
 
     table: CostTable
     dependence_start: I64
@@ -79,18 +79,17 @@ class Work:
     requests: gather.Requests
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
-    """What each instruction asks of a memory that takes requests one by one, or lies on several chiplets; else of
-    none."""
+    """Each instruction's requests to a memory that takes them one by one, or lies on several chiplets; else empty."""
     skipped: Mask
-    """What is left out: its row says that it takes no time."""
+    """The skipped instructions: their rows say that they take no time."""
     by_chiplet: I64
     """N x 2 x chiplets: bytes in whole requests that each instruction reads and writes in each chiplet's memory. No
     rows as long as no page has a place: memory/chiplet_pages.py."""
     remote: int = 0
-    """How many of these lie on another chiplet than who asks."""
+    """How many of these lie on another chiplet than the core."""
 
     def to_run(self) -> Work:
-        """Without what is only told: each is as long as the program."""
+        """The same without the columns that only the trace keeps: each is as long as the program."""
         nothing = np.zeros(0, np.int64)
         asked = replace(self.requests, bytes=nothing, read_bytes=nothing, request_bytes=nothing)
         return replace(self, read=nothing, written=nothing, requests=asked)
@@ -121,7 +120,7 @@ def work(
 ) -> Work:
     """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them.
 
-    `served` says which of its copies the common memory serves, and what is left out.
+    `served` says which of its copies the common memory serves, and which instructions are skipped.
     """
     rows = len(program)
     common, skipped = (served.rows, served.skipped) if served else np.zeros((2, rows), np.bool_)
@@ -155,7 +154,7 @@ def work(
 
 
 def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I64) -> CostTable:
-    """What is left out takes no time; but a product is complete only when what its accumulator got before is there."""
+    """A skipped instruction takes no time; but a product is complete only when its accumulator's earlier sums are."""
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (table.cycles, table.preload, table.last, table.requested, table.waiting):
         column[skipped] = 0
@@ -163,7 +162,7 @@ def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I
 
 
 _PIECE = 1 << 16
-"""Instructions whose costs are worked out at once: of a long program, what lies about meanwhile would be much."""
+"""Instructions whose costs are computed at once: the temporary arrays of a long program would be large."""
 
 
 def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
@@ -198,12 +197,12 @@ _CLOCKED = ("cycles", "preload", "last", "drain")
 
 
 def _at_clock(cycles: I64, ratio: Fraction) -> I64:
-    """Cycles of a core's clock as those of the machine's; what lies before an end stays before it."""
+    """Cycles of a core's clock in cycles of the machine's; an event before an end stays before it."""
     return np.sign(cycles) * -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
 
 
 def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
-    """What each instruction waits for, as CSR: its dependences, and what brings a box that the common memory serves.
+    """The waits of each instruction, as CSR: its dependences, and the copy that brings a box the common memory serves.
 
     A BARRIER waits for the others of its meeting. One to which too few cores come waits for itself, and so for ever.
     """
@@ -226,7 +225,7 @@ def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
 
 
 def _in_order(drain: I64, chain: I64) -> I64:
-    """Sums leave an array in order: what goes on with a chain is not out before what it goes on with."""
+    """Sums leave an array in order: a matmul that continues a chain is not complete before the one it continues."""
     drain = drain.copy()
     rows = np.flatnonzero(chain >= 0)
     while len(sooner := rows[drain[rows] < drain[chain[rows]]]):

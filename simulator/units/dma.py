@@ -1,4 +1,4 @@
-"""DMA queues: what a copy asks of the memory.
+"""DMA queues: the cost of a copy.
 
 A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
 DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
@@ -9,15 +9,15 @@ same requests.
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency
     copy within scratchpad    bytes / queue rate
 
-When a copy is granted the memory, and how long that takes to answer, is told in memory/dram.py.
+memory/dram.py decides when a copy is granted the memory, and how long the memory takes to answer.
 
 A queue moves up to its width in a cycle, to one place and those that follow it, so each stretch of bytes that lie side
 by side at both ends begins in a cycle of its own:
 
     bytes / queue rate        stretches * ceil(bytes of each / width)
 
-How many lanes the width reaches over does not matter: a row of lanes that is filled in part takes the cycles of what is
-moved. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
+The number of lanes within the width does not matter: a partly filled row of lanes takes the cycles of the bytes it
+moves. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
 is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
 the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
 """
@@ -40,9 +40,9 @@ class Transfers:
     """One entry per instruction; 0 for those that move nothing."""
 
     bytes: I64
-    """What the instruction moves."""
+    """Bytes that the instruction moves."""
     request_bytes: I64
-    """What the memory moves for it: whole requests; 0 within the scratchpad."""
+    """Bytes that the memory moves for it: whole requests; 0 within the scratchpad."""
     cycles: I64
     """At the queue's own rate."""
     run: I64
@@ -54,7 +54,7 @@ class Transfers:
 def transfers(
     program: TileProgram, addresses: Sequence[int], machine: Machine, in_rows: npt.NDArray[np.bool_]
 ) -> Transfers:
-    """What each copy of a program asks for, its arguments lying at `addresses`, its buffers `in_rows` or not."""
+    """The cost of each copy of a program with its arguments at `addresses` and its buffers `in_rows` or not."""
     rows = len(program)
     moves = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.COPY])
     first = np.where(moves, program.operand_start[:-1], 0)
@@ -85,7 +85,7 @@ def transfers(
 
 
 def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
-    """Of each buffer: whether a vector pass touches it, so that its rows lie along the lanes."""
+    """Whether a vector pass touches each buffer, so that its rows lie along the lanes."""
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     passes = (program.opcode[owner] == Opcode.VECTOR) & (program.space == Space.SCRATCHPAD)
     found: npt.NDArray[np.bool_] = np.bincount(program.target[passes], minlength=len(program.buffers)) > 0
@@ -122,7 +122,7 @@ def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
 
 
 def _costs(part: Part) -> Costs:
-    """Of copies. What GATHERs and SCATTERs ask for is worked out once for the whole program: gather.py."""
+    """The costs of copies. gather.py computes those of GATHERs and SCATTERs, once for the whole program."""
     copies, opcode = transfers(part.program, part.addresses, part.machine, part.in_rows), part.program.opcode
     return Costs(
         copies.cycles,

@@ -3,8 +3,8 @@
 Such an instruction walks its extent. At each point the values of its index operands, and the point itself, say which
 element of the memory operand, its last, is read (GATHER) or written (SCATTER); see `program.Indexed`. Where the values
 are known, because the indices were loaded from a tensor whose numbers came with the launch, the addresses are the real
-ones. Where they are not, indices that an earlier kernel computes for one, they are drawn evenly from the valid range,
-from a fixed seed, and the span says that its addresses are assumed.
+ones. Where they are not, because an earlier kernel computes them for instance, they are drawn evenly from the valid
+range, from a fixed seed, and the span says that its addresses are assumed.
 
     run        the points along which addresses are contiguous whatever the indices say: a row of an embedding
     requests   one run is asked for by itself, in whole requests of the memory, also when its neighbour lies beside it:
@@ -33,7 +33,7 @@ Indices = Mapping[int, I64]
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What the GATHERs and SCATTERs of a launch ask of the memory, run by run."""
+    """The memory requests of a launch's GATHERs and SCATTERs, run by run."""
 
     start: I64
     """N + 1: the runs of each instruction."""
@@ -42,10 +42,10 @@ class Requests:
     size: I64
     """Bytes of each run."""
     bytes: I64
-    """N: what each instruction moves; for one that updates, read and written together."""
+    """N: bytes that each instruction moves; for one that updates, read and written together."""
     read_bytes: I64
     request_bytes: I64
-    """N: what the memory moves for it, in whole requests."""
+    """N: bytes that the memory moves for it, in whole requests."""
     assumed: npt.NDArray[np.bool_]
     """N: the addresses are drawn, not known."""
 
@@ -78,7 +78,7 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
 
 
 def elements(program: TileProgram) -> I64:
-    """How many elements of each operand are touched: of the memory of a GATHER one a point, not all of its box."""
+    """How many elements of each operand are touched: in a GATHER's memory one a point, not all of its box."""
     count = program.shape.prod(1)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
         count[program.operand_start[row + 1] - 1] = program.extent[row].prod()
@@ -123,7 +123,7 @@ def _together(extent: Sequence[int], steps: Sequence[int], chosen: set[int]) -> 
 
 
 def run_bytes(program: TileProgram) -> I64:
-    """Bytes of each run that a GATHER or a SCATTER asks for; 0 of all else."""
+    """Bytes of each run of a GATHER or a SCATTER; 0 for all other instructions."""
     found = np.zeros(len(program), np.int64)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
         instruction = program.instruction(row)

@@ -2,7 +2,7 @@
 
 Each way costs the link's latency and the bytes at its bandwidth; the arithmetic its operations at the host's rate. It
 is never free: no bytes and no operations still cost two latencies. Nothing overlaps it, since launches run one after
-another. It is no unit of a core; in a trace with such steps it comes after them all.
+another. It belongs to no core; a trace with such steps lists it after all units.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> t
 
 
 def _costs(part: Part) -> Costs:
-    """Not here: a step is timed as the round trip that it is."""
+    """No costs here: a step is timed as a round trip."""
     return Costs(np.zeros(len(part.program), np.int64))
 
 

@@ -1,4 +1,4 @@
-"""What each instruction asks of a memory that takes requests one by one: their addresses, in order.
+"""The requests of each instruction to a memory that takes them one by one: their addresses, in order.
 
 A copy walks its box in DRAM in runs of contiguous bytes. A loop of direct accesses walks several boxes in lockstep, an
 element of each an iteration. GATHER and SCATTER have a list of runs (see gather.py); one that updates reads and writes
@@ -21,7 +21,7 @@ ADDRESS, RUN, WRITES, EXTENTS, STRIDES = 0, 1, 2, 3, 4
 """Columns of a box; the last two come again for each of its dims, of which all boxes of a launch have as many."""
 
 _PIECE = 1 << 16
-"""Boxes that are worked out at once: of a long program, what lies about meanwhile would be much."""
+"""Boxes that are computed at once: the temporary arrays of a long program would be large."""
 
 
 class Walks(NamedTuple):
@@ -39,7 +39,7 @@ class Walks(NamedTuple):
 
 
 def no_walks() -> Walks:
-    """Of no instruction."""
+    """The walks of no instruction."""
     zeros = np.zeros((0, 0), np.int64)
     return Walks(np.zeros(1, np.int64), zeros, np.zeros(1, np.int64), zeros)
 

@@ -1,14 +1,13 @@
-"""The scalar unit: what a loop of unstaged accesses takes.
+"""The scalar unit: the cost of a loop of unstaged accesses.
 
 A DIRECT instruction is an innermost loop of n iterations that reads and writes single elements where they lie, in DRAM
 or in the scratchpad, and computes on them one at a time. Every load or store of its body is one operand: a first
 element, a count and a stride. The unit sends its accesses in order, `accesses per cycle` of them, each at once on its
 way when fewer than `outstanding` are still unanswered. Loads of later iterations pass stores that wait for their data
 (access and execution are decoupled), so iterations overlap unless one reads what an earlier one wrote. Addresses are
-made beside the data and cost nothing. All figures of the unit are assumed, and so is what it lacks: there is no cache
-and no buffer for what was just fetched or written, so every access to DRAM is a request of its own, of which all but
-one element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access
-slow.
+made beside the data and cost nothing. All figures of the unit are assumed, and so are its omissions: it has no cache
+and no buffer for recently read or written data, so every access to DRAM is a request of its own, of which all but one
+element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access slow.
 
 With T accesses in all, `latency` that of the place accessed (of the memory, or of the scratchpad), and per iteration
 a ALU operations (arithmetic, comparison, conversion; moving a value is the accesses themselves) and s special ones:
@@ -54,15 +53,15 @@ class Loops:
     """Elements read from DRAM and written to it, in bytes."""
     read_bytes: I64
     request_bytes: I64
-    """What the memory moves for them: a whole request each."""
+    """Bytes that the memory moves for them: a whole request each."""
     work: I64
     """Cycles it would take if every access were answered at once."""
     waiting: I64
-    """Cycles more, for answers and for what an iteration before computes."""
+    """Cycles more, for answers and for results of earlier iterations."""
 
 
 def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, ratio: Fraction = Fraction(1)) -> Loops:
-    """What each DIRECT instruction asks for, its arguments lying at `addresses`: the module's closed forms.
+    """The cost of each DIRECT instruction with its arguments at `addresses`: the module's closed forms.
 
     `ratio` is the core's clock as a part of the machine's: answers come by the one, chains are computed by the other.
     """
@@ -148,7 +147,7 @@ def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
 
 
 def _latency(counts: Sequence[int], machine: Machine) -> int:
-    """Of operations, by `OpClass`, each of which waits for the one before."""
+    """The latency of a chain of operations, given by `OpClass`: each waits for the one before."""
     plain = counts[OpClass.ALU] + counts[OpClass.CONVERT]
     return plain * machine.vector.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.vector.special_latency_cycles
 
@@ -200,7 +199,7 @@ def _sums(rows: int, owner: I64, values: I64) -> I64:
 
 
 def _costs(part: Part) -> Costs:
-    """Of loops of accesses, and of BARRIERs, which take the way that all cores are apart."""
+    """The costs of loops of accesses, and of BARRIERs, which take the latency between the cores."""
     machine = part.machine
     direct, meets = loops(part.program, part.addresses, machine, part.ratio), part.program.opcode == Opcode.BARRIER
     return Costs(

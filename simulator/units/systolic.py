@@ -1,4 +1,4 @@
-"""Systolic arrays: what one matmul instruction takes of one.
+"""Systolic arrays: the cost of one matmul instruction.
 
 **Weight-stationary.** One operand, the stationary one, is cut into tiles of at most rows x columns; each is held in the
 array while the other operand streams through it, one row a cycle. With R x C the array, a tile of k rows of weights and
@@ -59,7 +59,7 @@ from simulator.units.gather import elements
 from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
 
 SINGLE_PASS_BYTES = 2
-"""Of a factor: arrays multiply bf16, and what is no wider, in one pass."""
+"""Bits of a factor: arrays multiply bf16 and narrower types in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class MatmulCost:
     """Cycles, one entry per instruction."""
 
     preload: I64
-    """Of the first tile, weights or sums: hidden when the array is still streaming something else."""
+    """Preload of the first tile, weights or sums: hidden when the array still streams another tile."""
     stream: I64
     """From the first tile's first row until the array takes another instruction's rows."""
     last: I64
-    """The part of `stream` in which the last tile is in use: then the next instruction may preload. Less than zero if
-    it may so long after."""
+    """The part of `stream` in which the last tile is in use: then the next instruction may preload. Negative if it may
+    only so long after the end."""
     drain: I64
     """From the last row's entry until its last result, beyond the cycle of its entry."""
     keeps: npt.NDArray[np.bool_]
@@ -170,7 +170,7 @@ def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDAr
 
 
 def idle_cycles(cost: MatmulCost) -> I64:
-    """What each matmul takes on an idle array, from its first weight's entry to its last result."""
+    """The cycles of each matmul on an idle array, from its first weight's entry to its last result."""
     return cost.preload + cost.stream + cost.drain
 
 

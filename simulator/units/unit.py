@@ -1,8 +1,8 @@
-"""What a kind of hardware unit is to the rest of the simulator: one description, from which all others read.
+"""The description of a kind of hardware unit, which the rest of the simulator reads.
 
-Issue reads how many there are and which of them an instruction goes to, starts what its instructions cost, statistics
-and the critical path what the parts of a span are called, energy what is counted, pictures the names. A unit of a new
-kind is a file beside this one that makes such a description, a row of unit_table.py, and its opcodes.
+The issue stage reads how many there are and which of them an instruction goes to; starts read the costs of
+instructions, statistics and the critical path the names of a span's parts, energy the counts, pictures the names. A
+unit of a new kind is a file beside this one that makes such a description, a row of unit_table.py, and its opcodes.
 """
 
 from __future__ import annotations
@@ -23,63 +23,63 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Does(NamedTuple):
-    """What an instruction of one opcode is called, on its unit."""
+    """The names of an instruction of one opcode, on its unit."""
 
     label: str
     stage: str
-    """Of an iteration of a loop: load, compute, store, copy, barrier."""
+    """Its step of a loop's iteration: load, compute, store, copy, barrier."""
     parts: tuple[str, ...] = ()
-    """Of its span: what it does until its `phase`, until its `end`, until it is `done`. None where it is one thing."""
+    """The parts of its span: until its `phase`, until its `end`, until it is `done`. None where there is one part."""
     stall: str = ""
-    """What statistics call its unit's cycles between `phase` and `end`, if it only waits for answers then."""
+    """The name in statistics of its unit's cycles between `phase` and `end`, if it only waits for answers then."""
 
 
 class Selection(IntEnum):
-    """Which unit of a kind an instruction goes to."""
+    """The choice among the units of a kind for an instruction."""
 
     FEWEST_BEFORE = 0
-    """The one with the least before it."""
+    """The unit with the least work queued."""
     FREE_FIRST = 1
-    """The one that would be free first, with all that stands before it."""
+    """The unit that would be free first, after all its queued work."""
     IN_TURN = 2
 
 
 class Part(NamedTuple):
-    """Some instructions of a launch, and what their costs follow from."""
+    """Some instructions of a launch, and the inputs of their costs."""
 
     program: TileProgram
     addresses: Sequence[int]
-    """Of its arguments."""
+    """Addresses of the launch's arguments."""
     in_rows: Mask
-    """Of each buffer: whether its rows lie along the lanes, see dma.py."""
+    """Whether each buffer's rows lie along the lanes, see dma.py."""
     machine: Machine
-    """With the figures that the core has of its own."""
+    """The machine, with the core's own figures."""
     ratio: Fraction = Fraction(1)
     """The core's clock as a part of the machine's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What instructions cost, an entry each. What is left out is 0; those of other units are not read."""
+    """The costs of instructions, an entry each. A column left out is 0; entries of other units are not read."""
 
     cycles: I64
-    """Of the unit: a matmul's stream, a vector pass, a copy at its queue's rate, a loop whose accesses are answered at
-    once."""
+    """Cycles on the unit: a matmul's stream, a vector pass, a copy at its queue's rate, a loop whose accesses are
+    answered at once."""
     waiting: I64 | None = None
     """Cycles more, because answers take time or iterations wait for each other."""
     preload: I64 | None = None
     last: I64 | None = None
     drain: I64 | None = None
-    """Of a unit that `streams`: see `MatmulCost`."""
+    """For a unit that `streams`: see `MatmulCost`."""
     mark: I64 | None = None
     """`MEETS`, `KEEPS` or 0."""
     moved: I64 | None = None
     """Bytes: from or to DRAM, and within the scratchpad those of a copy."""
     read: I64 | None = None
     written: I64 | None = None
-    """Those of DRAM."""
+    """Bytes from or to DRAM."""
     requested: I64 | None = None
-    """Bytes the DRAM moves for it; 0 when it has no part in it."""
+    """Bytes the DRAM moves for it; 0 when it moves none."""
 
 
 COSTS = tuple(each.name for each in fields(Costs))
@@ -114,19 +114,19 @@ class Unit:
     """Its opcodes."""
     costs: Callable[[Part], Costs]
     how_many: Callable[[Machine], int] = one
-    """Of each core."""
+    """How many each core has."""
     selection: Callable[[Machine], Selection] = fewest_before
     streams: bool = False
-    """It takes the rows of an instruction while those of the one before drain, what stays in it may move in even
-    sooner, and an instruction that goes on with a sum goes where the sum is: units/systolic.py."""
+    """It streams an instruction's rows while the one before drains, may preload even sooner, and takes the instructions
+    that continue a sum it holds: units/systolic.py."""
     asks_memory: bool = False
-    """Its instructions may ask DRAM for something."""
+    """Its instructions may access DRAM."""
     own_clock: bool = True
     """Its cycles are those of its core's clock: memory and queues have the machine's."""
     counts: Callable[[TileProgram, Machine, Mask], Mapping[str, int]] = nothing
-    """What costs energy, by kind: of the instructions that are done."""
+    """The counts that cost energy, by kind, of the given instructions."""
     energy: Mapping[str, str] = field(default_factory=dict[str, str])
     """The figure of the machine that each kind is counted in, in picojoules."""
     scratchpad_bytes: Callable[[TileProgram, Machine], I64] | None = None
-    """Bytes that each operand of its instructions moves from and to the scratchpad, where that is not its box once
-    each way."""
+    """Scratchpad bytes that each operand of its instructions reads and writes, where that is not its box once each
+    way."""

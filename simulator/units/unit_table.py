@@ -23,13 +23,13 @@ KIND_OF: Final[I64] = np.array([UNITS.index(UNIT_OF[opcode]) for opcode in Opcod
 """Opcode -> place of its unit in `UNITS`."""
 
 DOES: Final[tuple[Does, ...]] = tuple(UNIT_OF[opcode].does[opcode] for opcode in Opcode)
-"""Opcode -> what an instruction of it is called, and its parts."""
+"""Opcode -> the names of its instructions and their parts."""
 
 STALLS: Final[tuple[str, ...]] = tuple(dict.fromkeys(each.stall for each in DOES if each.stall))
-"""What units wait for while they hold an instruction: see `Does.stall`."""
+"""The stalls of units while they hold an instruction: see `Does.stall`."""
 
 STALL_OF: Final[I64] = np.array([(*STALLS, "").index(each.stall) for each in DOES], np.int64)
-"""Opcode -> which of these, one more than the last for none."""
+"""Opcode -> its stall's place among these, one past the last for none."""
 
 
 def counts(machine: Machine) -> tuple[int, ...]:

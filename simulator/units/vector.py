@@ -1,4 +1,4 @@
-"""The vector unit: what one pass over an iteration space takes.
+"""The vector unit: the cost of one pass over an iteration space.
 
 A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
 or written says how many. The lane dim is spread over the lanes, the other dims
@@ -17,8 +17,8 @@ A reduction adds trees, each step one ALU operation on the last step's result (a
                       L of its elements: partial results are added up behind the tree, not lane by lane before it
 
 Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
-to each. A program says which dim of a pass that is for each operand, and which dims walk it at all (`OpInfo.contiguous`
-and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own lanes do:
+to each. A program says for each operand which dim of a pass lies along the lanes, and which dims walk it at all
+(`OpInfo.contiguous` and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own lanes do:
 
     turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
     spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
@@ -58,7 +58,7 @@ def vector_cycles(program: TileProgram, machine: Machine) -> I64:
 
 
 def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
-    """The cycles of each pass, by what they go on with; they add up to `vector_cycles`."""
+    """The cycles of each pass, by activity; they add up to `vector_cycles`."""
     (alu, special), count = _operations(program), vectors(program, machine)
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
@@ -141,7 +141,7 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
 
 
 def _operations(program: TileProgram) -> tuple[I64, I64]:
-    """Of each instruction's body, on a point: what the ALUs do, and special functions."""
+    """Operations of each instruction's body, per point: ALU, and special functions."""
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
     return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
 
@@ -162,7 +162,7 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     groups = -(-across // machine.vector.lanes)
     turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
-    read = program.access == Access.READ  # what a pass reduces across lanes is among its trees
+    read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
     cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
     cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0) if spread else 0
     np.add.at(out, owner, cycles)

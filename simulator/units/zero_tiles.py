@@ -1,11 +1,11 @@
-"""Zero tiles: what a machine with `skips_zero_tiles` leaves out when a tensor's numbers are known.
+"""Zero tiles: the instructions that a machine with `skips_zero_tiles` leaves out when a tensor's numbers are known.
 
 Each tile of a tensor that is all zeros has a flag, which comes with the tensor. A copy of such a tile to the scratchpad
-moves nothing: the tile there gets the flag, and whoever reads it reads zeros. A product one of whose factors has
-nothing but flags adds nothing: it is left out, and an accumulator to which nothing was added is zeros. Any other write
-to a tile takes its flag away, so what a kernel computes is never skipped. What is left out is issued and waits like any
-other instruction, and then takes no time. The numbers of a run are those of the kernels in any case: where the other
-factor holds an infinity, a machine that skips would differ from them.
+moves nothing: the tile there gets the flag, and its readers read zeros. A product one of whose factors has nothing but
+flags adds nothing: it is left out, and an accumulator to which nothing was added is zeros. Any other write to a tile
+takes its flag away, so what a kernel computes is never skipped. A skipped instruction issues and waits like any other,
+and then takes no time. The numbers of a run are those of the kernels in any case: where the other factor holds an
+infinity, a machine that skips would differ from them.
 
 Only data decides, so a launch must be given it: `Launched.filled`. Without it nothing is skipped.
 """
@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def skipped(launched: Launched | HostCall, machine: Machine) -> Mask | None:
-    """Which instructions of a launch are left out; None if none could be."""
+    """Whether each instruction of a launch is left out; None if none could be."""
     if not machine.core.skips_zero_tiles or isinstance(launched, HostCall) or not launched.filled:
         return None
     found = _empty_loads(launched.program, known(launched))
@@ -37,7 +37,7 @@ def skipped(launched: Launched | HostCall, machine: Machine) -> Mask | None:
 
 
 def known(launched: Launched) -> Mapping[int, Mask]:
-    """Which elements are not zero, of the arguments of which that is known and that the launch does not change."""
+    """The nonzero elements of each argument that is known and that the launch does not change."""
     written = {address for address, each in _arguments(launched) if each}
     return {place: filled for place, filled in launched.filled.items() if launched.addresses[place] not in written}
 
@@ -109,7 +109,7 @@ class _Flags:
 
 
 def drains(skipped: Mask, chain: I64, drain: I64) -> I64:
-    """How long after each product's end its results come: of a skipped one those of the product it adds to."""
+    """Cycles from each product's end to its results; for a skipped one, to those of the product it adds to."""
     found = np.where(skipped, 0, drain)
     for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
         found[row] = found[chain[row]]

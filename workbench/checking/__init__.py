@@ -1,4 +1,4 @@
-"""`j.check()`: tensors compared, the reference in 64 bits, what rounding explains."""
+"""`j.check()`: comparing tensors, the reference in 64 bits, the errors that rounding explains."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Check:
     stage: str
     results: tuple[OutputCheck, ...]
     hint: str = ""
-    """What may be behind a failure, where something is known."""
+    """A possible cause of a failure, where one is known."""
 
     @property
     def ok(self) -> bool:

@@ -2,8 +2,8 @@
 
 A float keeps so many binary digits and each op rounds to them, up or down. Which way is an accident of the order of a
 sum, of a library, of a processor; so all ways are equally right, and how far results lie apart when the ways are drawn
-by lot (stochastic rounding, a kind of Monte Carlo arithmetic) is how much of a result is an accident. Nothing has to be
-known of the program: what cancels, grows or is damped does so here as it does there.
+by lot (stochastic rounding, a kind of Monte Carlo arithmetic) is how much of a result is an accident. This needs no
+knowledge of the program: errors cancel, grow or are damped here as they do there.
 
 Each op is computed in 64 bits and its result rounded by lot to the type it has in the program: to one of the two
 neighbours, the nearer one more often; a number that the type holds stays what it is. Within an op there are roundings
@@ -16,13 +16,13 @@ too:
 * **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if these are
   the result's.
 * **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
-  What a stretch of the factors comes to may be too small or too large for the type.
+  The product of a stretch of the factors may be too small or too large for the type.
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
 * **Operators of a person's own** are what their Python says, op by op. One that is not written with
-  `torch.library.custom_op` has no inside to look into and counts as a library's function.
-* **What is added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
+  `torch.library.custom_op` has no visible inside and counts as a library's function.
+* **Terms added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
 
 16-bit types are summed in 32 bits.
 """
@@ -82,7 +82,7 @@ def drawn(values: torch.Tensor, dtype: torch.dtype, lot: torch.Generator) -> tor
 def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: torch.Generator) -> torch.Tensor:
     nearest = values.to(dtype)
     units = torch.rand(values.shape, generator=lot, dtype=WIDE) - 0.5
-    if dtype == WIDE:  # of a result that has been rounded already nobody knows how: a unit each way
+    if dtype == WIDE:  # a result rounded in an unknown direction: a unit each way
         return values + 2 * units * spacing(size, dtype)
     moved = (values + units * spacing(size, dtype)).to(dtype)
     return torch.where((nearest.to(WIDE) == values) | values.isnan(), nearest, moved)
@@ -149,7 +149,7 @@ class Rounded(TorchDispatchMode):
             return None
 
     def _settle(self, native: Sequence[object], wide: Sequence[object]) -> None:
-        """Puts what was drawn in place of what PyTorch computed."""
+        """Puts drawn results in place of PyTorch's."""
         for mine, theirs in zip(native, wide, strict=False):
             if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
                 if mine.dtype in (torch.complex64, *_NARROW):
@@ -211,7 +211,7 @@ def _with_addend(
 
 
 class _Inside(TorchDispatchMode):
-    """What happens within one op: in 64 bits, with the roundings of `kind` drawn by lot."""
+    """One op computed in 64 bits, with its inner roundings of `kind` drawn by lot."""
 
     def __init__(self, lot: torch.Generator, kind: torch.dtype, stored: torch.dtype | None) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]

@@ -1,4 +1,4 @@
-"""How far a float may lie from the reference: what rounding explains, element by element.
+"""How far a float may lie from the reference: the error that rounding explains, element by element.
 
 Three things are allowed, whichever is the largest:
 
@@ -8,15 +8,15 @@ Three things are allowed, whichever is the largest:
   where errors are accidents, six standard deviations are passed by two elements of a billion. This is computed only
   where the other two do not suffice, and with more draws only while elements are left that lie outside.
 
-A result may have parts of very different size (rows that were scaled, two results side by side), and what is an error
-of rounding in one is larger than all that stands in another. So errors are compared within a size: the largest elements
-and those down to an eighth of them, then the next, ten or more at a time, and no size reaches over a gap. Within one,
-errors are either about the same all over (a product of matrices) or about the same part of each value (a softmax).
-Whichever describes PyTorch's errors better is taken for them. A few elements that PyTorch has on the other side of a
-jump do not excuse the others: as its largest error counts no more than three times what one element in ten exceeds,
-which is where the largest of some hundred thousand accidents lies; they themselves may be off by what PyTorch is, as
-where a result is nearly cancelled and the reference has no more than its own rounding left. Likewise an element whose
-few draws happen to lie close together is granted the spread that is usual for its size.
+A result may have parts of very different size (rows that were scaled, two results side by side), and a rounding error
+in one may exceed all values in another. So errors are compared within a size: the largest elements and those down to an
+eighth of them, then the next, ten or more at a time, and no size reaches over a gap. Within one, errors are either
+about the same all over (a product of matrices) or about the same part of each value (a softmax). Whichever describes
+PyTorch's errors better is taken for them. A few elements that PyTorch has on the other side of a jump do not excuse the
+others: as its largest error counts no more than three times what one element in ten exceeds, which is where the largest
+of some hundred thousand accidents lies; they themselves may be off as much as PyTorch is, as where a result is nearly
+cancelled and the reference has no more than its own rounding left. An element whose few draws happen to lie close
+together is granted the spread that is usual for its size.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def own_errors(native: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
 
 
 def _largest_accident(errors: torch.Tensor) -> float:
-    """The largest of them, but for a few that are no accidents."""
+    """The largest error, without a few that are no accidents."""
     largest = float(errors.max())
     return min(TAIL * _exceeded_by(errors, 0.1), largest) if len(errors) >= TOGETHER else largest
 
 
 def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
-    """Six times the root mean square of what the runs are off by; runs that are not finite say nothing here.
+    """Six times the root mean square of the runs' errors; runs that are not finite do not count.
 
     Where no run is off by more than a unit anywhere, the result is rounded once: more than that unit is no accident.
     """
@@ -109,7 +109,7 @@ def _by_size(errors: torch.Tensor, reference: torch.Tensor, typical: Callable[[t
 
 
 def _sizes(size: torch.Tensor) -> list[tuple[int, int]]:
-    """From where to where elements are of about the same size. They are sorted, the largest first."""
+    """The ranges of elements of about the same size. The elements are sorted, the largest first."""
     made, first, zeros = list[tuple[int, int]](), 0, int((size > 0).sum())
     after_gap = [int(place) + 1 for place in (size[:-1] > GAP * size[1:]).nonzero()] if len(size) else []
     for gap in [*after_gap, zeros, len(size)]:
@@ -123,12 +123,13 @@ def _sizes(size: torch.Tensor) -> list[tuple[int, int]]:
 
 
 def _exceeded_by(values: torch.Tensor, share: float) -> float:
-    """What so large a share of the values exceeds."""
+    """The value that so large a share of the values exceeds."""
     return float(values.kthvalue(max(math.ceil((1 - share) * len(values)), 1)).values) if len(values) else 0.0
 
 
 def _scatter(values: torch.Tensor) -> float:
-    """How unlike each other the values are: what one in ten exceeds, over the middle one. Zeros do not count."""
+    """How unlike each other the values are: the value that one in ten exceeds, over the middle one. Zeros do not
+    count."""
     found = values[values > 0]
     return _exceeded_by(found, 0.1) / _exceeded_by(found, 0.5) if len(found) else math.inf
 

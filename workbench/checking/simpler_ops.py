@@ -15,7 +15,7 @@ T = torch.Tensor
 
 
 def products(factors: T) -> T:
-    """Of all the factors along the last axis: of pairs, then of pairs of these."""
+    """The product of all factors along the last axis: of pairs, then of pairs of these."""
     while (count := factors.shape[-1]) > 1:
         paired = factors[..., 0 : count - 1 : 2] * factors[..., 1::2]
         factors = torch.cat([paired, factors[..., -1:]], -1) if count % 2 else paired
@@ -23,7 +23,7 @@ def products(factors: T) -> T:
 
 
 def running_products(factors: T, before: int = 0) -> T:
-    """Of the factors up to each along the last axis, in pairs; with so many ones `before`, the pairs are others."""
+    """The products of the factors up to each along the last axis, in pairs; so many ones `before` make other pairs."""
     ones = factors.new_ones((*factors.shape[:-1], before))
     return _running_products(torch.cat([ones, factors], -1))[..., before:]
 
@@ -141,7 +141,7 @@ def _batch_norm(known: Callable[..., tuple[T, T, T]], with_stats: bool) -> Calla
     def normed(x: T, weight: T | None, bias: T | None, *rest: Any) -> tuple[T, T, T]:
         _, mean, rstd = known(x, weight, bias, *rest)
         used = (mean, rstd)
-        if with_stats and not mean.numel():  # not training: those that were kept
+        if with_stats and not mean.numel():  # not training: the running statistics
             used = rest[0], (rest[1] + rest[-1]).rsqrt()
         columns = [None if each is None else each.reshape(-1, *[1] * (x.dim() - 2)) for each in (*used, weight, bias)]
         return _one_factor_a_channel(x, *cast(Any, columns)), mean, rstd

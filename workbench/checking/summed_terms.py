@@ -1,4 +1,4 @@
-"""Ops that add up: which argument holds the terms of their sums, and how many a sum has."""
+"""Ops that add up: the argument with the terms of their sums, and the terms of each sum."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
 
 
 def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
-    """Of an image that is interpolated: each pixel is a sum over so many neighbours, times weights that are rounded."""
+    """Interpolated images: each pixel is a sum over so many neighbours, times rounded weights."""
     return lambda args, kwargs: (0, count + 1)
 
 
 STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
-"""Which argument holds what is added."""
+"""The argument with the added terms."""
 
 TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
@@ -81,4 +81,4 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     "grid_sampler_2d": _neighbours(4),
     "grid_sampler_3d": _neighbours(8),
 }
-"""Which argument holds the terms of a sum, and how many terms it has."""
+"""The argument with the terms of a sum, and the number of terms."""

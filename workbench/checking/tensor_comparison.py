@@ -7,8 +7,8 @@ right as well, and so is one that comes up when roundings are drawn by lot. Whol
 these answers exactly.
 
 NaN agrees with NaN and an infinity with the same infinity, and with nothing else. A wrong shape or element type is a
-failure of its own, whatever the values say. Tolerances that the person gives take the place of all this:
-`|got - reference| <= atol + rtol * |reference|`, what is left out being what rounding explains.
+failure of its own, whatever the values say. Tolerances that the person gives take the place of all this: `|got -
+reference| <= atol + rtol * |reference|`; an omitted one is the error that rounding explains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OWN: Final = "4 x PyTorch's error"
 NATIVE: Final = "PyTorch's answer"
 GIVEN: Final = "given"
 HOPELESS: Final = 10.0
-"""Times what is allowed anywhere in the result: more draws do not make up for so much."""
+"""Times the allowance anywhere in the result: more draws do not make up for so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Bad:
     got: float
     expected: float
     native: float
-    """What PyTorch computes in the given types."""
+    """PyTorch's value in the given types."""
     bound: float
 
     def __str__(self) -> str:
@@ -60,19 +60,19 @@ class OutputCheck:
     elements: int
     mismatches: int
     max_abs: float
-    """Our largest error: the distance from the reference; from PyTorch's answer where that is what is agreed with."""
+    """Our largest error: the distance from the reference, or from PyTorch's answer where we agree with that."""
     max_rel: float
-    """Over the elements whose expected value is not zero."""
+    """The largest relative error, over the elements whose expected value is not zero."""
     pytorch: float
     """PyTorch's own largest error, where finite."""
     bound: float
-    """What is allowed at the element where our error is largest; each has a bound of its own."""
+    """The bound at the element where our error is largest; each has a bound of its own."""
     used: float
     """The largest part of its bound that an element uses: above 1 something is wrong."""
     rule: str
-    """What makes the bound there: exact, one unit, four times PyTorch's error, a spread of roundings, or given."""
+    """The origin of that bound: exact, one unit, four times PyTorch's error, a spread of roundings, or given."""
     reference: str
-    """What the reference is computed in."""
+    """The type that the reference is computed in."""
     rtol: float | None
     atol: float | None
     first_bad: Bad | None = None
@@ -94,7 +94,7 @@ class Pair:
 
 
 class Expected(Protocol):
-    """What PyTorch makes of the same call, a tensor for each pair: see `workbench.checking.wide_reference.Answers`."""
+    """PyTorch's results of the same call, a tensor for each pair: see `workbench.checking.wide_reference.Answers`."""
 
     @property
     def native(self) -> list[torch.Tensor]: ...
@@ -107,7 +107,7 @@ class Expected(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the person gives; what is None is what rounding explains."""
+    """The tolerances that the person gives; None is the error that rounding explains."""
 
     rtol: float | None
     atol: float | None
@@ -130,7 +130,7 @@ class Tolerance:
 def compare(
     pairs: Sequence[Pair], answers: Expected, *, rtol: float | None = None, atol: float | None = None
 ) -> tuple[OutputCheck, ...]:
-    """Every pair compared with the reference; with the given tolerances, or with what rounding explains."""
+    """Every pair compared with the reference, within the given tolerances or the error that rounding explains."""
     tolerance = Tolerance(rtol, atol)
     found = [
         _Comparison(pair, wide, native, tolerance)
@@ -147,7 +147,7 @@ def compare(
 
 
 class _Comparison:
-    """One output beside its reference; and what is allowed, the more so the more of it has been looked at."""
+    """One output beside its reference, and its allowance, which grows as more answers are drawn."""
 
     def __init__(self, pair: Pair, reference: torch.Tensor, native: torch.Tensor, tolerance: Tolerance) -> None:
         self.pair, self.tolerance, self.wide = pair, tolerance, reference
@@ -157,7 +157,7 @@ class _Comparison:
         self.got, self.reference, self.native = (_numbers(each) for each in (pair.got, reference, native))
         self.close = bool(pair.got.is_floating_point() or pair.got.is_complex())
         self.seen = _same(self.got, self.native)
-        """Where ours is an answer that PyTorch has as well, one in the given types or one with other roundings."""
+        """Where our result is one of PyTorch's answers, in the given types or with other roundings."""
         self.draws, self.rules = 0, [UNIT, OWN]
         if not self.close:
             self.seen = _exactly(pair.got, native)
@@ -173,7 +173,7 @@ class _Comparison:
 
     @property
     def open(self) -> bool:
-        """Whether elements are left that may be explained by more."""
+        """Whether elements are left that more draws may explain."""
         return not self.problem and bool(self.bad.any())
 
     @property
@@ -185,7 +185,7 @@ class _Comparison:
         return bool((self.distance[self.bad] > HOPELESS * (allowed.max() if allowed.numel() else 0.0)).any())
 
     def explain(self, runs: Sequence[torch.Tensor]) -> None:
-        """Allows what runs with other roundings give."""
+        """Adds the results of runs with other roundings to the allowance."""
         numbers = [_numbers(run) for run in runs if run.shape == self.pair.got.shape]
         self.draws = len(numbers)
         for run, each in zip(runs, numbers, strict=False):
@@ -241,7 +241,7 @@ class _Comparison:
         )
 
     def _bound(self) -> tuple[float, float, str]:
-        """What is allowed where our error is largest, the largest part of its bound that any element uses, and why."""
+        """The bound where our error is largest, the largest part of a bound that any element uses, and its origin."""
         if not self.distance.numel():
             return 0.0, 0.0, self.rules[0]
         right = self.seen & ~self.bad  # an answer of PyTorch's is right however far it lies from the reference

@@ -1,10 +1,10 @@
-"""What PyTorch computes: the side of `j.check()` that is taken as right.
+"""PyTorch's results: the side of `j.check()` that is taken as right.
 
 The user's own function is called, never a record of it. It is called once as it is, in the types it is written in:
 that is **PyTorch's answer**. And once with every float widened to 64 bits: that is **the reference**, next to which
 PyTorch's answer has a rounding error as ours has. Where 64 bits cannot be had (bits of a float read as an integer,
-eight-bit floats, a function that raises because of the type) the reference is computed in 32 bits; and where that
-cannot be either, PyTorch's answer has to do.
+eight-bit floats, a function that raises because of the type) the reference is computed in 32 bits; and where that fails
+too, PyTorch's answer is the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workbench.tensors import containers
 Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
 """A context to compute in, for the tensors that take part."""
 Evaluate = Callable[[Arithmetic], list[torch.Tensor]]
-"""Calls the function in an arithmetic: all that the call gives and changes."""
+"""Calls the function in an arithmetic: its outputs and mutated inputs."""
 
 IN_GIVEN_TYPES = "the given types"
 
@@ -64,7 +64,7 @@ def draws_lots(ops: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Answers:
-    """What PyTorch makes of one call, in as many arithmetics as are asked for."""
+    """PyTorch's results of one call, in as many arithmetics as needed."""
 
     evaluate: Evaluate
     _runs: list[list[torch.Tensor]] = field(default_factory=list[list[torch.Tensor]])
@@ -75,7 +75,7 @@ class Answers:
 
     @property
     def native(self) -> list[torch.Tensor]:
-        """In the types that the function is written in."""
+        """The results in the types that the function is written in."""
         return self._native
 
     @cached_property
@@ -88,12 +88,12 @@ class Answers:
 
     @property
     def reference(self) -> list[torch.Tensor]:
-        """In the widest floats that the function can be called with."""
+        """The results in the widest floats that the function can be called with."""
         return self._reference[1]
 
     @property
     def arithmetic(self) -> str:
-        """What the reference is computed in."""
+        """The type that the reference is computed in."""
         return self._reference[0]
 
     def _in(self, wide: torch.dtype) -> list[torch.Tensor] | None:
@@ -104,7 +104,7 @@ class Answers:
             return None
         except (
             Exception
-        ):  # the user's own code, which may look at types: whatever it raises, it answers in its own types
+        ):  # the user's own code, which may inspect types: if it raises, its answer in its own types is used
             return None
         return found if _alike(found, self.native) else None
 
@@ -129,7 +129,7 @@ def outcome(
 ) -> list[torch.Tensor]:
     """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it was.
 
-    PyTorch compiles what `cond` and its like are given, but not in an arithmetic of ours.
+    PyTorch compiles the subgraphs of `cond` and its like, but not in an arithmetic of ours.
     """
     copies = [tensor.detach().resolve_conj().resolve_neg().clone() for tensor in user]
     slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
@@ -152,7 +152,7 @@ def _alike(wide: Sequence[torch.Tensor], native: Sequence[torch.Tensor]) -> bool
 
 
 def _with_lots(seed: int) -> Arithmetic:
-    """As given, with the random numbers of a seed."""
+    """The given types, with the random numbers of a seed."""
 
     def context(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
         torch.default_generator.manual_seed(seed)

@@ -1,7 +1,7 @@
-"""Ops that are given functions to run, in an arithmetic of one's own: what they run is computed in it too.
+"""Ops with subgraphs, in an arithmetic of one's own: their subgraphs are computed in it too.
 
-PyTorch computes such an op for a mode of dispatch only if the mode says how. Here each is what its definition says, as
-a loop or a branch in Python, so that every op inside comes to the mode by itself.
+PyTorch computes such an op for a mode of dispatch only if the mode says how. Here each becomes its definition, a loop
+or a branch in Python, so that every op inside reaches the mode by itself.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Functions of PyTorch compare the types of their operands before any of their ops
 function is given and holds are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get the
 wide one; those that have no kernel for it run in 32 bits.
 
-A function may look at the type of a tensor, for the largest number of it or its smallest difference. It is told the
-type that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types
-nobody can tell which one a wide tensor stands for, and it is not widened.
+A function may look at the type of a tensor, for the largest number of it or its smallest difference. It sees the type
+that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types, a wide
+tensor's type would be ambiguous, and the function is not widened.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _COMPLEX: Final = (torch.complex32, torch.complex64)
 _DEFAULT: Final = (torch.float32, torch.complex64)
 _BITS: Final = frozenset({torch.ops.aten.view.dtype})
 NO_KERNEL: Final = (NotImplementedError, RuntimeError)
-"""What PyTorch raises at a type that an op has no kernel for."""
+"""PyTorch's errors for a type that an op has no kernel for."""
 
 
 SWAPPING: Final = own_lock()
-"""Held while a function's tensors are other ones; who reads them in another thread waits."""
+"""Held while a function's tensors are swapped; readers in other threads wait."""
 
 
 class CannotWiden(Exception):
-    """The function does with a type what has no meaning in another: it reads its bits, or packs eight-bit floats."""
+    """The function uses a type as no other can be used: it reads its bits, or packs eight-bit floats."""
 
 
 def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
@@ -84,7 +84,7 @@ def widened(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> Generator[Non
 
 
 def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Tensor | None]:
-    """Wide copies of those that are narrow; those that share memory have copies that do."""
+    """Wide copies of the narrow tensors; tensors that share memory have copies that do."""
     whole: dict[tuple[int, torch.dtype], torch.Tensor] = {}
     made: list[torch.Tensor | None] = []
     for tensor in tensors:
@@ -103,7 +103,7 @@ def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Te
 
 
 class _Told(TorchFunctionMode):
-    """Says of wide tensors the type, and the size of an element, that they have in the function as it is written."""
+    """Makes wide tensors report the type and element size that they have in the function as it is written."""
 
     def __init__(self, wide: torch.dtype, own: Collection[torch.dtype]) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class _Told(TorchFunctionMode):
 
 _TENSOR: Final = cast("Any", torch.Tensor)
 _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
-"""What says how many bytes an element, or all of them, take."""
+"""Attributes and methods that give the bytes of an element, or of all."""
 
 
 class Wide(TorchDispatchMode):
@@ -161,7 +161,7 @@ class Wide(TorchDispatchMode):
         return all_wide(made, self.wide)
 
     def _narrow(self, given: Any) -> Any:
-        """What random numbers are drawn like, in the type that the function is written in."""
+        """Arguments of an op that draws numbers, wide ones in the type that the function is written in."""
         kind = next(iter(self.own)) if len(self.own) == 1 else None
 
         def one(value: object) -> object:
@@ -173,7 +173,8 @@ class Wide(TorchDispatchMode):
     def _from_whole_numbers(
         self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], made: object
     ) -> object:
-        """What an op on whole numbers, or on none, makes: wide from the start, not rounded to the default type."""
+        """Results of ops on whole numbers, or without operands: wide from the start, not rounded to the default
+        type."""
         if self.wide != torch.float64 or any(
             isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex())
             for each in chain(tree_leaves(args), tree_leaves(kwargs))

@@ -1,1 +1,1 @@
-"""From the scheduled form to the tile program: reading off what each iteration does."""
+"""From the scheduled form to the tile program: reading off the instructions of each iteration."""

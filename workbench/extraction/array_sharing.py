@@ -41,7 +41,7 @@ def _length(boxes: Sequence[Box], axes: Axes) -> int:
 
 
 def _cut(box: Box, operand: int, axes: Axes, start: int, size: int) -> Box:
-    """The part of an operand's box that lies along the divided loop; all of a box that the loop does not walk."""
+    """The part of an operand's box along the divided loop; the whole box if the loop does not walk it."""
     for walked, axis in axes:
         if walked == operand:
             shape = (*box.shape[:axis], size, *box.shape[axis + 1 :])

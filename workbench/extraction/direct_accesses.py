@@ -42,7 +42,7 @@ def touch(box: Box, positions: list[object], mask: object, points: int, access: 
 
 
 def operands(touches: list[Touch], kernel: str, line: int) -> tuple[Operand, ...]:
-    """The touches as operands; those that no iteration takes are left out."""
+    """The accesses as operands, without those that no iteration makes."""
     return tuple(_operand(each, kernel, line) for each in touches if len(each.offsets))
 
 

@@ -2,8 +2,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A module of the scheduled form as closures: loops count, index arithmetic has values, memrefs have boxes.
 
-Compiling once and running the closures is what makes unrolling quick. What a linalg op or an unstaged access becomes
-is left to a subclass; here is only what the loops and subviews around it mean.
+Compiling once and running the closures makes unrolling quick. A subclass turns linalg ops and unstaged accesses into
+instructions; this class evaluates only the loops and subviews around them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workbench.mlir.instruction_forms import op_class
 
 @dataclass
 class State:
-    """What is known while the closures run: values of index values, boxes of memrefs."""
+    """The state while the closures run: the numbers of index values, the boxes of memrefs."""
 
     indices: list[Number]
     boxes: list[Box]
@@ -49,7 +49,7 @@ class State:
     touched: list[Any] = field(default_factory=list[Any])
     """Unstaged accesses of the loop being evaluated at once."""
     core: int = 0
-    """Where the op being run runs."""
+    """The core of the op being run."""
 
 
 Step = Callable[[State], None]
@@ -71,7 +71,7 @@ class Evaluator:
         raise NotImplementedError
 
     def core_of(self, number: int) -> int:
-        """The core that an iteration of an `scf.forall` runs on; what is in none runs where the first one does."""
+        """The core that an iteration of an `scf.forall` runs on; ops outside run on the first one's."""
         return 0
 
     def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
@@ -97,7 +97,7 @@ class Evaluator:
         return State([0] * len(self.index_of), boxes, core=self.core_of(0))
 
     def computation(self, ops: list[ir.Operation]) -> Step | None:
-        """Arithmetic on data with no access, loop or tile between; None in a loop, which counts what its body does."""
+        """Arithmetic on data outside of accesses and tiles; None in a loop, which counts its body's operations."""
         raise NotImplementedError
 
     def block(self, block: ir.Block) -> list[Step]:
@@ -146,7 +146,7 @@ class Evaluator:
         return self.scalar(op)  # constants are read where they are used; deallocations cost nothing
 
     def bounds(self, op: ir.Operation) -> tuple[Callable[[State], Number], Callable[[State], Number], int | None]:
-        """How to get a loop's first value, its end, and its step (None when it is an operand of `scf.for`)."""
+        """Closures for a loop's first value, its end, and its step (None when it is an operand of `scf.for`)."""
         if op.name == "scf.for":
             low, high = (self.read(operand) for operand in list(op.operands)[:2])
             return low, high, constant_of(op.operands[2])
@@ -238,7 +238,7 @@ class Evaluator:
         return self.index_of.setdefault(value, len(self.index_of))
 
     def read(self, value: Index) -> Callable[[State], Number]:
-        """How to get an index operand's value while running."""
+        """A closure for an index operand's value."""
         constant = value if isinstance(value, int) else constant_of(value)
         if constant is not None:
             return lambda state: constant

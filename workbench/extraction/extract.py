@@ -4,8 +4,7 @@
 
 Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
 and every innermost loop of unstaged accesses is one, and so is the arithmetic on single elements between loops.
-What an instruction costs and waits for follows from its operands and its body alone; no name of an ATen op is
-looked at.
+An instruction's costs and dependences follow from its operands and its body alone; no name of an ATen op plays a part.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ def extract(
 
 @dataclass(frozen=True, slots=True)
 class _Zeroed:
-    """A fill with zero that waits for what comes next: a matmul can start from zero by itself.
+    """A fill with zero, held back until the next op: a matmul can start from zero by itself.
 
-    An array that begins a K chain overwrites its accumulators, so such a fill is no work of its own.
+    An array that begins a K chain overwrites its accumulators, so such a fill needs no instruction.
     """
 
     description: Description
@@ -82,7 +81,7 @@ class _Zeroed:
 
 
 class _Extractor(Evaluator):
-    """Runs the module and collects what its ops do."""
+    """Runs the module and collects its instructions."""
 
     def __init__(
         self, kernel: str, lines: dict[ir.Operation, int], origins: Sequence[str], machine: Machine, anchor: int
@@ -167,7 +166,7 @@ class _Extractor(Evaluator):
         return run
 
     def _chosen(self, indexed: IndexedOp) -> Callable[[State, Box, tuple[int, ...]], Box]:
-        """What an indexed op may touch of its memory: along an axis that an index chooses from, all there is."""
+        """The box that an indexed op may touch in its memory: the whole axis where an index chooses the place."""
         block = indexed.op.regions[0].blocks[0]
         starts = [
             None if place.operand >= 0 else shift(place.value, block, self.read) for place in indexed.places
@@ -207,7 +206,7 @@ class _Extractor(Evaluator):
     _inside_loop = False
 
     def computation(self, ops: list[ir.Operation]) -> Step | None:
-        """An instruction of one round: the scalar unit begins when what it did before has ended: values are there."""
+        """An instruction of one iteration: the scalar unit runs in order, so the values it reads are there."""
         if self._inside_loop:
             return None
         number = self._op_info(ops[0], class_counts([op.opview for op in ops]))
@@ -330,7 +329,7 @@ class _Extractor(Evaluator):
         return zeroed if same else None
 
     def _flush(self, operands: tuple[Operand, ...]) -> None:
-        """Pending fills of what these operands touch become vector instructions after all."""
+        """Turns pending fills of the boxes that these operands touch into vector instructions after all."""
         for operand in operands:
             zeroed = self.zeroed.pop(_place(operand), None)
             if zeroed is not None:

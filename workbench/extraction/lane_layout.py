@@ -1,8 +1,8 @@
 """Along which axis each tile lies over the lanes of the scratchpad.
 
-A DMA lays what is contiguous in DRAM along the lanes, one word to each, so a tile that is loaded or stored lies there
-as its tensor does in DRAM. A product leaves its columns along the lanes. Any other tile is laid like those that the
-pass that makes it reads.
+A DMA lays contiguous DRAM words along the lanes, one to each, so a tile that is loaded or stored lies there as its
+tensor does in DRAM. A product leaves its columns along the lanes. Any other tile lies like the operands of the pass
+that makes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.mlir.instruction_forms import Axes, Description
 
 @dataclass
 class Layouts:
-    """What is found out while a program is read off; buffers go by number, axes by their stride in the buffer."""
+    """Facts collected while a program is read off; buffers go by number, axes by their stride in the buffer."""
 
     lanes: dict[int, int] = field(default_factory=dict[int, int])
     passes: dict[int, tuple[Description, list[Box]]] = field(default_factory=dict[int, tuple[Description, list[Box]]])
@@ -36,7 +36,7 @@ class Layouts:
     def contiguous(self) -> dict[int, tuple[int, ...]]:
         """For each op, and each operand of it, the loop along whose axis the operand lies over the lanes; -1 for none.
 
-        Passes come in program order, so what a tile is made of is settled before the tile.
+        Passes come in program order, so the operands of a tile are settled before the tile.
         """
         for description, boxes in self.passes.values():
             loop = self._columns(description) if description.products else self._of_operands(description, boxes)

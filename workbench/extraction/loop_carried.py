@@ -1,12 +1,12 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What a loop hands from one iteration to the next: the chains of operations that cannot overlap.
+"""Loop-carried values: the chains of operations between iterations that cannot overlap.
 
-A value of `iter_args` is an argument of the loop's body, and what the body yields for it is the argument of the next
-iteration. Operations between the two wait for those of the iteration before. With several values a chain may go from
-one to another and come back some iterations later; the longest of all chains, for each iteration, is the loop's pace.
-Which operation takes longer is the machine's to say, so a way counts here by the classes of its operations, and of
-several ways only those are kept that another one is not longer than in every class.
+A value of `iter_args` is an argument of the loop's body, and the value that the body yields for it is the argument of
+the next iteration. Operations between the two wait for those of the iteration before. With several values a chain may
+go from one to another and come back some iterations later; the longest of all chains, for each iteration, is the loop's
+pace. Latencies depend on the machine, so a way counts here by the classes of its operations, and a way is dropped if
+another one is at least as long in every class.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _widest(ways: Iterable[Way]) -> Ways:
 
 
 def _longest(found: list[Carried]) -> tuple[Carried, ...]:
-    """Without chains that take no longer for each iteration than another, whatever the machine."""
+    """The chains without those that another dominates, per iteration, on any machine."""
     kept: list[Carried] = []
     for chain in sorted(set(found), key=lambda each: (each.iterations, [-count for count in each.class_counts])):
         if not any(_covers(_times(other, chain.iterations), _times(chain, other.iterations)) for other in kept):

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Where a memref lies while a program is read off: its place, its extents, its strides."""
+"""The box of a memref while a program is read off: its place, its extents, its strides."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""How large a program will be, told from its loops before it is read off instruction by instruction."""
+"""The size of a program, found from its loops before it is read off instruction by instruction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:
 def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]]:
     """(name, bytes) of scratchpad buffers that one loop of a core works with, and that are therefore in use at once.
 
-    Of all loops of the function, those that need the most. What a program needs is at least that; it may need more.
+    The largest such sum over all loops of the function. The program needs at least that, and may need more.
     """
     blocks = [function_of(module).regions[0].blocks[0]]
     blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
@@ -98,7 +98,7 @@ def _ancestor(op: ir.Operation, own: list[ir.Operation]) -> ir.Operation:
 
 @dataclass(frozen=True, slots=True)
 class _Busy:
-    """An op and how often it runs; `rounds` are those of the loops around it, as far as they are always the same."""
+    """An op and how often it runs; `rounds` counts iterations of the loops around it, where these are constant."""
 
     op: str
     count: int
@@ -116,7 +116,7 @@ class _Enough(Exception):
 
 
 class _Counter(Evaluator):
-    """Runs a module's loops with nothing in them. A loop whose rounds are all alike is run once and counts as many."""
+    """Runs a module's loops with empty bodies. A loop whose rounds are all alike runs once and counts for all."""
 
     def __init__(self, kernel: str, most: int) -> None:
         super().__init__(kernel, {})
@@ -163,7 +163,7 @@ class _Counter(Evaluator):
         return self.linalg(ops[0])
 
     def _nowhere(self, op: ir.Operation) -> None:
-        """Views say where, which is not asked here."""
+        """Views only say where data lies, which does not matter here."""
 
     alloc = subview = reinterpreted = reshape = _nowhere  # pyright: ignore[reportAssignmentType]
 
@@ -192,7 +192,7 @@ class _Counter(Evaluator):
 
 
 def _deciding(loop: ir.Operation) -> set[Value]:
-    """Values that decide how often something inside a loop runs: bounds of loops, conditions, what they come from."""
+    """Values that decide how often ops run: bounds of loops, conditions, and the values these come from."""
     found: set[Value] = set()
     ahead: list[Value] = []
     for op in operations(loop):

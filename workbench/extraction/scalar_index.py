@@ -81,7 +81,7 @@ _COMPARISONS: tuple[Callable[[Number, Number], Number], ...] = (
 
 
 def scalar_function(op: ir.Operation) -> Callable[..., Number] | None:
-    """What an index or arith op computes of its operands' values; None for one that is not about whole numbers."""
+    """The function of an index or arith op on its operands' values; None for one that is not about whole numbers."""
     if op.name == "arith.cmpi":
         return _COMPARISONS[ir.IntegerAttr(op.attributes["predicate"]).value]
     dialect, _, name = op.name.partition(".")

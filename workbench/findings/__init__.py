@@ -1,7 +1,7 @@
 """Findings: why a run takes as long as it does, and what would help.
 
-A rule is a function of the facts of a run and yields findings. What a remedy gains is predicted, and can be measured:
-`j.findings.tried()`. How rules are written: docs/adding-a-finding.md.
+A rule is a function of the facts of a run and yields findings. The gain of a remedy is predicted, and can be measured:
+`j.findings.tried()`. docs/adding-a-finding.md shows how to write rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batch norms that could be part of the weights before them: which there are in a graph, and a module without them."""
+"""Batch norms that could be part of the weights before them: finding them in a graph, and a module without them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from torch import nn
 
 ModuleAt: TypeAlias = Callable[[str], object | None]
-"""The module at a path of what was traced."""
+"""The module at a path of the traced module."""
 
 FOLDED_BATCH_NORMS = "folded batch norms"
 """Every convolution or linear layer with the batch norm after it as one, by weights that have its scale and shift."""
 
 _WEIGHTED = {"aten.conv1d.": 3, "aten.conv2d.": 4, "aten.conv3d.": 5, "aten.linear.": 2}
-"""Layers with weights, and the rank of what they make of batches."""
+"""Layers with weights, and the rank of their results for batches."""
 _VIEWS = ("aten.flatten.", "aten.unsqueeze.", "aten.permute.", "aten.view.", "aten.reshape.")
 _NORM = "aten._native_batch_norm_legit_no_training."
-"""In evaluation: its mean and variance are the same in each run."""
+"""A batch norm in evaluation: its mean and variance are the same in each run."""
 
 
 def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> list[tuple[Node, Node]]:
-    """A layer with weights, and the batch norm over its channels that alone reads what it makes. Both are modules that
-    run once, and nothing else reads their weights. Of modules that are known, only those that can be folded."""
+    """A layer with weights, and the batch norm over its channels that alone reads its result. Both are modules that run
+    once, and nothing else reads their weights. If the modules are known, only those that can be folded."""
     given = {each.value: each.path for each in graph.inputs}
     runs = Counter(node.origin.module for node in graph.nodes if node.op.startswith((*_WEIGHTED, _NORM)))
     readers = Counter(value for node in graph.nodes for value in node.operands)
@@ -47,7 +47,7 @@ def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> lis
 
 
 def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """The norms over the channels of what a layer with weights makes, which they alone read, each after its layer."""
+    """The norms over the channels of a layer's result, which they alone read, each with its layer."""
     weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(tuple(_WEIGHTED))}
     readers = Counter(value for node in graph.nodes for value in node.operands)
     alone = {
@@ -59,13 +59,13 @@ def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node,
 
 
 def _in_batches(graph: AtenGraph, layer: Node) -> bool:
-    """Whether the second axis of what it makes, which a batch norm goes by, is that of its channels."""
+    """Whether its result's second axis, which a batch norm goes by, is that of its channels."""
     rank = next(rank for op, rank in _WEIGHTED.items() if layer.op.startswith(op))
     return len(graph.types[layer.results[0]].shape) == rank
 
 
 def _seen_through(graph: AtenGraph, value: str) -> str:
-    """What a view is a view of."""
+    """The base of a view."""
     made = {node.results[0]: node for node in graph.nodes if node.op.startswith(_VIEWS)}
     while value in made:
         value = made[value].operands[0]
@@ -73,7 +73,7 @@ def _seen_through(graph: AtenGraph, value: str) -> str:
 
 
 def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> nn.Module:
-    """A copy of the module in which they are part of the weights, and nothing stands in their place."""
+    """A copy of the module with these norms folded into the weights and removed."""
     from torch import nn
 
     made, folded = copied_module(FOLDED_BATCH_NORMS, target), 0
@@ -93,7 +93,7 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
 
 
 def _folds(layer: object, norm: object) -> bool:
-    """Whether nothing is lost that a subclass or a hook does."""
+    """Whether it has no subclass or hook whose work would be lost."""
     from torch import nn
 
     folded = isinstance(layer, folded_window_class())

@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""Which modules `model.eval()` makes work in another way."""
+"""The modules that `model.eval()` changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def goes_with_evaluation(module_at: ModuleAt, path: str) -> bool:
-    """Whether it is one of PyTorch's own that trains, and nobody on the way to it has a mode of their own.
+    """Whether it is one of PyTorch's own modules in training mode, and no module above has its own `train` or `eval`.
 
     What a person's module does with `self.training` is not known. A batch norm that has learnt nothing works out mean
     and variance in evaluation as well.

@@ -1,4 +1,4 @@
-"""What a rule says: where cycles are at stake, why, which spans show it, and what to try."""
+"""A rule's finding: where cycles are at stake, why, which spans show it, and what to try."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something to try: options of `with_`, or a line of the person's own that only they can change."""
+    """A remedy to try: options of `with_`, or a line of the person's own that only they can change."""
 
     call: str
-    """As one would write it: `j.with_(resident="auto")`."""
+    """The call as text: `j.with_(resident="auto")`."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What `with_` is given; nothing where `change` is meant."""
+    """The options of `with_`; empty for a `change`."""
     machine: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Figures of the machine that are replaced; `options` are then those that stand beside it."""
+    """The machine's replaced figures; `options` are then the other options."""
     keeps_tiles: bool = False
-    """Beside `machine`: every kernel stays tiled as it is. Else tilings are chosen anew for the changed machine."""
+    """With `machine`: every kernel keeps its tiling. Else tilings are chosen anew for the changed machine."""
     change: str = ""
     """A change of the traced function itself, by its name: see `source_changes.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a rule has found."""
+    """One finding of a rule."""
 
     kernel: str
     """Name of the scheduled kernel; empty where it is the whole program."""
     cycles: int
-    """At stake: what would be gained if what is wrong were gone altogether."""
+    """Cycles at stake: the gain if the cause vanished altogether."""
     reason: str
     """One plain sentence with its numbers."""
     spans: tuple[int, ...] = ()
-    """Rows of `events` that show it."""
+    """Rows of `events` that show the cause."""
     nodes: tuple[str, ...] = ()
-    """Nodes, as they were captured or lowered, where it is about other ones than the kernel's."""
+    """Captured or lowered nodes, where these are not the kernel's."""
     remedy: Remedy | None = None
     predicted: int | None = None
-    """Cycles that the remedy saves; None where the same program on the changed machine is to say so."""
+    """Cycles that the remedy saves; None where simulating the same program on the changed machine decides."""
     rule: str = field(default="", compare=False)
-    """Its name; whoever runs the rule puts it in."""
+    """The rule's name, filled in by the search."""

@@ -33,7 +33,7 @@ class Findings(CardTable):
 
     @staticmethod
     def of(found: Sequence[Finding], trials: Trials) -> Findings:
-        """A call that is not expected to save anything, or of which nobody can say what it saves, is not given."""
+        """Calls with no expected or no known saving are not shown."""
         rows, kept = list[tuple[Any, ...]](), list[Finding]()
         for each in found:
             nodes, place = trials.places(each)
@@ -158,7 +158,7 @@ class Findings(CardTable):
 
 
 def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
-    """The cycles that a remedy saves; or why that cannot be measured."""
+    """The measured cycles that a remedy saves; or why that cannot be measured."""
     try:
         return trials.cycles - trials.measure(remedy), ""
     except WorkbenchError as error:

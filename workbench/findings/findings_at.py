@@ -1,4 +1,4 @@
-"""Which findings speak of a place in the run."""
+"""The findings about a place in the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.findings.finding_record import Finding
 
 
 def about(found: Iterable[Finding], spans: Sequence[int], kernel: str) -> tuple[Finding, ...]:
-    """Those that one of these spans shows; if there are none, those of the kernel. Most cycles at stake first."""
+    """The findings shown by one of these spans; if there are none, those of the kernel. Most cycles at stake first."""
     found, wanted = tuple(found), set(spans)
     shown = tuple(each for each in found if not wanted.isdisjoint(each.spans))
     return shown or tuple(each for each in found if kernel and each.kernel == kernel)

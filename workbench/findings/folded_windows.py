@@ -30,16 +30,16 @@ def folds(module: object) -> bool:
 def folded_window(conv: nn.Conv2d) -> nn.Module:
     """The same convolution over images whose channels are its window's rows as well, or its columns: so many more.
 
-    What lies beside each other is folded: rows, or, where the channels are innermost, the columns, each of which brings
-    all its channels along. They are copied once for each place of the window that they lie in, in long runs. For that a
-    product's depth is channels times rows or columns, and an array with many rows to fill is filled so much further.
+    Adjacent rows are folded, or, where the channels are innermost, adjacent columns with all their channels. They are
+    copied once for each place of the window that they lie in, in long runs. For that a product's depth is channels
+    times rows or columns, and an array with many rows to fill is filled so much further.
     """
     return folded_window_class()(conv)
 
 
 @cache
 def folded_window_class() -> type[Any]:
-    """The class of what `folded_window` makes; made when it is first asked for, since it takes PyTorch."""
+    """The class of `folded_window`'s results; made at its first use, since it needs PyTorch."""
     import torch
     import torch.nn.functional as F
     from torch import Tensor, nn

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
-    """A copy of what was traced; raises where that is no module, so that the change of this name is not for it."""
+    """A copy of the traced module; raises where the traced callable is no module, to which the change does not
+    apply."""
     from torch import nn
 
     if not isinstance(target, nn.Module):
@@ -47,6 +48,6 @@ def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether something happens before or after it that stands in no node of its own."""
+    """Whether it has hooks, whose work has no node of its own."""
     hooks = cast(Any, module)
     return bool(hooks._forward_hooks or hooks._forward_pre_hooks)

@@ -1,4 +1,4 @@
-"""What a journey lends its findings."""
+"""The parts of a journey that its findings use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Followed(Protocol):
 
 @dataclass(frozen=True)
 class Trials:
-    """How long the whole takes, how long it would with a remedy, and how a finding reads."""
+    """The cycles of the whole, the cycles with a remedy, and the text of a finding."""
 
     cycles: int
     predict: Callable[[Remedy], int | None]
@@ -35,6 +35,6 @@ class Trials:
     follow: Callable[[Remedy], Followed]
     """The journey with everything done anew."""
     places: Callable[[Finding], tuple[tuple[str, ...], str]]
-    """The nodes it is about, and the line of Python."""
+    """The finding's nodes, and its line of Python."""
     card: Callable[[Finding], Card]
-    """The finding with what is known of its remedy by now."""
+    """The finding with its remedy's gain as known by now."""

@@ -11,18 +11,18 @@ from workbench.findings.run_facts import Facts
 from workbench.findings.soundness import refuse_unsound
 
 LEAST_SHARE = 0.01
-"""Of the makespan: what is less is not worth a reader's time."""
+"""The least share of the makespan that is worth a reader's time."""
 
 
 def rules() -> dict[str, Rule]:
     """All rules, in the order in which they were registered."""
-    importlib.import_module("workbench.findings.rules")  # whoever asks for rules wants the shipped ones among them
+    importlib.import_module("workbench.findings.rules")  # the shipped rules register themselves on import
     return registered()
 
 
 def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
-    """What all rules find, most cycles at stake first; what says that nothing is to be gained comes last. `least` is
-    the cycles at stake below which nothing is told, else a hundredth of all.
+    """All rules' findings, most cycles at stake first; findings without a gain come last. `least` is the least cycles
+    at stake to report, by default a hundredth of all.
 
     A rule that raises is named in a finding of its own, and the others stand.
     """

@@ -1,4 +1,4 @@
-"""What a rule looks at: a simulated run, kernel by kernel, with what its critical path was spent on."""
+"""The facts that rules read: a simulated run, kernel by kernel, with the activities on its critical path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def bytes_of(kind: TensorType) -> int:
-    """Of a tensor's elements; the bits of one stand in the name of its type, and a boolean takes a byte."""
+    """Bytes of a tensor's elements; the type's name holds the bits of one, and a boolean takes a byte."""
     bits = re.search(r"\d+", kind.dtype)
     return kind.numel * (int(bits[0]) // 8 if bits else 1)
 
@@ -42,7 +42,7 @@ def moved_bytes(program: TileProgram, argument: int) -> int:
 
 
 def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
-    """What a convolution is given for both axes of its images: at place 3 the stride, 4 the padding, 5 the holes."""
+    """A convolution's argument for both axes of its images: at place 3 the stride, 4 the padding, 5 the dilation."""
     given = node.args[place] if place < len(node.args) else Literal("int", usual)
     items = given.items if isinstance(given, Sequence) else (given,)
     numbers = [int(str(item.value)) for item in items if isinstance(item, Literal)]
@@ -50,7 +50,7 @@ def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
 
 
 def channels_innermost(kind: TensorType) -> bool:
-    """Of images: whether all channels of a place lie together."""
+    """Whether all channels of a place of images lie together."""
     return len(kind.shape) == 4 and kind.shape[1] > 1 and kind.strides[1] == 1
 
 
@@ -67,12 +67,12 @@ class KernelFacts:
     cycles: int
     """From begin to end of its launches."""
     path: Mapping[str, int]
-    """Cycles of the critical path, by what they went on with; they add up to `cycles`."""
+    """Cycles of the critical path, by activity; they add up to `cycles`."""
     on_path: Mapping[str, Mapping[int, int]]
-    """The spans that did so, and how many of the cycles each."""
+    """The spans of each activity, and each span's cycles."""
 
     def part(self, *what: str) -> int:
-        """Cycles of the critical path that went on one of these."""
+        """Cycles of the critical path with one of these activities."""
         return sum(self.path.get(each, 0) for each in what)
 
     def showing(self, *what: str) -> tuple[int, ...]:
@@ -80,11 +80,11 @@ class KernelFacts:
         return tuple(sorted({span for each in what for span in self.on_path.get(each, ())}))
 
     def path_of(self, span: int, *what: str) -> int:
-        """Cycles of the critical path that one span spent on one of these."""
+        """One span's cycles of the critical path with one of these activities."""
         return sum(self.on_path.get(each, {}).get(span, 0) for each in what)
 
     def filled_lanes(self, lanes: int) -> float:
-        """Of the lanes that its vector passes take, the part that has something to do."""
+        """The busy part of the lanes that its vector passes take."""
         if self.scheduled is None:
             return 1.0
         program = self.scheduled.program
@@ -102,15 +102,15 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """One run: the records it came from, and what follows from its trace. Everything is worked out once."""
+    """One run: its records, and facts derived from its trace. Each is computed once."""
 
     lowered: KernelGraph
     scheduled: ScheduledProgram
     trace: Trace
     cycles_as_chosen: Callable[[], int | None] | None = None
-    """The same with the mappings that scheduling chooses, where some were given; None where nobody can say."""
+    """The same with the mappings that scheduling chooses, where some were given; None where it cannot be made."""
     module_at: Callable[[str], object | None] | None = None
-    """The module at a path of what was traced, None where there is none; None altogether where nobody can say."""
+    """The module at a path of the traced callable, None where there is none; None altogether without the callable."""
 
     @property
     def machine(self) -> Machine:
@@ -122,7 +122,7 @@ class Facts:
 
     @functools.cached_property
     def origins(self) -> Mapping[str, Origin]:
-        """Where every node comes from, by its name: those that were captured, and those they were lowered to."""
+        """The origin of every node, by its name: of captured nodes, and of those they were lowered to."""
         lowered = {each.node.name: each.node.origin for each in self.lowered.nodes}
         return lowered | {node.name: node.origin for node in self.lowered.captured.nodes}
 
@@ -131,7 +131,7 @@ class Facts:
         return memory_use_of(self.trace)
 
     def named(self, value: str) -> str:
-        """A tensor as the user would write it, where it is given from outside; a view is what it is a view of."""
+        """A tensor as the user would write it, where it is an input; a view goes by its base."""
         base = next((view.base for view in self.lowered.views if view.value == value), value)
         return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
 
@@ -154,7 +154,7 @@ class Facts:
         return {kernel.kernel: kernel.program for kernel in self.scheduled.kernels}
 
     def beyond_memory(self, kernel: KernelFacts) -> int:
-        """Cycles of a kernel that are not taken by its bytes alone: what could be saved without moving fewer."""
+        """Cycles of a kernel beyond those of its bytes alone: what could be saved without moving fewer."""
         moved = int(self.memory_use.requested[kernel.spans].sum())
         return max(0, kernel.cycles - round(moved / float(self.machine.bus_bytes_per_cycle)))
 
@@ -211,20 +211,20 @@ class Facts:
                 yield step, tuple(launches[step.launch].origins[place] for place in cast("list[int]", own.tolist()))
 
     def cycles_planned(self, plan: ScheduledProgram) -> int:
-        """Of the same kernels, with another plan of the common memory."""
+        """Cycles of the same kernels, with another plan of the common memory."""
         kept = tuple(residents(plan, plan.residence))
         return simulate(self.trace.launches, self.machine, residents=kept, placed=self.trace.placed).makespan
 
     def cycles_on(self, machine: Machine) -> int:
-        """Of the same programs, on another machine."""
+        """Cycles of the same programs, on another machine."""
         trace = self.trace
         return simulate(trace.launches, machine, residents=trace.residents, placed=trace.placed).makespan
 
     def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
-        """Of the whole, if a kernel had another program.
+        """Cycles of the whole, if a kernel had another program.
 
-        A launch begins when the one before has ended, and nothing of it stays but what a memory with rows, links with
-        queues and a common memory hold; where there is none of these, what the others take stays as it is.
+        A launch begins when the one before has ended, and leaves no state but in a memory with rows, links with queues
+        and a common memory; without these, the cycles of the other launches stay the same.
         """
         trace = self.trace
         has_history = self.machine.dram.kind != "simple" or self.machine.has_links or trace.residents

@@ -1,4 +1,4 @@
-"""Whether a changed copy of what a person traced computes what it did."""
+"""Checks that a changed copy of the traced function computes the same numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refuse_other_numbers(
 
 
 def _results(target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]) -> list[Any]:
-    """The tensors of floats that come of it, with the same random numbers each time; what is given is left alone."""
+    """The float tensors that it returns, with the same random numbers each time; its arguments stay unchanged."""
     import torch
     from torch.utils import _pytree
 

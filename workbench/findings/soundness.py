@@ -1,4 +1,4 @@
-"""What a rule gives must fit the run that it is about: it is added up, sorted and shown with what others give."""
+"""Checks that a rule's findings fit their run: they are added up, sorted and shown with those of other rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.findings.run_facts import Facts
 
 
 def refuse_unsound(given: object, facts: Facts) -> None:
-    """A rule is anybody's: a finding that does not fit the run is an error that says what was expected."""
+    """Anybody may write a rule: a finding that does not fit the run is an error that says what was expected."""
     if not isinstance(given, Finding):
         raise TypeError(f"it gave {given!r}, of type {type(given).__name__}; expected wb.Finding(...)")
     _cycles("cycles", given.cycles, facts)

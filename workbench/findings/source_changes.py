@@ -1,4 +1,4 @@
-"""Changes of the person's own lines that can be tried on a copy of what they traced."""
+"""Changes of the person's own lines that can be tried on a copy of the traced function."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def changed(
     kwargs: Mapping[str, object],
     graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """The call with a change made to copies of what it is given; what is given stays as it is. `graph` is
-    what was captured of it."""
+    """The call with a change made to copies of its arguments; the originals stay as they are. `graph` is its
+    capture."""
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)

@@ -54,7 +54,7 @@ class CardTable(pd.DataFrame):
 
 
 class StepTable(pd.DataFrame):
-    """What was followed, step by step, and what is left. A part of it is a plain table."""
+    """The followed remedies, step by step, and those left. A part of it is a plain table."""
 
     _metadata = ["_more"]  # noqa: RUF012 - as pandas wants it
 
@@ -83,7 +83,7 @@ class StepTable(pd.DataFrame):
 
     @property
     def _whole(self) -> bool:
-        """Whether all that is told of a step is there: columns may have been dropped in place."""
+        """Whether a step's columns are complete: some may have been dropped in place."""
         return {"step", "rule", "remedy", "cycles", "gain", "kept", "untried"} <= {*self.columns}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What can be turned of a journey: which knobs there are, what each setting costs, and a session of trying them."""
+"""The knobs of a journey: what each setting costs, and a session of trying settings."""
 
 from __future__ import annotations
 

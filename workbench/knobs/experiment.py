@@ -4,8 +4,8 @@
     e.turn("tile.m", 64, kernel="k0")       # comes back at once
     e.wait().cycles, e.table, e.journey
 
-Settings that come while another is being worked out take its place: what was begun is stopped, and only the newest
-becomes a step. A setting that is refused is a step as well, with the reason, and the one before stays in force.
+A setting that comes while another is being computed takes its place: that run is stopped, and only the newest becomes a
+step. A refused setting is a step as well, with the reason, and the one before stays in force.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
     from workbench.stages.request import Request
 
 PAUSE_SECONDS = 0.05
-"""A slider that is dragged says something every frame or two, of 16 ms each: who pauses for three has arrived."""
+"""A dragged slider sends a value every frame or two, of 16 ms each: a pause of three means that it has stopped."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step(Generic[J]):
-    """One setting that was tried: what it costs, or why it is refused."""
+    """One setting that was tried: its costs, or the reason of its refusal."""
 
     number: int
     """0 is the start."""
     setting: Turned[J]
     cycles: int | None = None
     bytes: int | None = None
-    """Moved from and to DRAM."""
+    """Bytes moved from and to DRAM."""
     refused: str = ""
     problems: tuple[Problem, ...] = ()
-    """What is wrong with a transform script, and at which of its lines."""
+    """The mistakes in a transform script, and their lines."""
     back_to: int | None = None
-    """The step whose setting this is again."""
+    """The earlier step with the same setting."""
 
     @property
     def call(self) -> str:
@@ -64,7 +64,7 @@ class Step(Generic[J]):
 
     @property
     def journey(self) -> J:
-        """The journey with this setting, made anew from what is kept on disk; a refused one raises why."""
+        """The journey with this setting, made anew from the caches on disk; a refused one raises the reason."""
         return self.setting.journey()
 
     @property
@@ -89,16 +89,16 @@ class Experiment(Shown, Generic[J]):
     def __init__(self, journey: J, request: Request, pause: float = PAUSE_SECONDS) -> None:
         self._start, self._request, self._pause = journey, request, pause
         self._news = threading.Condition()
-        """Guards all that follows, and is notified when it changes."""
+        """Guards all fields below, and is notified when one changes."""
         run = journey.simulated.record
         first = Step(0, Turned(journey, request), *_costs(run.makespan, run.counters))
         self._steps, self._current, self._journey = [first], first, journey
         self._knobs = dict[str, Knobs[J]]()
         self._wanted: Turned[J] = first.setting
         self._unsettled = list[tuple[object, Turned[J]]]()
-        """What was turned since the last step, and how all stood before it: turns of one knob are one."""
+        """The turns since the last step, and the knobs before them: turns of one knob are one."""
         self._held = list[Step[J]]()
-        """Refused for what was turned last, while what was turned before it is worked out without that."""
+        """The refusal of the last turn, while the turns before it are computed without it."""
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
@@ -129,18 +129,18 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def history(self) -> tuple[Step[J], ...]:
-        """Every step there is by now, the start first."""
+        """Every step so far, the start first."""
         with self._news:
             return tuple(self._steps)
 
     @property
     def busy(self) -> bool:
-        """Whether a setting waits or is being worked out."""
+        """Whether a setting waits or is being computed."""
         return not self._closed and self._asked != self._answered
 
     @property
     def progress(self) -> str:
-        """What is being worked out and how far it is, in a line; empty while there is nothing to say."""
+        """The current computation and its progress, in a line; empty while there is none."""
         progress = self._progress
         return progress.line(time.perf_counter()) if progress is not None and self.busy else ""
 
@@ -192,7 +192,7 @@ class Experiment(Shown, Generic[J]):
                 self._unsettled.append((what, before))
             self._held.clear()
             self._asked += 1
-            self._stop.set()  # what is being worked out is not wanted any more
+            self._stop.set()  # the current computation is out of date
             self._news.notify_all()
             if not self._working:
                 self._working = True
@@ -222,7 +222,7 @@ class Experiment(Shown, Generic[J]):
         return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
 
     def close(self) -> None:
-        """Stops what is being worked out, and takes nothing more; steps stay."""
+        """Stops the current computation, and takes no more settings; steps stay."""
         with self._news:
             self._closed = True
             self._stop.set()
@@ -235,7 +235,7 @@ class Experiment(Shown, Generic[J]):
         self.close()
 
     def _work(self) -> None:
-        """Goes on until nothing is left to be worked out."""
+        """Runs until no setting is left."""
         while True:
             with self._news:
                 asked = -1
@@ -251,7 +251,7 @@ class Experiment(Shown, Generic[J]):
                 made, journey = self._tried(setting, stop)
             except Stopped:
                 continue
-            except BaseException as error:  # told to whoever waits: a thread has nobody to tell
+            except BaseException as error:  # `wait` raises it: a thread has no caller
                 with self._news:
                     self._failed, self._answered = error, asked
                     if asked == self._asked:  # else something newer is wanted
@@ -301,7 +301,7 @@ class Experiment(Shown, Generic[J]):
         try:
             for step, callback in itertools.product(steps, tuple(self._callbacks)):
                 callback(step)
-        except BaseException as error:  # the session goes on, and whoever waits is told
+        except BaseException as error:  # the session goes on, and `wait` raises it
             self._failed = error
         with self._news:
             self._answered = max(self._answered, asked)

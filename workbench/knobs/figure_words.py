@@ -1,4 +1,4 @@
-"""What the figures of a machine are, for people who see their names for the first time."""
+"""Explanations of a machine's figures, for people who see their names for the first time."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ FIGURE_WORDS: Final[Mapping[str, str]] = {
     "vector_op_pj": "an operation on one element (changes j.simulated.energy alone)",
     "weight_switch_cycles": "when waiting weights take the place of those before",
 }
-"""Of those whose names do not say it."""
+"""Explanations of figures whose names do not say it."""

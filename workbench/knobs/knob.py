@@ -1,7 +1,7 @@
-"""Which knobs a kernel and a journey have: today's value of each, and values worth trying.
+"""The knobs of a kernel and of a journey: today's value of each, and values worth trying.
 
-A knob says what it is about and nothing of what is allowed. Whether a value is, and why not, is known by setting it:
-the mapping, the machine and the scheduled kernel are then checked as they are for everybody.
+A knob does not know which values are allowed. Setting a value shows that: the usual checks of the mapping, the machine
+and the scheduled kernel then refuse it, with the reason.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
     from workbench.stages.request import Request
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
-"""Of a tile, buffers or cores a number, of an order the dims, of a fusion rule whether it is on, or a figure."""
+"""For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""
 
 TILE, ORDER, BUFFERS, CORES, FUSION, MACHINE = "tile", "order", "buffers", "cores", "fusion", "machine"
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
-"""With sixteen tiles a sixteenth of the transfers is in the open: more tiles hide hardly more, and take long to try."""
+"""With sixteen tiles a sixteenth of the transfers is exposed: more tiles hide hardly more, and take long to try."""
 _MOST_ORDERS: Final = math.factorial(4)
 """Orders up to which all are listed; of more dims those that move one dim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One thing that can be turned."""
+    """One option that can be turned."""
 
     name: str
-    """`tile.m`, `order`, `buffers`, `cores.m`; of the journey `fusion.<rule>` and `machine.<figure>`."""
+    """`tile.m`, `order`, `buffers`, `cores.m`; for the journey `fusion.<rule>` and `machine.<figure>`."""
     kernel: str
-    """What it is of; empty if it is of the whole journey."""
+    """The kernel of the knob; empty if it is the whole journey's."""
     value: Value
-    """Today's."""
+    """Today's value."""
     values: tuple[Value, ...]
-    """Worth trying, in order, today's among them."""
+    """Values worth trying, in order, today's among them."""
     range: str
-    """What it can be at all, in words."""
+    """The possible values, in words."""
 
     @property
     def kind(self) -> str:
@@ -68,7 +68,7 @@ class Knob:
 
     @property
     def about(self) -> str:
-        """What the dim, the rule or the figure is, in words; empty where its name says it."""
+        """An explanation of the dim, the rule or the figure; empty where its name says it."""
         match self.kind:
             case "buffers":
                 return "tiles of an operand at a time"
@@ -90,7 +90,7 @@ def text_of(value: Value) -> str:
 
 
 def value_from(knob: Knob, text: str) -> Value:
-    """What somebody typed as a value of the kind that the knob has; whether it can be had is for scheduling to say."""
+    """Typed text as a value of the knob's kind; scheduling decides whether it is allowed."""
     typed = text.strip()
     for value in (knob.value, *knob.values):
         if typed == text_of(value):
@@ -108,7 +108,7 @@ def value_from(knob: Knob, text: str) -> Value:
 
 
 def kernel_names(scheduled: ScheduledProgram) -> list[str]:
-    """The graph's kernels of which something can be turned: not those that PyTorch computes on the host."""
+    """The graph's kernels that have knobs: not those that PyTorch computes on the host."""
     hosts = {step.kernel for step in scheduled.hosts}
     return [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
 
@@ -136,18 +136,18 @@ def kernel_of(journey: Staged, given: str) -> str:
 
 
 def _words_of(title: str) -> set[str]:
-    """A title, its parts, and what it is without the ops that it has of a node: `softmax` of `softmax (exp)`."""
+    """A title, its parts, and the title without its ops of a node: `softmax` of `softmax (exp)`."""
     return {title, *title.split(" + "), title.partition(" (")[0]}
 
 
 def scheduled_kernel(scheduled: ScheduledProgram, name: str) -> ScheduledKernel:
-    """What the graph's kernel of this name runs."""
+    """The scheduled kernel that the graph's kernel of this name runs."""
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     return scheduled.kernel(runs[name])
 
 
 def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[Knob, ...]:
-    """What can be turned of a kernel. A user's script says tiles, order and cores itself: then the buffers are left."""
+    """The knobs of a kernel. A user's script fixes tiles, order and cores itself: then only the buffers are left."""
     mapping, knobs = kernel.mapping, list[Knob]()
     for dim, size in mapping.tile.items():
         extent = kernel.dims[dim]
@@ -166,7 +166,7 @@ def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[
 
 
 def _halves(extent: int, today: int) -> set[int]:
-    """The whole and halves of it, and half and twice as much as today."""
+    """The whole extent and halves of it, and half and twice today's value."""
     halves = {-(-extent // 2**power) for power in range(_HALVINGS + 1)}
     return halves | {-(-today // 2), min(2 * today, extent)}
 
@@ -198,14 +198,14 @@ def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
 
 
 def journey_knobs(request: Request) -> tuple[Knob, ...]:
-    """What can be turned of the whole journey: fusion rules, and the machine's figures."""
+    """The knobs of the whole journey: fusion rules, and the machine's figures."""
     off = rules_off(request)
     rules = [Knob(f"{FUSION}.{rule.name}", "", rule.name not in off, (True, False), "on or off") for rule in RULES]
     return (*rules, *machine_knobs(request.machine))
 
 
 def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
-    """The figures of a machine; of a number half of it and twice as much are worth trying."""
+    """The figures of a machine; for a number, half and twice of it are worth trying."""
     knobs = list[Knob]()
     for name, place in PLACES.items():
         if name in _NAMES_THE_MACHINE:

@@ -1,4 +1,4 @@
-"""The answer of `j.knobs(...)`: what can be turned, what each value is worth, and the calls that turn it."""
+"""The answer of `j.knobs(...)`: the knobs, what each value is worth, and the calls that turn them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Knobs(Shown, Generic[J]):
 
     _start: Turned[J]
     kernel: str
-    """What the first ones are of; empty if there are only the journey's."""
+    """The kernel of the first ones; empty if there are only the journey's."""
     knobs: tuple[Knob, ...]
 
     @property
@@ -73,7 +73,7 @@ class Knobs(Shown, Generic[J]):
     def values(self, knob: str) -> pd.DataFrame:
         """One row a value worth trying: whether it can be had, why not, and the call that sets it.
 
-        Each is really scheduled, so that what is refused here is what scheduling refuses.
+        Each is really scheduled, so scheduling itself decides what is refused.
         """
         return views.data_frames.frame(self._values(self[knob]))
 
@@ -111,7 +111,7 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def why_not(self, knob: str, value: Value) -> str:
-        """Why a value is refused, found by scheduling with it; empty if it is not."""
+        """Why scheduling refuses a value; empty if it does not."""
         try:
             _ = self._with(knob, value).journey().scheduled
         except WorkbenchError as error:

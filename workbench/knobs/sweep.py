@@ -1,4 +1,4 @@
-"""The map of mappings: what each pair of values of two knobs costs."""
+"""The map of mappings: the cost of each pair of values of two knobs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 _MOST_POINTS = 4096
-"""Each takes a tenth of a second or more: more than these nobody waits for, and nobody sees in a picture."""
+"""The most points of a map: each takes a tenth of a second or more, and a picture cannot show more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One setting, scheduled and simulated; or why it is refused."""
+    """One setting, scheduled and simulated; or the reason of its refusal."""
 
     values: tuple[Value, ...]
     cycles: int | None = None
     bytes: int | None = None
-    """Moved from and to DRAM."""
+    """Bytes moved from and to DRAM."""
     refused: str = ""
     microseconds: float = 0.0
-    """How long the cycles take, which may be of different lengths."""
+    """The time of the cycles, whose lengths may differ."""
 
 
 @dataclass(eq=False, repr=False)
@@ -232,7 +232,7 @@ class Sweep(Shown, Generic[J]):
             self._run(in_background("sweep", self._stop))
         except Stopped:
             pass
-        except BaseException as error:  # told to whoever waits: a thread has nobody to tell
+        except BaseException as error:  # `wait` raises it: a thread has no caller
             self._failed.append(error)
         finally:
             self._over.set()

@@ -1,4 +1,4 @@
-"""Knobs that are turned, as what `with_` is to be given: the options, the call in words, the journey."""
+"""Turned knobs as arguments of `with_`: the options, the call in words, the journey."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Turned(Generic[J]):
     """Knobs that differ from a journey's, and scripts that take the place of its own.
 
-    A kernel of which something is turned keeps all else as it is in the journey: its whole mapping is said.
+    A kernel with a turned knob keeps the rest of its mapping from the journey: the options give the whole mapping.
     """
 
     start: J
@@ -46,7 +46,7 @@ class Turned(Generic[J]):
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_value(self, knob: Knob, value: Value) -> Turned[J]:
-        """The same with a knob at `value`, whatever it was at before. Raises where a script sets that."""
+        """The same with a knob at `value`, whatever its value before. Raises where a script sets that."""
         if knob.kernel in self.scripts and knob.kind in (TILE, ORDER, CORES):
             raise BadOption(
                 f"{knob.name} of {knob.kernel}: a script sets tile, order and cores of this kernel. Drop the script "
@@ -60,7 +60,7 @@ class Turned(Generic[J]):
         return replace(self, scripts=others if script is None else {**others, kernel: script})
 
     def value_of(self, knob: Knob) -> Value:
-        """Where a knob stands now."""
+        """The current value of a knob."""
         return self.values.get(knob, knob.value)
 
     @property
@@ -70,7 +70,7 @@ class Turned(Generic[J]):
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """What `with_` is given; raises where a fusion rule is neither on nor off."""
+        """The options of `with_`; raises where a fusion rule is neither on nor off."""
         for rule, on in self._no_switches.items():
             raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
         if not self._figures:
@@ -93,7 +93,7 @@ class Turned(Generic[J]):
             options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
         if self._no_switches:
-            options["fusion"] = self._no_switches  # refused, and told in the call as it was given
+            options["fusion"] = self._no_switches  # refused, and shown in the call as it was given
         elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
             options["fusion"] = fusion
         if self.scripts:
@@ -113,7 +113,7 @@ class Turned(Generic[J]):
         return f"j.with_({', '.join(f'{name}={value}' for name, value in told.items())})" if told else "j"
 
     def journey(self) -> J:
-        """The journey with all of this; raises what scheduling says of it as soon as that is known."""
+        """The journey with all turned knobs; raises as soon as scheduling refuses one."""
         return cast("J", self.start.with_(**self.options)) if self.options else self.start
 
     def _mapping(self, kernel: str) -> UserMapping:
@@ -138,7 +138,7 @@ class Turned(Generic[J]):
 
 
 def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
-    """A kernel's mapping with one knob turned; whether the value makes sense is for `with_` to say."""
+    """A kernel's mapping with one knob turned; `with_` checks the value."""
     if knob.kind == TILE:
         return {**said, "tile": {**said.get("tile", {}), knob.item: value}}
     if knob.kind == CORES:
@@ -150,6 +150,7 @@ def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
 
 
 def refusal_of(error: WorkbenchError) -> str:
-    """Why a setting is refused, in a line: what follows says where an option was given, and lists buffers."""
+    """Why a setting is refused, in a line: the rest of the message says where an option was given, and lists
+    buffers."""
     first, *others = str(error).splitlines()
     return f"{first} {others[0].strip()}" if first.endswith(":") and others else first

@@ -1,4 +1,4 @@
-"""On which chiplet tensors lie, as far as the user says: the plan, and what the simulator is told of it."""
+"""The user's placement of tensors on chiplets: the plan, and its form for the simulator."""
 
 from __future__ import annotations
 

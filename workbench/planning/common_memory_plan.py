@@ -1,8 +1,8 @@
 """Which tensors stay in the machine's common memory, from which launch to which: asked for, or chosen.
 
-What a tensor saves there is not estimated. The launches that use it are followed copy by copy, as the simulator follows
-them (`simulator.units.common_memory`), and what DRAM is spared is counted. Of what fits, the heuristic takes first what
-saves most for each byte that it holds, launch by launch.
+A tensor's savings are not estimated: the plan follows the launches that use it copy by copy, as the simulator does
+(`simulator.units.common_memory`), and counts the bytes spared. The heuristic takes first the tensor that saves most per
+byte held and launch, while it fits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def planned(
 
 
 def residents(scheduled: ScheduledProgram, plan: Sequence[Residence]) -> Iterator[Resident]:
-    """What the simulator is told of a plan."""
+    """A plan's residents, as the simulator takes them."""
     address = {storage.value: storage.address for storage in scheduled.launches.storages}
     for each in plan:
         if each.resident:
@@ -95,7 +95,7 @@ class _Launches:
 
 
 def _elsewise(program: TileProgram) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which operands lie in DRAM and belong to no copy of a box."""
+    """The operands in DRAM that belong to no copy of a box."""
     opcode = np.repeat(program.opcode, np.diff(program.operand_start))
     return (program.space == Space.DRAM) & ~np.isin(opcode, [Opcode.LOAD, Opcode.STORE])
 
@@ -122,7 +122,7 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
 
 
 def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> list[Residence]:
-    """The plan that takes, while there is room, what saves most a byte and launch that it holds."""
+    """The plan that takes, while there is room, the tensors that save most per byte held and launch."""
     held, capacity = np.zeros(launches, np.int64), machine.common_memory.bytes
     decided: dict[str, Residence] = {}
     for each in sorted(found, key=lambda each: (-_worth(each), -each.saved, each.first)):
@@ -147,5 +147,5 @@ def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> l
 
 
 def _worth(each: Residence) -> float:
-    """Bytes saved for each byte that it holds, launch by launch."""
+    """Bytes saved per byte held and launch."""
     return each.saved / max(1, each.bytes * (each.last - each.first + 1))

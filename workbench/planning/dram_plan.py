@@ -1,10 +1,10 @@
 """Where every tensor lies in DRAM, and which launch must wait for which.
 
-What a caller gives, holds or gets back has its place for the whole journey. Everything between is there from the
+The caller's inputs, held tensors and results have their places for the whole journey. An intermediate is live from the
 launch that makes it to the last launch that reads it; then its bytes are free for another. All lifetimes are known
-before anything runs, so the plan is made offline: the largest intermediate takes the lowest place at which nothing
-lies that is alive together with it, then the next largest, and so on. Few large tensors are what a peak is made of,
-and smaller ones fit into the gaps that larger ones leave.
+before anything runs, so the plan is made offline: the largest intermediate takes the lowest place at which nothing lies
+that is alive together with it, then the next largest, and so on. Few large tensors make the peak, and smaller ones fit
+into the gaps that larger ones leave.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
 
 
 def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]:
-    """What indices held when they were traced, under the names by which kernels take them."""
+    """The traced values of indices, under the names by which kernels take them."""
     known = {numbers.value: numbers for numbers in lowered.captured.numbers}
     for value in dict.fromkeys(bound.value for kernel in lowered.kernels for bound in kernel.bounds):
         if (owner := base.get(value, value)) in known:
@@ -94,7 +94,7 @@ def lifetimes(lowered: KernelGraph) -> list[Lifetime]:
 def place(wanted: Sequence[Lifetime], whole: int) -> tuple[Storage, ...]:
     """A place for every lifetime such that no two that meet overlap. `whole` is how many launches there are.
 
-    What lives throughout lies at the bottom, in the order given, one after the other: nothing could share with it.
+    Tensors live throughout lie at the bottom, in the order given, one after the other: none can share their bytes.
     """
     bottom = 0
     found: dict[str, int] = {}
@@ -145,12 +145,12 @@ def _bases(lowered: KernelGraph) -> dict[str, str]:
 
 
 class _Waits:
-    """Derives what each launch waits for, fed with the storages that launches read and write, in order.
+    """Derives the waits of each launch from the storages that launches read and write, in order.
 
     A launch waits for those whose results it reads. It must also not write where an earlier one still reads or
-    writes: with addresses used again these are launches it otherwise has nothing to do with. The launches run one
-    after the other today, which keeps both; a simulator that lets them overlap needs both said. The second kind is
-    left out where a chain of waits brings it about already.
+    writes: with addresses used again these are launches it otherwise has nothing to do with. The launches run one after
+    the other today, which keeps both; a simulator that lets them overlap needs both. The second kind is left out where
+    a chain of waits implies it.
     """
 
     def __init__(self, storages: Sequence[Storage]) -> None:
@@ -161,7 +161,7 @@ class _Waits:
         """For each launch all it comes after, directly or not, as a bit mask."""
 
     def add(self, reads: set[str], writes: set[str]) -> tuple[int, ...]:
-        """What the next launch waits for, as ascending indices."""
+        """The launches that the next one waits for, as ascending indices."""
         after = {self._maker[value] for value in reads if value in self._maker}
         before = 0
         for launch in after:

@@ -34,12 +34,12 @@ WIDTH: Final = 1024
 """Sums that are made side by side."""
 
 SHORT: Final = 32
-"""Where fewer numbers are added to what is there, a sum of their own takes longer and rounds hardly less."""
+"""With fewer numbers to add, a block's own sum takes longer and rounds hardly less."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """What is left of a dim inside the loops around an op: elements from `start`, or the one there."""
+    """The part of a dim inside the loops around an op: elements from `start`, or the one there."""
 
     start: Index
     size: Index | None
@@ -71,7 +71,7 @@ def cut_into_blocks(op: ir.Operation) -> None:
 
 
 def _only_adds_floats(op: ir.Operation) -> bool:
-    """Whether each result is what is there already plus something that does not hang on it."""
+    """Whether each result is its old value plus a term that does not depend on it."""
     block = op.regions[0].blocks[0]
     *_, end = block.operations
     outputs = list(block.arguments)[segments(op)[0] :]
@@ -137,7 +137,7 @@ class _Block:
     side_by_side: int | None
 
     def write(self) -> None:
-        """At the insertion point: the block's sums, made from nothing and then added to what is there."""
+        """The block's sums, at the insertion point: made from zero and then added to the output."""
         inputs, _ = segments(self.op)
         operands, maps = list(self.op.operands), indexing_maps(self.op)
         parts = [self._part(*each) for each in zip(operands, maps, strict=True)]
@@ -155,7 +155,7 @@ class _Block:
         return "parallel" if dim == self.side_by_side else "reduction"
 
     def _part(self, value: Value, indexing: ir.AffineMap) -> tuple[Value, list[int]]:
-        """What the block needs of an operand, and the dim that walks each axis of it."""
+        """The part of an operand that the block needs, and the dim that walks each axis of it."""
         if not isinstance(value.type, ir.MemRefType):
             return value, []
         offsets, sizes, dropped, axes = list[Index](), list[Index](), list[int](), list[int]()
@@ -232,7 +232,7 @@ def _generic(
 
 
 def _add(new: Value, old: Value, axes: list[int]) -> None:
-    """Adds a block's sums to what is there."""
+    """Adds a block's sums to the output."""
     made = _generic([(new, axes), (old, axes)], 1, axes, ["parallel"] * len(axes))
     element = ir.MemRefType(old.type).element_type
     body = made.regions[0].blocks.append(element, element)

@@ -2,9 +2,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Loop orders for native code: which dim of a reduction the innermost loop walks.
 
-An op's loops nest in the order of its iterators. For a matmul that puts the sum innermost, where the CPU can
-neither fill its vector registers nor read the right-hand side in order. Any order computes the same sums; here
-the dim along which most operands lie contiguously goes innermost, the sums just around it, the rest outside.
+An op's loops nest in the order of its iterators. For a matmul that puts the sum innermost, where the CPU can neither
+fill its vector registers nor read the right-hand side in order. Any order computes the same sums; this pass puts the
+dim along which most operands lie contiguously innermost, the sums just around it, the rest outside.
 
 Where the sum itself ends up innermost, its additions may be regrouped: without that permission each waits for the
 one before. Only the addition into the accumulator gets it, so arithmetic the user wrote keeps its order.

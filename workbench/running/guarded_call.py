@@ -1,9 +1,9 @@
-"""One call of a kernel on memory of its own that shows where it writes: what a worker does before anybody else does.
+"""A worker's trial call of a kernel, on memory of its own that shows where it writes.
 
-Each argument lies between two zones of known bytes, and behind each zone is a page that cannot be touched. A write
-into a zone is found afterwards and told in bytes; what reaches further ends the worker. A second call has the
-arguments end right at such a page, so that reading past an end is found as well. Where a system has no such pages
-(`faults.fences`), the zones remain.
+Each argument lies between two zones of known bytes, and behind each zone is a page that cannot be touched. A write into
+a zone is found afterwards and reported in bytes; a write beyond it ends the worker. A second call has the arguments end
+right at such a page, so that reading past an end is found as well. Where a system has no such pages (`faults.fences`),
+the zones remain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PATTERNS: Final = (0xA5, 0x5A)
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a kernel is called on: names for people, and the tensors, inputs first."""
+    """A kernel's arguments: names for people, and the tensors, inputs first."""
 
     names: tuple[str, ...]
     tensors: Sequence[torch.Tensor]
@@ -56,7 +56,7 @@ def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Ar
 
 
 def try_run(job: Message, say: Callable[[str], None]) -> str:
-    """In the worker: compiles the kernel of a `run_trial` and calls it; what it wrote where it must not, or nothing."""
+    """In the worker: compiles the kernel of a `run_trial` and calls it; returns the stray writes, if any."""
     body = job.body
     say("compile")
     compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
@@ -82,7 +82,7 @@ def run_watched(
 
 
 class _Fenced:
-    """The memory of one argument, and what lies around it."""
+    """The memory of one argument, and its zones."""
 
     def __init__(self, name: str, size: int, pattern: int, content: Block | None, *, tight: bool) -> None:
         self._name, self._pattern, self._content = name, pattern, content
@@ -104,7 +104,7 @@ class _Fenced:
         return self._base + self._start
 
     def findings(self) -> list[str]:
-        """What was written where it must not be."""
+        """The stray writes around the argument."""
         found: list[str] = []
         before, after = (self._map[_PAGE : self._start], self._map[self._end : self._last])
         if reach := len(before) - _first_other(before, self._pattern):

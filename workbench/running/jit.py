@@ -40,7 +40,7 @@ _ENTRY: Final = f"_mlir_{_SYMBOL}"
 """The function MLIR adds beside it, which takes the addresses of all arguments in one array."""
 
 _OWN_BUFFERS = "scf-forall-to-for,func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
-"""One thread does what all cores do. Allocate once at the top, free at every exit: nothing is left behind by a call."""
+"""One thread does the work of all cores. Allocate once at the top, free at every exit: a call leaks nothing."""
 
 _BUFFERIZE = (
     "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
@@ -68,7 +68,7 @@ _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a kernel's type says of one argument. Strides and offset count elements."""
+    """One argument in a kernel's type. Strides and offset count elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def dtypes(self) -> tuple[torch.dtype, ...]:
-        """What a tensor may hold that is of this element type in MLIR."""
+        """The torch types of tensors that have this element type in MLIR."""
         return _DTYPES[self.element]
 
     @property
@@ -149,7 +149,7 @@ class NativeKernel:
 
 
 def unpack(data: bytes, name: str) -> NativeKernel | None:
-    """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for what is no such thing."""
+    """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for anything else."""
     try:
         (length,) = struct.unpack_from("<Q", data)
         layouts = tuple(
@@ -165,7 +165,7 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
 def compile_scheduled(text: str, name: str, target: Processor | None = None) -> NativeKernel:
     """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another.
 
-    `target` is what it may use, by default `processor()`.
+    `target` is the processor to compile for, by default `processor()`.
     """
     module = verify_scheduled(text, name, new_context(torch_dialect=True))
     _one_memory_space(module)

@@ -39,15 +39,15 @@ class Linked:
 
 
 def target() -> str:
-    """What machine code is made for now: an object of another target must not be run."""
+    """The current target of machine code: an object of another target must not be run."""
     return processor().target
 
 
 def restrict(module: ir.Module, allowed: Processor) -> None:
     """Has the engine make machine code for a lesser processor, in place; the module is in the LLVM dialect.
 
-    The engine makes code for the processor it finds, and takes no other. What a function says of itself counts more,
-    as long as it stays a function: put into the one that the engine adds to call it, it would become native again.
+    The engine makes code for the processor it finds, and takes no other. A function's own attributes override that, as
+    long as it stays a function: inlined into the one that the engine adds to call it, it would become native again.
     """
     if not allowed.restricted:
         return

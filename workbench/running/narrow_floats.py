@@ -1,12 +1,12 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-"""bf16 and f16 without the help of the processor: computed in f32, and kept as the 16 bits they are.
+"""bf16 and f16 without the help of the processor: computed in f32, and stored as 16 bits.
 
 Where a processor cannot convert a narrow float, LLVM calls a function that no library of the process may have. And
 where it can, it may give other bits: the bf16 instruction of AVX-512 takes tiny numbers for zero. So in the LLVM
-dialect, when a kernel is about to become machine code, every narrow value becomes an integer, and what computes
-becomes f32 between conversions made of integer arithmetic, exact and rounded to nearest even as PyTorch's are. bf16
-is done so on every processor; f16 only where there are no instructions for it, which are exact.
+dialect, when a kernel is about to become machine code, every narrow value becomes an integer, and arithmetic becomes
+f32 between conversions made of integer arithmetic, exact and rounded to nearest even as PyTorch's are. bf16 is done so
+on every processor; f16 only where there are no instructions for it, which are exact.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MOVES: Final = frozenset({
     "llvm.load", "llvm.store", "llvm.select", "llvm.bitcast", "llvm.br", "llvm.cond_br", "llvm.switch", "llvm.freeze",
     "llvm.mlir.undef", "llvm.mlir.poison", "llvm.mlir.zero",
 })  # fmt: skip
-"""What passes a value on as it is."""
+"""Ops that pass a value on unchanged."""
 
 _CALLS: Final = ("llvm.call", "llvm.call_intrinsic", "llvm.func", "llvm.return")
 _UNSIGNED_LESS, _UNSIGNED_MORE, _EQUAL = 6, 8, 0
 
 
 def legalise(module: ir.Module, name: str, target: Processor) -> None:
-    """Rewrites what `target` cannot compute, in place; the module is in the LLVM dialect."""
+    """Rewrites the types that `target` cannot compute, in place; the module is in the LLVM dialect."""
     with module.context, ir.Location.unknown():
         kinds: set[ir.Type] = {ir.BF16Type.get(), *(() if target.converts_f16 else (ir.F16Type.get(),))}
         narrow = {ir.BF16Type.get(), ir.F16Type.get()}
@@ -72,7 +72,7 @@ def _legalise(op: ir.Operation, kinds: set[ir.Type], name: str) -> None:
 
 
 def _narrow_result(op: ir.Operation) -> None:
-    """Rounds to the narrow type what an op gives, now that it gives f32."""
+    """Rounds an op's result to the narrow type, now that it is f32."""
     (result,) = op.results
     kind = result.type
     users = [(use.owner, use.operand_number) for use in result.uses]
@@ -126,7 +126,8 @@ def _from_bf16(bits: Value) -> Value:
 
 
 def _to_bf16(bits: Value) -> Value:
-    """Adds what carries into the upper half when the lower one is more than half a unit, or just that and odd."""
+    """Adds a number that carries into the upper half when the lower one is more than half a unit, or just that and
+    odd."""
     odd = _op("and", _op("lshr", bits, 16), 1)
     rounded = _op("lshr", _op("add", bits, _op("add", odd, 0x7FFF)), 16)
     return _choice(_is_nan(bits), _constant(0x7FC0), rounded)

@@ -32,8 +32,8 @@ from workbench.tensors.tensor_memory import plain
 class KernelCache:
     """Native kernels by their text: the same text compiles once, whatever its function is called.
 
-    Threads compile one after the other, and call what is compiled side by side. Whoever runs programs owns one.
-    What `store` holds is not compiled at all.
+    Threads compile one after the other, and call compiled kernels side by side. Each runner of programs owns one. A
+    kernel in `store` is not compiled at all.
     """
 
     store: NativeStore | None = None
@@ -71,7 +71,7 @@ class KernelCache:
 
 Runs: TypeAlias = "NativeKernel | HostFunction"
 HostFunction: TypeAlias = Callable[[Sequence[torch.Tensor]], None]
-"""Stands where a kernel would, for what the host computes: reads the inputs it is given, writes the outputs."""
+"""Takes a kernel's place for a step on the host: reads the inputs, writes the outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class NativeProgram:
     """A graph's kernels in launch order, run on real tensors."""
 
     def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], Runs]]) -> None:
-        """`kernels` gives what runs each of `lowered.kernels`, by name."""
+        """`kernels` gives the callable for each of `lowered.kernels`, by name."""
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
@@ -147,7 +147,7 @@ class NativeProgram:
     ) -> NativeProgram:
         """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
 
-        `hosts` says what computes the kernels of kind host, `unproven` which kernels are tried elsewhere first.
+        `hosts` computes the kernels of kind host, `unproven` are the kernels to try in a worker first.
         """
         texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
         native: dict[str, Callable[[], Runs]] = {}
@@ -197,7 +197,7 @@ class NativeProgram:
                 for bound in step.bounds:
                     _check_indices(bound, self._tensor(bound.value, live))
                 for name in (self._base.get(name, name) for name in step.outputs):
-                    if name not in live:  # a result that is put together has a storage before all its parts are made
+                    if name not in live:  # an assembled result has a storage before all its parts are made
                         live[name] = allocate(self._types[name])
                 step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
                 for name in dropped:
@@ -255,7 +255,7 @@ class NativeProgram:
         )
 
     def _last_uses(self) -> tuple[tuple[str, ...], ...]:
-        """For each step the values whose storage nobody needs after it."""
+        """For each step the values whose storage no later step needs."""
         last: dict[str, int] = {}
         for index, step in enumerate(self._steps):
             last |= {self._base.get(name, name): index for name in (*step.inputs, *step.outputs)}
@@ -283,7 +283,7 @@ def _check_indices(bound: Bound, index: torch.Tensor) -> None:
 
 
 def allocate(kind: TensorType) -> torch.Tensor:
-    """A tensor of a recorded type, not yet filled, with a storage that also holds what lies before its offset."""
+    """A tensor of a recorded type, not yet filled, with a storage that includes the elements before its offset."""
     steps = zip(kind.shape, kind.strides, strict=True)
     span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
     flat = uninitialised(kind.offset + span, to_dtype(kind.dtype))

@@ -1,4 +1,4 @@
-"""What the arrays take for the tiles of a product: the estimate by which a tiling is chosen."""
+"""The arrays' cycles for the tiles of a product: the estimate by which a tiling is chosen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.mlir.named_dims import Payload
 def array_cycles(
     payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int], slots: int
 ) -> tuple[float, float, float]:
-    """Of all steps, of one, and what its sums take to leave.
+    """Cycles of all steps, of one step, and for its sums to leave.
 
     Each product of tiles streams through as many passes as its weights take.
     """
@@ -37,7 +37,7 @@ def array_cycles(
 
 
 def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
-    """How many tiles of what size some dims together are cut into: whole ones, and of one dim what is left."""
+    """The number and size of the tiles that some dims are cut into: whole ones, and along one dim the remainder."""
     if len(dims) != 1:
         return [(math.prod(-(-extents[dim] // tile[dim]) for dim in dims), math.prod(tile[dim] for dim in dims))]
     extent, size = extents[dims[0]], tile[dims[0]]
@@ -45,7 +45,7 @@ def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> l
 
 
 def _product_cycles(machine: Machine, products: int, batch: int, rows: int, columns: int, depth: int) -> int:
-    """Of the array with the largest share of a product of tiles: what systolic.py says of its stream."""
+    """The stream, by systolic.py's formulas, of the array with the largest share of a product of tiles."""
     group, parts = shares(batch, rows, columns, machine)
     batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((batch, rows, columns)))
     sums_stay = machine.array.dataflow == "output_stationary"

@@ -1,7 +1,7 @@
-"""Spreading a kernel over the cores of a machine: which dims are split, and what of it each core has.
+"""Spreading a kernel over the cores of a machine: the dims that are split, and each core's share.
 
 Every core takes a share of the outermost, parallel dims, and works on it as on a kernel of its own: in tiles, through
-its own scratchpad. Shares are equally large, but for the last of each dim, which is what is left. A reduced dim is
+its own scratchpad. Shares are equally large, but for the last of each dim, which is the remainder. A reduced dim is
 never split: its result would have to be put together from the cores' parts.
 """
 
@@ -20,11 +20,11 @@ from workbench.errors import MappingError
 from workbench.mlir.named_dims import Payload
 
 _SMALL = 4
-"""Up to so many cores, every number of them is weighed."""
+"""Up to so many cores, scheduling weighs every number of them."""
 
 
 def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
-    """The payload that one core works on, where its dims are split over so many."""
+    """One core's payload, where its dims are split over so many."""
     dims = {dim: -(-extent // cores.get(dim, 1)) for dim, extent in payload.dims.items()}
     return replace(payload, dims=dims, of=payload) if dims != payload.dims else payload
 
@@ -47,8 +47,8 @@ def splittable(payload: Payload) -> tuple[str, ...]:
 def splits(payload: Payload, cores: int) -> list[dict[str, int]]:
     """Ways to spread a payload over at most so many cores, those that leave a core the least first.
 
-    For each number of cores, all small ones and of larger ones the powers of two, those of the ways over one dim or two
-    that leave each core the least to do.
+    For each number of cores (all small ones, and powers of two), the splits of one dim or two that leave each core the
+    least work.
     """
     found: list[dict[str, int]] = []
     for count in range(cores, 1, -1):
@@ -65,7 +65,7 @@ def _points(payload: Payload, way: dict[str, int]) -> int:
 
 
 def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
-    """Splits of one dim or two, outer dims first. More pieces than a dim has points leave nobody less to do."""
+    """Splits of one dim or two, outer dims first. More pieces than a dim has points leave no core less work."""
     dims = splittable(payload)
     for first, second in itertools.combinations(dims, 2) if len(dims) > 1 else [dims * 2] if dims else []:
         for count in range(min(cores, payload.dims[first]), 0, -1):
@@ -81,7 +81,7 @@ def _pieces(extent: int, wanted: int) -> int:
 
 
 def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
-    """In words, what becomes of the machine's cores: as a user asked, or as seemed best."""
+    """In words, how the machine's cores are used: as a user asked, or as the heuristic chose."""
     if not splittable(payload):
         return f"on one core of {most}, since no dim of it is parallel"
     where = " and ".join(f"{dim} over {count}" for dim, count in cores.items()) + " cores" if cores else "on one core"
@@ -95,7 +95,7 @@ def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) 
 
 
 def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
-    """In words, what becomes of the machine's cores where not the heuristic but somebody else decides it."""
+    """In words, how the machine's cores are used where not the heuristic but a script or template decides."""
     if machine.core.count == 1:
         return ""
     count = len(np.unique(program.core)) or 1

@@ -1,10 +1,10 @@
-"""The default mapping: how a kernel is tiled when nobody says otherwise.
+"""The default mapping: how a kernel is tiled unless the user gives a mapping.
 
 The choice has reasons a person can follow: tiles are as large as the scratchpad allows, as a rule with two slots
-for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are
-filled first. A contraction weighs a few hundred tilings by what bounds them (`workbench.scheduling.tiling_price`), any
-other kernel a few. The choice is a guess about speed and never about legality: the schedule checks what it really
-takes.
+for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are filled
+first. For a contraction the heuristic weighs a few hundred tilings by their bounds
+(`workbench.scheduling.tiling_price`), for any other kernel a few. The choice is a guess about speed and never about
+legality: the schedule checks the scratchpad it really needs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Demand:
     def touched(self, tile: dict[str, int]) -> list[Access]:
         """Each tensor once for every loop that reads or writes it.
 
-        Ops that share an inner loop share a load; a reduction walked in tiles has a loop for each op.
+        Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
         """
         found: dict[tuple[str, int], Access] = {}
         for op in self.payload.ops:
@@ -132,7 +132,7 @@ def _on_cores(
     if machine.core.count == 1:
         return cycles, mapping
     where = said(payload, cores, len(shares), asked=asked)
-    if machine.core.own_figures:  # what is said of cores is said of shares
+    if machine.core.own_figures:  # words about cores are about shares
         where = where.replace("cores", "shares").replace("core", "share")
         where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
     return cycles, replace(mapping, cores=cores, spread=where)
@@ -154,11 +154,11 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
 
 
 def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
-    """What a core does of a kernel without a product: a sixteenth of the work a step.
+    """A core's tiling of a kernel without a product: a sixteenth of the work a step.
 
-    Where the load of so little does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they
-    are not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no
-    such gain (docs/accuracy.md), so what a tree across lanes takes is to be settled first.
+    Where such a small load does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they are
+    not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no such
+    gain (docs/accuracy.md), so the cost of a tree across lanes must be settled first.
     """
     slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
@@ -178,7 +178,7 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
 
 
 def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int) -> dict[str, int]:
-    """Grows a tile from the innermost dim outwards, to its part of the work or what fits.
+    """Grows a tile from the innermost dim outwards, to its part of the work or as far as it fits.
 
     Reduced dims are whole when a row fits; otherwise they are walked in tiles, once per reduction.
     """
@@ -206,7 +206,7 @@ def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
 
 
 def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
-    """What a tile should be a multiple of along a dim: the lanes for the innermost, then the elements of a lane."""
+    """The multiple that a tile should have along a dim: the lanes for the innermost, then the elements of a lane."""
     *outer, innermost = payload.in_memory
     if dim == innermost:
         return machine.vector.lanes
@@ -227,7 +227,7 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
 
 
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
-    """What a core does of a contraction that runs on so many, and what it is bound by."""
+    """A core's tiling of a contraction that runs on so many cores, and its bound."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
     epilogue = _vector_cycles(payload, machine)
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
@@ -256,7 +256,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
 def _orders(payload: Payload) -> list[tuple[str, ...]]:
     """The dims as they come; where windows move, also with the output's columns innermost.
 
-    Then a tile of the input, with its halo, stays while the weights of all columns pass by.
+    Then an input tile, with its halo, stays in place while the weights of all columns pass by.
     """
     usual = _reduced_last(payload)
     if not payload.windows:
@@ -268,7 +268,7 @@ def _orders(payload: Payload) -> list[tuple[str, ...]]:
 def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:
     """Tilings with the given dims of the window whole, and others of it cut into single rows.
 
-    The `least` ones leave part of the array empty, for a scratchpad that does not hold what fills it.
+    The `least` ones leave part of the array empty, for a scratchpad too small for tiles that fill it.
     """
     names = list(payload.dims)
     cut = [dim for dim in payload.windows if dim not in windows]
@@ -321,7 +321,7 @@ def _product_price(
     slowdown: Slowdown,
     epilogue: tuple[float, float],
 ) -> Price:
-    """The `epilogue` is what `_vector_cycles` says, which is the same for all tilings."""
+    """The `epilogue` is `_vector_cycles`, the same for all tilings."""
     payload, machine, slots = demand.payload, demand.machine, demand.buffers
     steps, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
@@ -333,9 +333,9 @@ def _product_price(
 
 
 def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
-    """Of all vector passes, a vector after the other; and what the first one of each step takes besides.
+    """Cycles of all vector passes, a vector after the other; and the extra cycles of each step's first one.
 
-    See `simulator.units.vector`. What a reduction takes across lanes is left out.
+    See `simulator.units.vector`. Reductions across lanes are left out.
     """
     passes, chain = 0.0, 0.0
     for op in payload.ops:

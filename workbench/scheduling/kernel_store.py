@@ -1,9 +1,9 @@
 """Scheduled kernels kept on disk from one process to the next.
 
 An entry is the scheduled kernel's record as JSON and its tile program in the program's own file format; no pickle. Its
-key covers what scheduling reads (`identity.schedule_key`) and what scheduling is: the sources of the workbench and
-the simulator, and the versions of the wheels below them. Change any of them and old entries are not found any more;
-they go when room is needed.
+key covers scheduling's inputs (`identity.schedule_key`) and scheduling itself: the sources of the workbench and the
+simulator, and the versions of the wheels below them. A change of any of them makes old entries unreachable; they go
+when room is needed.
 
 `ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_CACHE_MB` bounds it, `ATEN_WORKBENCH_KERNEL_CACHE=off` does
 without.
@@ -32,8 +32,8 @@ _LENGTH_BYTES = 8
 
 
 class KernelStore:
-    """Scheduled kernels by the key of what they are made from. One that a journey of this process still holds is not
-    read again: who turns a knob of one kernel has all the others at hand."""
+    """Scheduled kernels by the key of their inputs. A kernel that a journey of this process still holds is not read
+    again: turning a knob of one kernel keeps all others at hand."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)

@@ -3,12 +3,12 @@
 """A mapping written down as a transform-dialect script.
 
 Where the kernel is spread over cores, the op that makes the output is first cut into their shares, by an `scf.forall`,
-and everything it reads is fused into that. What follows is within each share.
+and everything it reads is fused into that. The two levels below are within each share.
 
 Two levels. The outer loops walk tiles of the parallel dims: the op that makes the output is tiled and everything
-it reads is fused into its loops, so that what lies between the ops never leaves the scratchpad. The inner loops
-walk tiles of the reduced dims: a contraction accumulates along k; in a reduction kernel every op over the reduced
-dim gets its own inner loop (two ops cannot share one, since the second needs the finished result of the first).
+it reads is fused into its loops, so that intermediate tiles never leave the scratchpad. The inner loops walk tiles of
+the reduced dims: a contraction accumulates along k; in a reduction kernel every op over the reduced dim gets its own
+inner loop (two ops cannot share one, since the second needs the finished result of the first).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 A step is a pipeline string: upstream's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running
 a step's pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
-How passes in Python print as such a string and are read from it stands in passes/kernel_pass.py.
+passes/kernel_pass.py prints passes in Python as such a string and parses them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PassTrace:
     """A user's pipelines, by the step that each runs after."""
 
     def run(self, name: str, pipeline: str | KernelPass) -> None:
-        """Runs one step in place, and what a user wants after it, and records each."""
+        """Runs one step in place, and the user's pipelines after it, and records each."""
         self._run(name, str(pipeline))
         for wanted in self.after.get(name, ()):
             self._run(f"yours: {wanted}", wanted)
@@ -90,14 +90,14 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
 
 
 def _those_there_are(name: str) -> str:
-    """What to add where MLIR has no pass of this name."""
+    """A hint where MLIR has no pass of this name."""
     meant = did_you_mean(name, (*PASSES, *OUR_PASSES, "canonicalize", "cse", "sccp", "symbol-dce"))
     yours = ", ".join(PASSES) or "none; @wb.mlir_pass makes them"
     return f"{meant}; passes are MLIR's, those of the workbench ({', '.join(OUR_PASSES)}) and yours ({yours})"
 
 
 def _run_users(function: Callable[[ir.Module], None], module: ir.Module, pipeline: str) -> None:
-    """Runs a pass of a user's own; what it raises, and a module without its kernel, are told with the pass."""
+    """Runs a user's own pass; its exceptions, and a module that lost its kernel, become errors that name the pass."""
     try:
         function(module)
     except Exception as error:

@@ -53,10 +53,9 @@ def schedule(
 
     Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
     is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches.
-    `scripts` are transform scripts by kernel, told
-    apart like mappings: each takes the place of the one that the kernel's mapping would be written as. `passes` are
-    pipelines that run after steps, by the steps' names. What `store` holds is not made again; it is not asked with
-    `passes`, whose code no key covers.
+    `scripts` are transform scripts by kernel, matched like mappings: each takes the place of the script written from
+    the kernel's mapping. `passes` are pipelines that run after steps, by the steps' names. A kernel in `store` is not
+    made again; with `passes`, whose code no key covers, the store is not used.
     """
     extra = checked_passes(passes)
     names = [module.kernel for module in rendered]
@@ -85,7 +84,7 @@ def schedule(
 
 @dataclass
 class _Kernels:
-    """Scheduled kernels by the key of what they are made from: each is taken from the store or made, once."""
+    """Scheduled kernels by the key of their inputs: each is taken from the store or made, once."""
 
     lowered: KernelGraph
     machine: Machine
@@ -95,13 +94,13 @@ class _Kernels:
     by_key: dict[tuple[str, str | None], ScheduledKernel] = field(
         default_factory=dict[tuple[str, str | None], ScheduledKernel]
     )
-    """What is asked for, by key and script, in the order of the first launches."""
+    """The kernels to schedule, by key and script, in the order of the first launches."""
     unscripted: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
 
     def get(
         self, alike: str, module: KernelModule, wanted: UserMapping | None, script: str | None = None
     ) -> ScheduledKernel:
-        """The scheduled kernel of a module whose key is `alike`. What a script makes is not kept on disk."""
+        """The scheduled kernel of a module whose key is `alike`. Results of scripts are not kept on disk."""
         key = schedule_key(alike, self._machine_key, wanted)
         if (key, script) not in self.by_key:
             made = self._unscripted(key, module, wanted)
@@ -129,7 +128,7 @@ class _Kernels:
         return made
 
     def _tried(self, key: str, module: KernelModule, wanted: UserMapping | None, script: str | None) -> None:
-        """A worker schedules it first. What comes of that is only whether it comes back."""
+        """A worker schedules it first, only to see whether it survives."""
         body = {
             "module": codec.encode(module),
             "machine": codec.encode(self.machine),
@@ -171,7 +170,7 @@ def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ..
 
 
 def try_schedule(job: Message) -> None:
-    """In the worker: what this process does with a kernel, or with a user's script for it, when it is not there."""
+    """In the worker: schedules a kernel, or applies a user's script to it, as this process does without a worker."""
     module, machine = (
         codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
     )

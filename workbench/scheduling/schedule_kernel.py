@@ -1,4 +1,4 @@
-"""One kernel from linalg on tensors to loops over scratchpad tiles, and the tile program read off them.
+"""Schedules one kernel: from linalg on tensors to loops over scratchpad tiles, and to the tile program.
 
 The steps are in `_prepare`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
 write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the
@@ -100,8 +100,8 @@ def scripted_kernel(
 ) -> ScheduledKernel:
     """The kernel tiled by a user's script, with as many buffer slots as the mapping has.
 
-    The script is applied to the ops as they are for the mapping that is chosen without it: their numbers (`npu.id`)
-    are those in the script which that mapping is written as, so that this one can be edited.
+    The script is applied to the ops as they are for the default mapping: their numbers (`npu.id`) are those of the
+    script written from that mapping, so a user can edit that script.
     """
     parsed = check_script(rendered.kernel, script)
     ready = _Ready(rendered, context, passes)
@@ -161,7 +161,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
 
 
 class _Ready:
-    """A kernel brought into the shape that tiling wants, in the two forms there are of it, each made when needed."""
+    """A kernel prepared for tiling, in its two forms, each made when needed."""
 
     def __init__(self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]]) -> None:
         self.rendered, self._context, self._passes = rendered, context, passes
@@ -174,14 +174,14 @@ class _Ready:
             return analyse(trace.module)
 
     def take(self, split: bool) -> PassTrace:
-        """The form for good: what is done to it next is the taker's."""
+        """The form itself, which the caller may change."""
         return self._traces.pop(split, None) or _prepare(self.rendered, self._context, self._passes, split=split)
 
 
 def _prepare(
     rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], *, split: bool
 ) -> PassTrace:
-    """Brings the ops into the shape that tiling wants: no unit dims, elementwise neighbours fused, every op named."""
+    """Prepares the ops for tiling: no unit dims, elementwise neighbours fused, every op named."""
     trace = PassTrace(parse(rendered.located, context), after=passes)
     if holds_tosa(trace.module):
         trace.run("tosa to linalg", TO_LINALG)
@@ -262,7 +262,7 @@ def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine) -> Schedu
 
 
 def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> tuple[Folded, ...]:
-    """Nodes that rendering still had and no instruction works for, each with the step that took it in."""
+    """Nodes of the rendered kernel that no instruction works for, each with the step that removed its last op."""
     working, absorbed = set(program.origin.tolist()), {gone.node for gone in rendered.absorbed}
     found: list[Folded] = []
     for origin, name in enumerate(rendered.origins):

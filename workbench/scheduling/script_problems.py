@@ -1,5 +1,5 @@
 # pyright: reportMissingTypeStubs=false
-"""What MLIR's parser says of a transform script, told to somebody who knows the script and not the parser."""
+"""Errors of MLIR's parser for a transform script, reworded for a reader of the script."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _RESULTS = re.compile(r"^\s*(?:%[\w.$-]+(?::\d+)?\s*,?\s*)+(?:=|$)")
 _ARGUMENT = re.compile(r"%[\w.$-]+(?=\s*:\s*!)")
 """Handles that a line gives: those before its `=`, and arguments of a sequence, which have a type."""
 _AT_AN_END = "expected operation name in quotes"
-"""What the parser says at the end of a text in which a brace is not closed."""
+"""The parser's message at the end of a text with an unclosed brace."""
 _HINTS = {
     "does not dominate this use": "a handle is used above the line that gives it",
     "to bind": "before the = stand as many handles as types after the ->",
 }
 _LOOPS = re.compile(r"expects (\d+) loop results?|number of loops to tile \((\d+)\) to match")
 _QUIET = re.compile(r'"(?:[^"\\]|\\.)*("|$)|//.*')
-"""What holds no braces of the script: strings, also one that is not closed, and comments."""
+"""Text whose braces do not count: strings, also an unclosed one, and comments."""
 
 
 def plain_problems(script: str, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """The same problems at the same lines, in words of the script; what is not known stays as MLIR says it."""
+    """The same problems at the same lines, in words of the script; unknown messages stay MLIR's."""
     unclosed = _unclosed(script)
     told = [each for each in problems if not (unclosed and _AT_AN_END in each.message)]
     return (*unclosed, *(Problem(_plain(script, each), each.line) for each in told))
@@ -50,7 +50,7 @@ def _no_op(op: str) -> str:
 
 
 def _as_many(loops: int) -> str:
-    """How the results of an op that makes so many loops are written."""
+    """The results of an op with so many loops, as the script writes them."""
     if not loops:
         return "no loop is made, so write %tiled = ..., with one type"
     return f"write %tiled, %loops:{loops} = ..., one of each loop it makes, with as many types"
@@ -74,7 +74,7 @@ def _given(line: str) -> list[str]:
 
 
 def _unclosed(script: str) -> tuple[Problem, ...]:
-    """That braces do not match: the parser only finds out at the end, where nothing is wrong."""
+    """Locates unmatched braces: the parser only notices them at the end, where nothing is wrong."""
     opened = list[int]()
     for number, line in enumerate(script.split("\n"), 1):
         for brace in _QUIET.sub("", line):

@@ -1,8 +1,8 @@
-"""What a tiling takes: steps that load, work and store side by side, as the price of one core in cycles.
+"""The price of a tiling on one core, in cycles: steps that load, work and store side by side.
 
-The price sees what bounds a kernel, not what each of its instructions does: the bus, which all cores share; the units;
-and the slots of a buffer, each of which is used again only when what was in it has been worked on or has left. A
-transfer takes its latency whatever it moves, so a kernel of few steps is bound by how often it waits for one.
+The price sees a kernel's bounds, not its single instructions: the bus, which all cores share; the units; and the slots
+of a buffer, each of which is free again only when its tile has been used or stored. A transfer takes its latency
+whatever it moves, so a kernel of few steps is bound by how often it waits for one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simulator.machine.machine import Machine
 from workbench.mlir.named_dims import Access, Payload
 
 Slowdown = Callable[[int, int], float]
-"""How much longer runs of so many bytes take, that begin so far apart."""
+"""How much longer a transfer takes with runs of so many bytes, so far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,22 @@ class Traffic:
     last: float
     """The store after the last step, of a tile that may be short."""
     store: float
-    """Of a whole tile."""
+    """The store of a whole tile."""
     slower: float
-    """How much longer than on the bus the loads of a step take in their queues."""
+    """How much longer a step's loads take in their queues than on the bus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cycles that bound a core, and what its units do in them at speed 1."""
+    """Cycles that bound a core, and its units' cycles at speed 1."""
 
     traffic: Traffic
     arrays: float
     vector: float
     tile: float
-    """Work on a tile of the result after its last operands have come."""
+    """Work on a result tile after its last operands have arrived."""
     chain: float
-    """After its first ones have."""
+    """Work after its first operands have arrived."""
     step: float
     """Work on the operands of a step."""
     tiles: int
@@ -57,7 +57,7 @@ class Price:
         return self.traffic.loads + self.traffic.stores
 
     def cycles(self, speed: float = 1.0) -> float:
-        """Of a core so fast; without the latencies of the first load and the last store, which all tilings have."""
+        """Cycles on a core so fast, without the latencies of first load and last store, which all tilings have."""
         moved, latency = self.traffic, self.latency
         tile, chain, step = self.tile / speed, self.chain / speed, self.step / speed
         behind = max(min(moved.last, moved.stores - moved.last), 0.0)  # goes on behind the last tile's work
@@ -77,12 +77,12 @@ class Price:
         )
 
     def _turns(self, count: int) -> int:
-        """How often the slots of a buffer are used if so many tiles pass through it."""
+        """How often a buffer's slots are reused if so many tiles pass through it."""
         return -(-count // self.slots)
 
 
 NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
-"""Of a kernel for which there is no tiling to weigh."""
+"""The price of a kernel that has no tilings to weigh."""
 
 
 def traffic(
@@ -94,7 +94,7 @@ def traffic(
     cores: int,
     slowdown: Slowdown,
 ) -> Traffic:
-    """What a core moves that shares the bus with others that do the same."""
+    """The transfers of a core that shares the bus with others that do the same."""
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
     final = payload.last.accesses[-1].value
     per_cycle = float(machine.bus_bytes_per_cycle) / cores
@@ -132,7 +132,7 @@ def _moved_bytes(
 ) -> float:
     """Bytes of the requests for a tile.
 
-    If its runs are too short and too far apart to hide opened rows, what would move in the time of these.
+    If its runs are too short and too far apart to hide opened rows, the bytes that would move in that time.
     """
     run, apart = _run(access, tile, payload)
     request = machine.dram.request_bytes
@@ -159,7 +159,7 @@ def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) ->
 
 
 def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
-    """Of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
+    """Cycles of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
     stretch, _ = _run(access, tile, payload)
     passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
     if access.padded or any(access.value == each.value for op in passes for each in op.accesses):

@@ -1,8 +1,8 @@
-"""What a user says of a kernel's mapping, checked against the kernel's dims. Its form was checked when it was given.
+"""A user's mapping of a kernel, checked against the kernel's dims; its form was checked when it was given.
 
-A kernel goes by its name, else by the first pattern that matches it, else by `*`.
-What is said of one kernel by its name must mean that kernel: a tile longer than its dim, or more slots than its loops
-have rounds, is a mistake. A tile that is said of several by a pattern is cut to what each of them has.
+A kernel takes the mapping of its name, else of the first pattern that matches it, else of `*`. A mapping by name must
+fit its kernel: a tile longer than its dim, or more slots than its loops have rounds, is a mistake. A tile given by a
+pattern is cut to each kernel's dims.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.ir.kernel_names import EVERY, is_pattern, key_for
 
 
 class UserMapping(TypedDict, total=False):
-    """What a user may say of one kernel; what is left out stays as the heuristic has it."""
+    """A user's mapping of one kernel; the heuristic decides options that are left out."""
 
     tile: dict[str, int]
     order: list[str]
@@ -30,7 +30,7 @@ class UserMapping(TypedDict, total=False):
 
 
 def mapping_of(kernel: ScheduledKernel) -> UserMapping:
-    """What a user would say to have a kernel tiled as it is."""
+    """The mapping that a user would give to have a kernel tiled as it is."""
     made = kernel.mapping
     said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
     return {**said, "cores": dict(made.cores)} if made.cores else said
@@ -38,13 +38,13 @@ def mapping_of(kernel: ScheduledKernel) -> UserMapping:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a user said that is for one kernel, and under which key."""
+    """The mapping given for one kernel, and its key."""
 
     key: str
     mapping: UserMapping
 
     def check(self, made: ScheduledKernel) -> None:
-        """Raises if what was said of this kernel by name had to be cut."""
+        """Raises if a mapping given for this kernel by name had to be cut."""
         if is_pattern(self.key):
             return
         for dim, size in self.mapping.get("tile", {}).items():
@@ -63,7 +63,7 @@ class Asked:
 
 
 _USUAL_SLOTS = 2
-"""Asked for everywhere, also of kernels that turn out to be one tile."""
+"""Given for all kernels, also for those that turn out to be one tile."""
 
 
 def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
@@ -76,17 +76,17 @@ def _rounds(rounds: int) -> str:
 
 
 def useful_slots(slots: int, tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """No more slots than the loops have rounds: tiles that make room for others would be chosen for nothing."""
+    """No more slots than the loops have rounds: else tiles would shrink to make room for unused slots."""
     return min(slots, most_slots(tile, dims))
 
 
 def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """As many slots as may be asked for of a kernel by its name."""
+    """The most slots that a user may give for a kernel by name."""
     return max(rounds_of(tile, dims), _USUAL_SLOTS)
 
 
 def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | None:
-    """What is for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
+    """The entry for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
     key = key_for(wanted, names)
     return None if key is None else Asked(key, wanted[key])
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Transform scripts that a user wrote: what can be wrong with them, said in their own lines."""
+"""A user's transform scripts: their mistakes, reported at their own lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
 _MATCH = "transform.structured.match"
 _OF_NUMBERS = " : i64"
-"""What stands behind a number as MLIR prints it; of another type it matches no op."""
+"""The type that MLIR prints behind a number; a number of another type matches no op."""
 
 
 def check_script(kernel: str, script: str) -> ir.Module:
@@ -49,7 +49,7 @@ def check_script(kernel: str, script: str) -> ir.Module:
 
 
 def check_numbers(kernel: str, script: str, parsed: ir.Module, module: ir.Module) -> None:
-    """Raises where a script matches an op by a number that none has: it would match nothing, in silence."""
+    """Raises where a script matches an op by a number that no op has: it would silently match nothing."""
     ops = list(operations(parsed.operation))
     if any(op.name == "transform.annotate" and ir.StringAttr(op.attributes["name"]).value == ID for op in ops):
         return  # it gives numbers itself
@@ -86,9 +86,9 @@ def in_bodies(root: ir.Operation) -> set[str]:
 
 
 def check_matches(kernel: str, script: str, parsed: ir.Module, there: set[str], bodies: set[str]) -> None:
-    """Raises where an op that a script matches by its name is none of those that are there.
+    """Raises where a script matches an op by a name that no op has.
 
-    For scripts that changed nothing. One that makes ops and then changes them matches what was not there before.
+    Only for scripts that changed nothing: others may match ops that they made themselves.
     """
     for op in operations(parsed.operation):
         if op.name != _MATCH or "ops" not in op.attributes:

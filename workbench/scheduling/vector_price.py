@@ -1,7 +1,7 @@
-"""What the vector passes of a kernel take on one tile, before it is scheduled: by the simulator's own formulas.
+"""The cost of a kernel's vector passes on one tile, before it is scheduled: by the simulator's own formulas.
 
-Each op is one pass over the tile. Its operands lie in the scratchpad as `extraction/lane_layout.py` will find: what
-comes from DRAM with the axis along the lanes whose neighbours lie closest there, anything else as what it is made of.
+Each op is one pass over the tile. Its operands lie in the scratchpad as `extraction/lane_layout.py` will find: a tile
+from DRAM has along the lanes the axis whose neighbours lie closest there, any other tile lies like its operands.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tile_cycles(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> 
 
 
 def _lay(op: PayloadOp, tile: Mapping[str, int], made: set[str], lanes: dict[str, str]) -> None:
-    """Says along which dim the lanes go in each operand of an op that moves along one."""
+    """Sets the dim along the lanes for each operand that an op moves along one."""
     for access in op.accesses:
         if access.value not in made and access.value not in lanes:
             lanes[access.value] = _closest(access, access.nearest, tile)
@@ -59,7 +59,7 @@ def _add(
         how = Touch.WRITE if access.is_output else Touch.READ
         operands.append(Operand(Space.SCRATCHPAD, 0, 0, 0, shape, (0,) * len(shape), access.element_bytes, how))
     walks = tuple(sum(1 << loops.index(dim) for dim in access.dims if dim in loops) for access in op.accesses)
-    in_tile = [reversed(range(len(access.axes))) for access in op.accesses]  # of what nothing has laid otherwise
+    in_tile = [reversed(range(len(access.axes))) for access in op.accesses]  # unless another pass has laid it otherwise
     along = [
         lanes.get(access.value, _closest(access, axes, tile)) for access, axes in zip(op.accesses, in_tile, strict=True)
     ]

@@ -1,1 +1,1 @@
-"""One channel of banked DRAM: its banks, its queues, its controller, and what it does with its time."""
+"""One channel of banked DRAM: its banks, its queues, its controller, and how it spends its time."""

@@ -3,10 +3,10 @@
 A mapping is data: for each field the place and width of its bits. A place within a channel is packed into one
 integer, a coordinate: row, bank of the channel, column, from the highest bits down. Addresses wrap at the last row.
 
-A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Two
-places that differ keep differing, and what steps through memory by powers of two meets all channels and banks.
+A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Distinct
+addresses stay distinct, and an access pattern with a power-of-two stride reaches all channels and banks.
 
-On a machine of several chiplets the number of one stands above all bits of an address in its memory (see
+On a machine of several chiplets a chiplet's number stands above all bits of an address in its memory (see
 memory/chiplet_pages.py), and the mapping is that of its own channels.
 """
 
@@ -22,7 +22,7 @@ from simulator.tileprogram.program import I64
 CHANNEL, PSEUDO, GROUP, BANK, COLUMN, ROW = range(6)
 _FIELDS = 6
 _HASH = 6
-"""Row of the map after the fields: whether the channel is hashed, and whether banks and what they lie in are too."""
+"""Row of the map after the fields: whether the channel is hashed, and whether the fields of a bank are too."""
 _CHIPLET = 7
 """Row after that: how many channels a chiplet has."""
 _SHIFT, _WIDTH = 0, 1

@@ -1,4 +1,4 @@
-"""The timing of one channel of DRAM: when a command may be given to a bank, and what it makes others wait for.
+"""The timing of one channel of DRAM: when a bank may take a command, and how long that command delays others.
 
 A channel is pseudo-channels of bank groups of banks; a bank has one row open, or none. A request needs its row open:
 PRE closes another, ACT opens it, RD or WR moves the data. Every bank, group and pseudo-channel, and the channel itself
@@ -33,7 +33,7 @@ _OPEN, _REFRESHED, _FRESH, _DATA, _ACTS, _GATES = 4, 5, 6, 7, 8, 12
 
 
 def figures_of(memory: Memory) -> I64:
-    """What the compiled functions know of a memory."""
+    """The figures of a memory, as the compiled functions read them."""
     made = np.zeros(FIGURES, np.int64)
     banks, groups = memory.bank_groups * memory.banks, memory.pseudo_channels * memory.bank_groups
     bank_at = memory.columns.bit_length()  # above the column and the direction
@@ -93,7 +93,7 @@ def bank_of(figures: I64, request: int) -> int:
 
 @compiled
 def next_command(figures: I64, gates: I64, request: int) -> int:
-    """What a request needs next."""
+    """The command that a request needs next."""
     row = gates[bank_of(figures, request), _OPEN]
     if row == request >> figures[_ROW_AT]:
         return RD + (request & 1)
@@ -112,7 +112,7 @@ def first_cycle(figures: I64, gates: I64, request: int, command: int) -> int:
 
 @compiled
 def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
-    """What a request waits for now, as a state of its channel."""
+    """The state of the channel while it waits for this request's next command."""
     bank, command = bank_of(figures, request), next_command(figures, gates, request)
     group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
     pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])

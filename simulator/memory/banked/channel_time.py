@@ -1,13 +1,13 @@
-"""What a DRAM channel does with its time, and what of that each transfer waited for.
+"""How a DRAM channel spends its time, and which of that time each transfer waited for.
 
-Every cycle of a channel is of one state. Data of some request moves; or nothing is queued; or a refresh is due or under
-way; or the oldest request that may be served waits: for its row to be closed or opened, for the bus to turn between
-writes and reads, for its bank group, or for the command bus. A state lasts from one look of the controller to the next.
-Cycles in which requests stand before a full queue are counted besides.
+In every cycle a channel is in one state: data of some request moves; or its queues are empty; or a refresh is due or
+under way; or the oldest request that may be served waits: for its row to be closed or opened, for the bus to turn
+between writes and reads, for its bank group, or for the command bus. A state lasts from one look of the controller to
+the next. Cycles in which requests stand before a full queue are counted besides.
 
-A transfer is over in a channel with the last of its requests there, and over when its last channel is done. What that
-channel did while requests of it were there is what the transfer waited for; of the cycles in which data moved, only
-those of other queues'. The rest of the time they were on their way.
+A transfer ends in a channel with the last of its requests there, and ends when its last channel does. It waited for
+what that channel did while it held requests of the transfer, except for the cycles in which the transfer's own data
+moved. In the rest of the time its requests were on their way.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from __future__ import annotations
 from simulator.compiled import compiled
 from simulator.tileprogram.program import I64
 
-# Of a channel: cycles in each state, and besides those in which requests stood before a full queue; then up to when it
-# is counted, the state since, until when data moves, and how many transfers have nothing there yet
+# Fields of a channel: cycles in each state, and cycles in which requests stood before a full queue; then the cycle up
+# to which it is counted, its state since, the cycle until which data moves, and how many transfers have no request
+# there yet
 TRANSFER, ROW, GROUP, TURN, REFRESH, COMMAND, IDLE, STATES = 0, 1, 2, 3, 4, 5, 6, 7
 FULL, COUNTED, SINCE, STATE, MOVING, NOT_NOTED, SPENT = 7, 8, 8, 9, 10, 11, 12
 
-# Of a source in a channel: cycles in each state while requests of its transfer were there, and those in which its own
-# data moved
+# Fields of a source in a channel: cycles in each state while the channel held requests of its transfer, and cycles in
+# which its own data moved
 OWN, NOTES = STATES, STATES + 1
 
 
 @compiled
 def pass_time(spent: I64, now: int) -> None:
-    """Counts what a channel did up to a cycle."""
+    """Counts a channel's cycles up to a cycle."""
     moving = min(max(spent[MOVING], spent[SINCE]), now)
     spent[TRANSFER] += moving - spent[SINCE]
     spent[spent[STATE]] += now - moving
@@ -36,7 +37,7 @@ def pass_time(spent: I64, now: int) -> None:
 
 @compiled
 def enter(spent: I64, state: int, now: int) -> None:
-    """From now on a channel is in a state where no data moves."""
+    """Puts a channel into a state in which no data moves."""
     if spent[STATE] != state:
         pass_time(spent, now)
         spent[STATE] = state
@@ -54,21 +55,21 @@ def _note(notes: I64, spent: I64, at: int, sign: int) -> None:
 
 @compiled
 def begin(notes: I64, spent: I64, at: int) -> None:
-    """Notes what a channel had done before a request of a transfer came that had none there."""
+    """Notes a channel's counts when a request arrives of a transfer that had none there."""
     _note(notes, spent, at, -1)
     spent[NOT_NOTED] -= 1
 
 
 @compiled
 def pause(notes: I64, spent: I64, at: int) -> None:
-    """Notes what a channel has done when all that is left of a transfer is on its way."""
+    """Notes a channel's counts when all that is left of a transfer is on its way."""
     _note(notes, spent, at, 1)
     spent[NOT_NOTED] += 1
 
 
 @compiled
 def end(notes: I64, spent: I64, at: int) -> None:
-    """Notes what a channel has done when the last request of a transfer is: its own data is no waiting."""
+    """Notes a channel's counts when it has done a transfer's last request: the transfer's own data is no waiting."""
     _note(notes, spent, at, 1)
     notes[TRANSFER] = max(0, notes[TRANSFER] - notes[OWN])
 

@@ -1,6 +1,6 @@
-"""What the channels of a memory know: their banks, their queues, their clock, and what is asked of them.
+"""The state of a memory's channels: their banks, their queues, their clock, and the requests of each source.
 
-Every channel is a row of each array, and `rows_of` names those of one of them.
+Every channel is a row of each array; `rows_of` gives the rows of one channel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENTRIES, HIGH, LOW, SHARING = FIGURES, FIGURES + 1, FIGURES + 2, FIGURES + 3
 NOW, WAKE, NEXT_REFRESH, REFRESHING, DRAINS, TURN, FREE, COUNT = range(channel_time.SPENT, channel_time.SPENT + 8)
 RUNS, _CLOCK = COUNT + LISTS, COUNT + 2 * LISTS
 
-# What a channel counts: the first two are the directions
+# Counters of a channel: the first two are the directions
 ROW_HITS, ROW_MISSES, ROW_CONFLICTS, ACTIVATES, REFRESHES, FORWARDED = 2, 3, 4, 5, 6, 7
 READ_CYCLES, LAST, COUNTERS = 8, 9, 10
 """The first eight are named in `spans.CHANNEL_COUNTERS`; then cycles from queue to data of all reads, and the last
@@ -49,7 +49,7 @@ CURSOR, STOP, REMAINING, LATEST, UNNOTED, SINCE, AWAY, _PART = range(channel_tim
 BEGIN, LEFT, DONE, PLACE, _SOURCE = 0, 1, 2, 3, 4
 
 BUCKETS = 1024
-"""Pieces of time for which the requests of a channel are counted: each as long as it must be, in powers of two."""
+"""Buckets of time in which a channel's requests are counted: their length grows as needed, in powers of two."""
 
 
 class Channels(NamedTuple):
@@ -65,20 +65,20 @@ class Channels(NamedTuple):
     clock: I64
     counters: I64
     first: I64
-    """C x port: the source whose requests are taken next; -1 if that has to be looked for."""
+    """C x port: the source whose requests are taken next; -1 if it has to be found."""
     history: I64
     """C x bucket: requests whose data moved."""
     bucket: I64
     """Length of a bucket in cycles, as a power of two."""
     parts: I64
-    """C x S: what a source asks of a channel."""
+    """C x S: the state of a source's requests in a channel."""
     sources: I64
     requests: I64
-    """1 x S x ...: what each source asks for, channel by channel; with a network 2 x S x ...: and when each comes."""
+    """1 x S x ...: each source's requests, channel by channel; with a network 2 x S x ...: also when each arrives."""
 
 
 class Channel(NamedTuple):
-    """One of them: see `Channels`."""
+    """One channel: see `Channels`."""
 
     figures: I64
     gates: I64
@@ -110,9 +110,9 @@ def rows_of(of: Channels, channel: int) -> Channel:
 
 
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
-    """Channels with all rows closed and nothing asked for; a source may ask for so many requests at a time.
+    """Channels with all rows closed and no requests; a source may have so many requests at a time.
 
-    Each channel has so many ports, and as many sources share one as another.
+    Each channel has so many ports, each shared by equally many sources.
     """
     clock = np.zeros((channels, _CLOCK), np.int64)
     clock[:, channel_time.STATE] = channel_time.IDLE

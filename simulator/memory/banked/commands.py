@@ -111,7 +111,7 @@ def schedule(of: Channel, now: int) -> int:
 
 @compiled_apart
 def state(of: Channel, now: int) -> int:
-    """What a channel does from now on where no data moves."""
+    """The state of a channel from now on, while no data moves."""
     if queued(of) == 0:
         return channel_time.IDLE
     if of.clock[REFRESHING] > 0 and of.figures[REFRESHED] > 1:
@@ -174,7 +174,7 @@ def _give_column(of: Channel, now: int, which: int, run: int) -> None:
 
 @compiled
 def _give_row(of: Channel, now: int, which: int, run: int) -> bool:
-    """Closes or opens a row for a run's first; not if a listed request waits for the row that would be closed."""
+    """Closes or opens a row for a run's first request, unless a listed request waits for the row it would close."""
     entry = of.lists[which, FIRST, run]
     request = of.entries[entry, REQUEST]
     bank, command = of.lists[which, BANK, run], command_of(of, which, run)
@@ -197,7 +197,7 @@ def _give_row(of: Channel, now: int, which: int, run: int) -> bool:
 
 @compiled_apart
 def _due(of: Channel) -> int:
-    """The first of the banks that are refreshed next: of those left in a round, one that nobody waits for."""
+    """The first of the banks to refresh next: of those left in a round, one that no request waits for."""
     first = (of.figures[PSEUDOS] - of.clock[REFRESHING]) % of.figures[PSEUDOS] * of.figures[BANKS]
     return first if of.figures[REFRESHED] > 1 else _next_of_round(of, first)
 
@@ -237,7 +237,7 @@ def _refresh(of: Channel, now: int) -> int:
 
 @compiled_apart
 def skip_refreshes(of: Channel, until: int) -> None:
-    """Of a channel that stands idle with all rows closed: all refreshes but the last before a cycle at once."""
+    """Does at once all refreshes before a cycle but the last, for an idle channel with all rows closed."""
     if of.clock[REFRESHING] > 0:
         return
     if not all_closed(of.gates, 0, of.figures[PSEUDOS] * of.figures[BANKS]):

@@ -50,12 +50,12 @@ from simulator.memory.banked.request_queues import is_written, put, queued
 from simulator.memory.banked.request_sources import done, first_at, next_begin, note_arrivals, step
 from simulator.tileprogram.program import I64
 
-# What comes of looking for a request to take
+# The outcome of looking for a request to take
 _NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
 
 
 def drain(channels: Channels) -> None:
-    """Serves all channels until nothing is asked for or queued."""
+    """Serves all channels until no request is left."""
     interval = int(channels.figures[REFRESH_INTERVAL])
     for channel, clock in enumerate(channels.clock):
         parts = channels.parts[channel]
@@ -129,11 +129,11 @@ def _accept(of: Channel, now: int) -> int:
 
 @compiled
 def _queue(of: Channel, request: int, source: int, now: int) -> None:
-    """Puts a request into its queue, and sees to it that the controller looks in time."""
+    """Puts a request into its queue, and wakes the controller in time."""
     figures, clock, way = of.figures, of.clock, request & 1
     put(of, way, request, source, now)
     if turn(of) or (clock[REFRESHING] > 0 and figures[REFRESHED] == 1):
-        clock[WAKE] = now + 1  # what comes may change which bank is refreshed next
+        clock[WAKE] = now + 1  # a new request may change which bank is refreshed next
     elif clock[DRAINS] == way:
         time = first_cycle(figures, of.gates, request, next_command(figures, of.gates, request))
         clock[WAKE] = min(clock[WAKE], max(now + 1, time))

@@ -1,7 +1,7 @@
 """The lists of a channel's controller: requests in the order in which they came.
 
-Requests that follow one another into one row, in one direction, are a run. What is true of its first is true of the
-others, so the controller looks at runs, and only the first of one leaves its list. A stream is a few long runs.
+Requests that follow one another into one row, in one direction, are a run. All requests of a run need the same command
+next, so the controller looks at runs, and only a run's first request leaves its list. A stream is a few long runs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def take(of: Channel, which: int, run: int) -> int:
 
 @compiled
 def free(of: Channel, entry: int) -> None:
-    """An entry that has left its list is of no request any more."""
+    """Frees an entry that has left its list."""
     of.entries[entry, NEXT] = of.clock[FREE]
     of.clock[FREE] = entry
 
@@ -127,7 +127,7 @@ def waited_for(of: Channel, bank: int) -> bool:
 
 @compiled
 def command_of(of: Channel, which: int, run: int) -> int:
-    """What a run needs next: looked up once, and again when a row of its bank has been opened or closed."""
+    """The command that a run needs next: looked up once, and again when a row of its bank has been opened or closed."""
     command = of.lists[which, COMMAND, run]
     if command < 0:
         command = next_command(of.figures, of.gates, first_of(of, which, run))
@@ -137,7 +137,7 @@ def command_of(of: Channel, which: int, run: int) -> int:
 
 @compiled_apart
 def forget(of: Channel, first: int, last: int) -> None:
-    """Rows of some banks have been opened or closed: what was known of those who wait for them holds no longer."""
+    """Rows of some banks have been opened or closed: forgets the next command of runs that wait for these banks."""
     for which in range(LISTS):
         for run in range(of.clock[RUNS + which]):
             if first <= of.lists[which, BANK, run] < last:

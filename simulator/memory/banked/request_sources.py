@@ -1,7 +1,7 @@
-"""Who asks a channel: when the requests of each source come, whose turn it is at a port, and when they are done.
+"""The sources of requests to a channel: when requests arrive, whose turn it is at a port, and when they are done.
 
 Sources that share a port stand in line there, the one that began first before all others. With a network only requests
-that have come stand in line.
+that have arrived stand in line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from simulator.memory.banked.channels import (
 
 @compiled
 def _comes(of: Channel, source: int) -> int:
-    """When the next request of a source comes to the channel."""
+    """When the next request of a source arrives at the channel."""
     if len(of.requests) == 1:
         return of.sources[source, BEGIN]
     return max(of.sources[source, BEGIN], of.requests[1, source, of.parts[source, CURSOR]])
@@ -36,7 +36,7 @@ def _comes(of: Channel, source: int) -> int:
 
 @compiled
 def note_arrivals(of: Channel, now: int) -> None:
-    """Notes what the channel had done before requests came of those transfers that had none here."""
+    """Notes the channel's counts at arrivals of transfers that had no request here."""
     for source in range(len(of.parts)):
         comes = _comes(of, source) if of.parts[source, UNNOTED] == 1 else NEVER
         if comes <= now:
@@ -47,7 +47,7 @@ def note_arrivals(of: Channel, now: int) -> None:
 
 @compiled
 def next_begin(of: Channel, now: int) -> int:
-    """When the next source begins to ask, or a request comes, of those that do not yet."""
+    """The next cycle after now at which a source begins, or a source's next request arrives."""
     begin = NEVER
     for source in range(len(of.parts)):
         if of.parts[source, CURSOR] < of.parts[source, STOP]:
@@ -59,7 +59,7 @@ def next_begin(of: Channel, now: int) -> int:
 
 @compiled
 def first_at(of: Channel, port: int, now: int) -> int:
-    """The first in line at a port; -1 if none is there. Who comes later stands behind, so it stays the first."""
+    """The first in line at a port; -1 if none is there. Later sources stand behind it, so it stays the first."""
     if of.first[port] >= 0:
         return of.first[port]
     found = -1
@@ -85,7 +85,7 @@ def step(of: Channel, port: int, source: int) -> None:
 
 @compiled
 def done(of: Channel, source: int, now: int, at: int) -> None:
-    """One request less of a source: what the channel still does for it is done at a cycle."""
+    """Counts one request of a source as done, at a cycle."""
     of.sources[source, LEFT] -= 1
     of.sources[source, DONE] = max(of.sources[source, DONE], at)
     of.parts[source, REMAINING] -= 1

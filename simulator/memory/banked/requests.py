@@ -24,7 +24,7 @@ def _count(walked: Walks, size: int, nothing: I64, counts: I64) -> None:
 
 @compiled
 def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
-    """Writes the requests of an instruction to `out`, as many as it holds: addresses, plus 1 where written."""
+    """Writes an instruction's requests to `out`, as many as it holds: addresses, plus 1 for a write."""
     count, first, last = 0, walked.box_start[row], walked.box_start[row + 1]
     steps = 0
     for box in range(first, last):

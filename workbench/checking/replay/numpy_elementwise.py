@@ -1,4 +1,4 @@
-"""What `arith` and `math` ops compute, said in numpy: an independent reading of the bodies that run natively.
+"""The functions of `arith` and `math` ops in numpy: an independent reading of the bodies that run natively.
 
 Values of MLIR types are numpy arrays: floats and integers of the same width, `i1` as bool, `index` as int64, and
 `bf16` as float32 that is rounded to bf16 after every op, because numpy has no such type.

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""A gather or a scatter executed by numpy: what its instruction leaves behind, independent of the JIT."""
+"""A gather or a scatter executed by numpy: the result of its instruction, independent of the JIT."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ChosenOp:
 
     @property
     def written(self) -> int:
-        """Which operand its results are for: the tile it fills, or the memory."""
+        """The operand that it writes: the tile it fills, or the memory."""
         return len(self._operands) - (0 if self._indexed.writes else 1)
 
     def execute(self, tiles: Sequence[Array], extent: tuple[int, ...]) -> Array:

@@ -56,7 +56,7 @@ def read_loops(text: str, name: str) -> dict[int, AccessLoop]:
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
-    """An output that its body folds: what is folded, and by what."""
+    """An output that its body folds: the folded value, and the folding op."""
 
     combiner: str
     value: ir.Value
@@ -109,7 +109,7 @@ class LinalgOp:
         ]
 
     def _axes(self) -> list[list[int | None]]:
-        """Extents of each memref operand's axes, None where only running tells."""
+        """Extents of each memref operand's axes, None where they are known only at run time."""
         dynamic = ir.ShapedType.get_dynamic_size()
         shapes = [ir.MemRefType(value.type).shape for value in self._operands if _is_memref(value)]
         return [[None if extent == dynamic else extent for extent in shape] for shape in shapes]
@@ -128,7 +128,7 @@ class LinalgOp:
         return [body.value(value) for value in self._yields]
 
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
-        """How each output is folded, when the body only ever combines it with something it does not depend on."""
+        """How each output is folded, if the body only combines it with a value that does not depend on it."""
         found: list[_Combined] = []
         for accumulator, result in zip(list(self._block.arguments)[self._inputs :], self._yields, strict=True):
             if isinstance(result, ir.BlockArgument) or result.owner.name not in COMBINERS:
@@ -188,7 +188,7 @@ class LinalgOp:
 class AccessLoop:
     """A loop that loads, computes and stores single elements, executed for all its iterations at once.
 
-    That is right for straight bodies only: what an `scf.if` guards, or a loop hands on, is refused.
+    That is right for straight bodies only: code under an `scf.if`, and loop-carried values, are refused.
     """
 
     def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
@@ -202,7 +202,7 @@ class AccessLoop:
         return tuple(_element(_accessed(op).element_type) for op in self._accesses)
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
-        """What each store writes, given the elements that each access finds, over all iterations."""
+        """The values of each store, given the elements that each access finds, over all iterations."""
         block = self._operation.regions[0].blocks[0]
         if len(list(self._operation.results)) or any(len(list(op.operation.regions)) for op in block.operations):
             raise ReplayError("a loop of accesses with branches, or with values handed on, is not executed yet")

@@ -1,9 +1,9 @@
 """A tile program executed in the order of its trace, on real memory: the proof that the timeline could have happened.
 
 DRAM is each argument's storage. The scratchpad of a core is an array of bytes, addressed the way the program addresses
-it, so a wrong offset, a slot too few or an address handed out too early overwrites what somebody still needs. An
-instruction reads its operands when it starts and its results appear when it ends; what an instruction computes is
-read from the MLIR op it names, never from its opcode.
+it, so a wrong offset, a slot too few or an address reused too early overwrites live data. An instruction reads its
+operands when it starts and its results appear when it ends; the MLIR op that it names says what it computes, never its
+opcode.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from workbench.ir import ScheduledKernel
 
 _MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT, *INDEXED)
 _POISON = 0xFF
-"""Bytes of scratchpad nobody has written: as a float of any width they are not a number."""
+"""The value of unwritten scratchpad bytes: as a float of any width they are not a number."""
 _MOST_BYTES = 8 << 30
-"""Of the scratchpads of all cores, laid out for real. Shipped machines have less than a hundredth of it a core."""
+"""The most bytes of all cores' scratchpads, which are really allocated. Shipped machines have less than a hundredth of
+it a core."""
 
 
 def replay(
@@ -41,7 +42,7 @@ def replay(
 
     `storages` are the flat storages of the arguments, offsets included (bf16 as uint16); `starts` and `ends` give
     the cycles in which each instruction reads its operands and in which its results are complete (`start` and `done`
-    of a trace's spans). Whoever starts at the cycle in which another ends sees its results.
+    of a trace's spans). An instruction that starts at the cycle in which another ends sees its results.
     """
     program = kernel.program
     machine = _Memory(program, storages)
@@ -97,7 +98,7 @@ class _Memory:
         self._box(operand, element)[...] = element.to_memory(values)
 
     def poison(self, operand: Operand, element: Element) -> Array:
-        """What an operand that is only written holds for the one that writes it: nothing to be used."""
+        """The old contents of an operand that is only written: not a number, so that no use stays unnoticed."""
         empty = np.full((*operand.shape, element.memory.itemsize), _POISON, np.uint8)
         return element.from_memory(empty.view(element.memory)[..., 0])
 
@@ -122,7 +123,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Results that appear when their instruction ends; `late` ones are then added to what is there."""
+    """Results that appear when their instruction ends; `late` ones are then added to the old contents."""
 
     operands: tuple[Operand, ...]
     elements: tuple[Element, ...]
@@ -137,7 +138,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ops:
-    """What the lines of a kernel's text mean."""
+    """The ops on the lines of a kernel's text."""
 
     linalg: dict[int, LinalgOp]
     loops: dict[int, AccessLoop]
@@ -161,8 +162,8 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
     op = ops.linalg[info.line]
     if len(op.elements) != len(instruction.operands):
         raise ReplayError(f"instruction {index} has {len(instruction.operands)} operands, its op {len(op.elements)}")
-    # A matmul that follows another into the same accumulator streams behind it: what the first leaves there is
-    # added where the sums come out, at the end, not when the second starts.
+    # A matmul that follows another into the same accumulator streams behind it: the first one's sums are added at the
+    # end, where the second one's come out, not when it starts.
     chained = any(kind == DependenceKind.ACCUMULATE for _, kind in instruction.dependences)
     late = chained and instruction.accumulates
     from_zero = late or (instruction.opcode == Opcode.MATMUL and not instruction.accumulates)
@@ -183,7 +184,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
 
 
 def _begin_chosen(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """A gather or a scatter: what it leaves in the one operand that it writes."""
+    """A gather or a scatter: the new contents of the one operand that it writes."""
     if line not in ops.chosen:
         raise ReplayError(f"{name}: no gather or scatter stands there")
     op, operands = ops.chosen[line], instruction.operands
@@ -221,7 +222,7 @@ def _begin_loop(name: str, line: int, instruction: Instruction, memory: _Memory,
 
 
 def _feeds_itself(operands: Sequence[Operand]) -> bool:
-    """Whether a load may find what a store of an earlier iteration, or an earlier store of its own, has left."""
+    """Whether a load may read the result of an earlier store, of its own or an earlier iteration."""
     for place, read in enumerate(operands):
         for other, write in enumerate(operands):
             if read.access != Access.READ or write.access != Access.WRITE:

@@ -1,7 +1,7 @@
-"""Kernels that compute in the order of a timeline: what its instructions do at the cycles in which they start and end.
+"""Kernels that compute in the order of a timeline: at the cycles in which its instructions start and end.
 
-Nothing of it is native code. Where two instructions overlap that must not, or a slot is given to another tile while it
-is still read, results are other ones than those of the loops that the timeline was made from.
+They use no native code. Where two instructions overlap that must not, or a slot goes to another tile while it is still
+read, results differ from those of the loops that the timeline was made from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Run = Callable[[Sequence[torch.Tensor]], None]
 
 
 def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, Run]:
-    """What runs each launch of `lowered` that the NPU computes, by its name."""
+    """The callable for each launch of `lowered` on the NPU, by its name."""
     programs, types = {kernel.kernel: kernel for kernel in scheduled.kernels}, lowered.types
     values = {kernel.name: (*kernel.inputs, *kernel.outputs) for kernel in lowered.kernels}
     found = dict[str, Run]()

@@ -24,7 +24,7 @@ from workbench.ir import Node
 
 FULL = 0.75
 _TURNS = 2
-"""Tiles of a copy that are on their way at a time: one slot is filled while the other is emptied."""
+"""Tiles of a copy in flight at a time: one slot is filled while the other is emptied."""
 
 
 @finding("array filled in part")
@@ -59,7 +59,7 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
 
 
 def _part(extents: npt.NDArray[np.int64], there_are: int) -> str:
-    """How much of the array the median takes; one that is longer passes through it several times."""
+    """The part of the array that the median product fills; a longer one passes through it several times."""
     median = int(np.median(extents))
     passes = -(-median // there_are)
     return f"{median} of {there_are}" if passes == 1 else f"{median} of {passes} times {there_are}"
@@ -99,8 +99,7 @@ def _written(path: str) -> str:
 
 
 def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:
-    """Whether it is all that a module does, once, of one group, with zeros around its images and no holes in its
-    window."""
+    """Whether a module is only this convolution, run once: one group, zero padding, no dilation."""
     if len(node.operands) < 2 or node.op != "aten.conv2d.default":
         return False
     if len(facts.lowered.types[node.operands[0]].shape) != 4:  # an image without a batch is not folded

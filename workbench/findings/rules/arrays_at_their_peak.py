@@ -12,7 +12,8 @@ from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts
 
 AT_PEAK = 0.7
-"""Of all multiplications in a kernel's time; the rest are its first load, its last store and the arrays' filling."""
+"""The share of all multiplications in a kernel's time; the rest are its first load, its last store and the arrays'
+filling."""
 
 
 @finding("arrays at their peak")
@@ -37,7 +38,7 @@ def at_peak(facts: Facts, kernel: KernelFacts) -> bool:
 
 
 def multiplications(facts: Facts, kernel: KernelFacts) -> int:
-    """Of all launches of a kernel, each as often as its precision takes."""
+    """Multiplications of all launches of a kernel, each as often as its precision takes."""
     of_launch = facts.scheduled.launches.launches
     mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
     return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * facts.machine.matmul_passes

@@ -17,7 +17,7 @@ from workbench.findings.rules.arrays_at_their_peak import at_peak
 from workbench.findings.run_facts import Facts, KernelFacts, moved_bytes
 
 AT_PEAK = 0.8
-"""Of the memory's rate over a kernel's time: what is left are the first load and the last store."""
+"""The share of the memory's rate over a kernel's time: the rest are the first load and the last store."""
 WAITS = 0.2
 """Of a kernel's time on the critical path."""
 _TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter transfer")
@@ -27,7 +27,7 @@ _TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter tra
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
     for kernel in facts.computed:
-        moved = int(use.asked[kernel.spans].sum())  # what whole requests bring besides is something to gain
+        moved = int(use.asked[kernel.spans].sum())  # the rest of whole requests could be saved
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
             yield Finding(
                 kernel.name,
@@ -65,7 +65,7 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def _most_of(facts: Facts, kernel: KernelFacts) -> str:
-    """The tensor that most bytes are of, as the user would write it."""
+    """The tensor with most bytes, as the user would write it."""
     assert kernel.scheduled is not None
     program = kernel.scheduled.program
     sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
@@ -74,7 +74,7 @@ def _most_of(facts: Facts, kernel: KernelFacts) -> str:
 
 
 def _twice(machine: Machine) -> dict[str, int]:
-    """The figures that together double what reaches the scratchpad: the memory, and what is no wider than it."""
+    """The figures that together double the bandwidth to the scratchpad: the memory's, and those no wider than it."""
     figures = {"dram_bytes_per_second": 2 * machine.dram.bytes_per_second}
     through_ports = machine.network.ports * machine.dram.request_bytes
     if machine.network.kind == "simple" and through_ports < 2 * float(machine.dram_bytes_per_cycle):

@@ -58,7 +58,7 @@ def _may_draw_lots(op: str) -> bool:
 
 
 def _key(node: Node, made: dict[str, str]) -> str:
-    """What a node's numbers follow from; nothing where there are no operands, or where it is given graphs to run."""
+    """The inputs that determine a node's numbers; empty where it has no operands, or runs subgraphs."""
     if node.bodies or not node.operands or node.op.startswith("aten.empty"):
         return ""
     args = [replace(arg, value=made.get(arg.value, arg.value)) if isinstance(arg, Ref) else arg for arg in node.args]

@@ -40,7 +40,7 @@ def launches(facts: Facts) -> Iterator[Finding]:
 
 
 def _first_spans(trace: Trace, count: int) -> Iterator[int]:
-    """Of each launch the span that begins first: what comes before it on its unit is the launch."""
+    """The span of each launch that begins first: the idle time before it on its unit is the launch."""
     for launch in range(count):
         rows = trace.rows_of(launch)
         if rows.start < rows.stop:

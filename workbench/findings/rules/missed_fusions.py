@@ -71,7 +71,7 @@ class _Missed:
 
 
 def _reason(missed: list[_Missed]) -> str:
-    """One sentence for all that were refused for one reason, which is told of the first."""
+    """One sentence for all refusals with one reason, given for the first."""
     first = missed[0].fusion
     went, came = sum(each.went for each in missed), sum(each.came for each in missed)
     others = f" and {len(missed) - 1} more" if len(missed) > 1 else ""

@@ -51,12 +51,12 @@ def moved_again(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """One argument of a kernel, and what a launch loads of it."""
+    """One argument of a kernel, and a launch's loads of it."""
 
     argument: int
     bytes: int
     whole: int
-    """Of the tensor, or what is loaded of it."""
+    """Bytes of the tensor, or of its loaded part."""
     same: bool
     """Whether boxes come again as they are."""
 

@@ -29,7 +29,7 @@ def padding(facts: Facts) -> Iterator[Finding]:
 
 
 def _zeros(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
-    """Products with what lies around images."""
+    """Products with the zeros around images."""
     own = set(kernel.nodes)
     convolutions = [
         node for node in facts.lowered.captured.nodes if node.name in own and node.op == "aten.conv2d.default"

@@ -72,7 +72,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
 
 
 def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
-    """Cycles of the critical path that copies with full stretches would not take, and which these copies are."""
+    """Cycles of the critical path that full stretches would save, and the copies that take them."""
     use, trace = facts.memory_use, facts.trace
     width, rate = facts.machine.dma.bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
@@ -86,7 +86,8 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
 
 
 def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
-    """What transfers would take less, or more, if a row were all channels of a place and not a channel's places."""
+    """The cycles that transfers would save or lose if a row were all channels of a place instead of a channel's
+    places."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
     assert kernel.scheduled is not None
     width, rate, mapping = machine.dma.bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
@@ -108,7 +109,7 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) 
 
 
 def _halo(facts: Facts, kernel: KernelFacts, image: TensorType) -> tuple[float, int]:
-    """Of windows over each channel by itself, a pool's: how many times as much is read, and the latency that comes.
+    """For windows over each channel by itself, as a pool's: how many times as much is read, and the added latency.
 
     With its channels outermost an image is cut by channels, and no place is read twice. With them innermost a tile of
     as many elements holds all channels of a few rows, and the rows between two tiles belong to both. Since it comes in
@@ -135,7 +136,7 @@ def _channels_apart(kernel: KernelFacts) -> bool:
 
 
 def _saved_by_lanes(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
-    """The same of vector passes, whose lanes would lie along the channels."""
+    """The same for vector passes, whose lanes would lie along the channels."""
     lanes = facts.machine.vector.lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
     channels = _rows(images)[1] // size
@@ -144,7 +145,7 @@ def _saved_by_lanes(facts: Facts, kernel: KernelFacts, images: list[TensorType])
 
 
 def _rows(images: list[TensorType]) -> tuple[int, int]:
-    """Bytes of all channels of a place: of what a kernel reads first, and of what it makes."""
+    """Bytes of all channels of a place: in a kernel's first input, and in its result."""
     sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in images]
     return max(sizes[0], 1), max(sizes[-1], 1)
 
@@ -154,7 +155,7 @@ def _has_modules(facts: Facts) -> bool:
 
 
 def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> int:
-    """What transfers would take more with the channels innermost where they are of several groups.
+    """The cycles that transfers would lose with the channels innermost where there are several groups.
 
     A tile holds one group, so that a row is then the channels of a group."""
     use = facts.memory_use
@@ -166,8 +167,8 @@ def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) 
 
 
 def _images(facts: Facts) -> dict[str, TensorType]:
-    """What convolutions and pools read and make, and means read of it, with more than one channel and place, the
-    channels outermost."""
+    """The images, channels outermost, that convolutions and pools read and make, and means read, with more than one
+    channel and place."""
     types, found, made = facts.lowered.types, set[str](), set[str]()
     for node in facts.lowered.captured.nodes:
         if node.op.startswith(_OF_IMAGES):

@@ -20,13 +20,13 @@ from workbench.ir import Literal, Node
 _NORM = "aten._native_batch_norm_legit_functional."
 _DRAWS = ("aten.native_dropout.", "aten.bernoulli.", "aten.rrelu_with_noise")
 _ATTENTION, _DROPPED = "aten.scaled_dot_product_attention.", 4
-"""Attention is given the part that it drops as its argument of this number."""
+"""The place of attention's argument for the part that it drops."""
 _YOURS = (
     ". Your own code says so, by training=True, by self.training or by a train() of its own: model.eval() switches off "
     "what goes by self.training"
 )
 _LEFT = 2
-"""Launches that are left of a batch norm: those that make its scale and its shift. Each loads and stores."""
+"""Launches that remain of a batch norm: those that make its scale and its shift. Each loads and stores."""
 
 
 @finding("training mode")
@@ -94,7 +94,7 @@ def _trains(node: Node) -> bool:
 
 
 def _goes(facts: Facts, node: Node) -> bool:
-    """Whether `model.eval()` changes it: where no module is known, that of one which stands in some module."""
+    """Whether `model.eval()` changes it: if no module is known, any node that lies in one."""
     if facts.module_at is None:
         return bool(node.origin.module)
     return goes_with_evaluation(facts.module_at, node.origin.module)
@@ -107,7 +107,7 @@ def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:
 
 
 def _with_products(facts: Facts, norms: list[Node]) -> set[str]:
-    """What is fused to batch norms that read a product alone: in evaluation it goes along with the product, as they
+    """The nodes fused to batch norms that read a product alone: in evaluation they fuse with the product, as the norms
     do."""
     alone = {norm.name for _, norm in products_before(facts.lowered.captured, norms)}
     others = {norm.name for norm in norms} - alone

@@ -1,10 +1,10 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Reshapes and padding at a kernel's border: what its arguments look like is said of the arguments.
+"""Moves reshapes and padding at a kernel's border into the types of its arguments.
 
 A reshape between an argument and the op that reads it, or between the last op and the result, is other extents over
 the same memory. Padding is a view that reaches beyond an argument (`padded_views.py`), and is made while its tiles are
-loaded: no padded copy lies in DRAM. Neither is left for tiling to look into.
+loaded: no padded copy lies in DRAM. Tiling sees neither.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def has_borders(module: ir.Module) -> bool:
-    """Whether there is anything for `settle_borders` to look at."""
+    """Whether `settle_borders` has any work."""
     return any(named(module, name) for name in _AT_BORDERS)
 
 
@@ -77,7 +77,7 @@ def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> V
 
 
 def _reshaped_before_padding(op: ir.Operation) -> bool:
-    """Pads what is reshaped instead of reshaping what is padded, where no padded axis is split."""
+    """Pads before reshaping instead of after, where no padded axis is split."""
     pad, groups = maker(op.operands[0]), _groups(op)
     if pad is None or pad.name != "tensor.pad" or not padded_with(pad):
         return False
@@ -123,7 +123,7 @@ def _expanded_argument(op: ir.Operation) -> None:
 
 
 def _cut_argument(op: ir.Operation) -> None:
-    """A part of an argument that is read by what pads it: other cuts are regions of it as they stand."""
+    """A part of an argument that a padding op reads: other slices are regions of it as they stand."""
     source = _argument(op.operands[0])
     readers = {use.owner.operation.name for use in op.results[0].uses}
     if source is None or readers != {"tensor.pad"} or len(list(op.operands)) > 1:
@@ -178,7 +178,7 @@ def _padded_argument(op: ir.Operation) -> None:
 
 @dataclass(frozen=True)
 class SettleBorders(KernelPass):
-    """Reshapes and padding of arguments and results are said of the arguments."""
+    """Moves reshapes and padding of arguments and results into the types of the arguments."""
 
     name = "npu-borders"
 

@@ -5,7 +5,7 @@
     Promote.parse("buffers=2") == promote
 
 Options are the record's fields: whole numbers, numbers, true or false, texts without spaces, lists (`a,b`), and numbers
-by name (`m:32,n:64`). What has its default is not printed.
+by name (`m:32,n:64`). Options with their default are not printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"[^\s{},:=]+")
 
 
 class OptionMistake(ValueError):
-    """A text of options that is none of this pass."""
+    """A text that is no options of this pass."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class KernelPass:
         raise NotImplementedError
 
     def options(self) -> str:
-        """What stands between the braces of the pipeline."""
+        """The text between the braces of the pipeline."""
         told = ((each.name, getattr(self, each.name)) for each in fields(self))
         kept = [(name, value) for name, value in told if value != _default_of(type(self), name)]
         return " ".join(f"{name}={_printed(f'{self.name}: {name}', value)}" for name, value in kept)
@@ -52,7 +52,7 @@ class KernelPass:
 
     @classmethod
     def parse(cls, options: str) -> Self:
-        """The pass that prints so; `OptionMistake` for what none does."""
+        """The pass that prints so; `OptionMistake` if none does."""
         types, given = get_type_hints(cls), dict[str, Any]()
         known = [each.name for each in fields(cls)]
         for item in options.split():
@@ -110,7 +110,7 @@ def _read(name: str, text: str, wanted: Any) -> Any:
 
 
 def plain_options(text: str) -> dict[str, str]:
-    """Options as texts: what a pass that is a function is given."""
+    """Options as texts, for a pass that is a function."""
     pairs = [item.partition("=") for item in text.split()]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise OptionMistake(f"{wrong[0]!r} is no option: expected key=value")

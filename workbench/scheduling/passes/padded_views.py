@@ -2,9 +2,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Views that reach beyond their memref, and how a tile of one is loaded.
 
-A padded view has the extents of the padded tensor and the strides of the one that is padded; where it starts means
-nothing. Nothing ever reads it as it stands: a tile of it is loaded by copying the part that lies inside, and by filling
-what is left in the scratchpad. The two are disjoint, so that the copy never waits for a fill.
+A padded view has the extents of the padded tensor and the strides of its source; its offset means nothing. No op reads
+it directly: a tile of it is loaded by copying the part that lies inside, and by filling the rest in the scratchpad. The
+two are disjoint, so that the copy never waits for a fill.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def padded_view(source: Value, low: Sequence[int], high: Sequence[int], number: 
 def with_all_axes(value: Value) -> tuple[Value, list[int]]:
     """A region of a padded view with all axes of the view, and those that the region does without.
 
-    What lies along such an axis is one element, which may be of the padding like any other.
+    Such an axis has one element, which may be padding like any other.
     """
     padded = _padded(value)
     if padded is None or len(padded.axes) == len(padded.starts):
@@ -51,7 +51,7 @@ def with_all_axes(value: Value) -> tuple[Value, list[int]]:
 
 
 def load(value: Value, tile: Value) -> None:
-    """Copies a region of DRAM into a tile, at the insertion point; what lies beyond its memref is filled."""
+    """Copies a region of DRAM into a tile, at the insertion point; fills the part beyond its memref."""
     padded = _padded(value)
     if padded is None:
         copy(value, tile)
@@ -126,7 +126,7 @@ class _Axis:
 
     @classmethod
     def of(cls, start: Index, size: Index, low: int, extent: int) -> _Axis:
-        """Of `size` elements from `start`, where the memref's own are those from `low` to `low + extent`."""
+        """Splits `size` elements from `start` around the memref's own, which are `low` to `low + extent`."""
         before = least(greatest(weighted((low, 1), (start, -1)), 0), size)
         last = least(weighted((low + extent, 1), (start, -1)), size)
         end = greatest(last, before)

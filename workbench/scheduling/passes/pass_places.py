@@ -28,7 +28,7 @@ def passes_of(pipeline: str) -> tuple[str, ...]:
 def places(pipeline: str, *, users: bool = False) -> str:
     """`workbench/scheduling/passes/promote.py:34`, `MLIR: canonicalize, cse`: where the code of each pass stands.
 
-    In a user's pipeline, what is not registered now may have been when it ran: a file does not say.
+    In a user's pipeline, a pass that is not registered now may have been when it ran: a file does not say.
     """
     names = passes_of(pipeline)
     written = {name: _written(name) for name in names}

@@ -3,14 +3,13 @@
 """Promotion to the scratchpad: from bufferized loops that work on DRAM to the scheduled form.
 
 Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined
-(loop-invariant code motion has put that as far out as it may go, so what does not change in a loop is loaded
-once), and stored back after its last user when it was written. Intermediate tiles become scratchpad buffers too.
-Buffers have the static size of a full tile and stand at the top of the function; a ragged tile is a subview of
-one. A buffer inside loops has several slots that iterations take in turn, so that the next tile's load can run
-while this tile is worked on.
+(loop-invariant code motion has hoisted that as far as it may go, so a loop-invariant region is loaded once), and stored
+back after its last user when it was written. Intermediate tiles become scratchpad buffers too. Buffers have the static
+size of a full tile and stand at the top of the function; a ragged tile is a subview of one. A buffer inside loops has
+several slots that iterations take in turn, so that the next tile's load can run while this tile is worked on.
 
-Where work is spread over cores, each has a scratchpad of its own: what stands inside an `scf.forall` is loaded inside,
-and the buffers for it stand at the top of its body.
+Where work is spread over cores, each has a scratchpad of its own: regions inside an `scf.forall` are loaded inside, and
+their buffers stand at the top of its body.
 """
 
 from __future__ import annotations
@@ -129,13 +128,13 @@ class _Promoter:
             op.operands[position] = tile
 
     def _home(self, block: ir.Block) -> ir.Block:
-        """Where the buffers of what stands in a block stand: the body of the cores' own work, or the function's."""
+        """The block that holds the buffers of a block's ops: the body of the cores' own work, or the function's."""
         while block not in self.first:
             block = block_of(owner_of(block))
         return block
 
     def loaded(self, value: Value, block: ir.Block) -> Value:
-        """A tile with what a region of DRAM holds, loaded at the insertion point."""
+        """A tile with the contents of a DRAM region, loaded at the insertion point."""
         whole, dropped = with_all_axes(value)
         tile = self.buffer(whole, block, self.buffers)
         load(whole, tile)

@@ -18,8 +18,8 @@ from workbench.scheduling.passes.kernel_pass import KernelPass
 class Recompute(KernelPass):
     """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
 
-    A row that does not fit is walked once per reduction; what lies between the passes is computed anew in each
-    instead of being kept.
+    A row that does not fit is walked once per reduction; each walk computes the intermediate values anew instead of
+    keeping them.
     """
 
     name = "npu-recompute"

@@ -4,7 +4,7 @@
 
 On tensors a gather's body takes its element with `tensor.extract`; bufferization turns that into the `memref.load` of
 the scheduled form (see `indexed`). Fusion of elementwise neighbours would put arithmetic beside it, and a DMA queue
-does none: what was fused is taken apart again, into a gather and an op that works on the gathered tile.
+does none: a fused gather is split again, into a gather and an op that works on the gathered tile.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def holds_gathers(module: ir.Module) -> bool:
 
 
 def split_gathers(module: ir.Module) -> None:
-    """Gives every gather that was fused into something an op of its own; in place."""
+    """Gives every fused gather an op of its own; in place."""
     for op in linalg_ops(module):
         if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
             _split(op)
@@ -134,7 +134,7 @@ def _split(op: ir.Operation) -> None:
 
 
 def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.AffineMap]:
-    """A gather of what `extract` takes, over the loops that its places depend on, and how the op reads the result."""
+    """A gather of `extract`'s elements, over the loops that its places depend on, and how the op reads the result."""
     block = op.regions[0].blocks[0]
     needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
     used = {value for each in (extract, *needed) for value in each.operands}
@@ -186,7 +186,7 @@ def _extent(op: ir.Operation, wanted: int) -> int:
 
 @dataclass(frozen=True)
 class SplitGathers(KernelPass):
-    """A gather that was fused into something gets an op of its own."""
+    """A fused gather gets an op of its own."""
 
     name = "npu-split-gathers"
 

@@ -1,9 +1,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Inputs cut to what the windows over them reach.
+"""Inputs cut to the elements that the windows over them reach.
 
-A window that moves in steps may leave a rest at the end. Where it stands in one place only, that loop will be folded
-away, and what is left of it must walk its axis from end to end.
+A window that moves in steps may leave a rest at the end. Where it has one position only, that loop will be folded away,
+and the remaining loop must walk its axis from end to end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _extents(op: ir.Operation) -> dict[int, int]:
 
 
 def _cut(value: Value, shape: list[int]) -> Value:
-    """The first elements of a tensor along each axis; of a padded one, with less padding after it where that does."""
+    """The first elements of a tensor along each axis; a padded one gets less padding where that suffices."""
     pad = maker(value)
     if pad is None or pad.name != "tensor.pad" or padded_with(pad) is None:
         kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)

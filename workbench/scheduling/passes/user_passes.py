@@ -70,7 +70,7 @@ def _is_upstreams(name: str) -> bool:
 
 
 def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
-    """What a user gave as `passes`, in one form; which steps there are is seen when they run."""
+    """A user's `passes` in one form; the names of steps are checked when they run."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -88,7 +88,7 @@ def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
 
 
 def check_steps(wanted: Mapping[str, tuple[str, ...]], seen: Sequence[str]) -> None:
-    """That every step after which something is to run is there; `seen` are those that ran."""
+    """Checks that every step named by the user ran; `seen` are those that ran."""
     for step in wanted:
         if step not in seen:
             steps = ", ".join(map(repr, dict.fromkeys(seen))) or "none: its kernels are written by hand"

@@ -3,8 +3,8 @@
 """Windows walked point by point, on tiles that already lie in the scratchpad.
 
 An op that moves a window becomes loops over the window's points around the plain op that is left when it stands still.
-What that reads is a box of the tile, every so many elements along an axis where results are so far apart. One
-convolution is then a chain of matrix products into one accumulator, one pool a chain of vector passes.
+That op reads a box of the tile, with a stride along an axis where the window has one. One convolution is then a chain
+of matrix products into one accumulator, one pool a chain of vector passes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int
     kept = [loop for loop in range(len(kinds)) if loop not in place]
     number = {loop: position for position, loop in enumerate(kept)}
     block, inputs = op.regions[0].blocks[0], segments(op)[0]
-    # What the body does not use was there to say how large a window is.
+    # An operand that the body does not use only gave the window's size.
     used = [position >= inputs or bool(list(argument.uses)) for position, argument in enumerate(block.arguments)]
     operands: list[Value] = []
     maps: list[ir.AffineMap] = []

@@ -1,4 +1,4 @@
-"""What all views are made of: tables, HTML, colours, diffs."""
+"""Building blocks of all views: tables, HTML, colours, diffs."""
 
 from __future__ import annotations
 

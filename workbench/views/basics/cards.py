@@ -1,4 +1,4 @@
-"""Findings as cards: where, why, what is at stake, what to try and what that saves."""
+"""Findings as cards: place, reason, cycles at stake, remedy and its saving."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ class Card:
 
     rule: str
     title: str
-    """Of the kernel; empty where it is the whole program."""
+    """The kernel's title; empty where it is the whole program."""
     kernel: str
-    """What the kernel goes by in calls."""
+    """The kernel's name in calls."""
     reason: str
     place: str
     """The line of Python."""
     cycles: int
-    """At stake; 0 where there is nothing to gain."""
+    """Cycles at stake; 0 where there is nothing to gain."""
     whole: int
     """Cycles of the run."""
     call: str = ""
-    """What to try."""
+    """The call to try."""
     predicted: int | None = None
-    """Cycles that this saves, by what is known now."""
+    """Cycles that this saves, as known now."""
     measured: int | None = None
     """Cycles that it saved when it was tried."""
     ask: str = ""
-    """Where that is not known yet, what says it."""
+    """The call that finds the saving, where that is not known yet."""
     untried: str = ""
     """Why it was not tried, where others were."""
     hardware: bool = False
@@ -45,7 +45,7 @@ class Card:
 
     @property
     def gain(self) -> str:
-        """What trying the call saves, and how that is known."""
+        """The call's saving, and how it is known."""
         return "; ".join(filter(None, (self._saves, self.untried)))
 
     @property

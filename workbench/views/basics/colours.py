@@ -32,8 +32,8 @@ class Style:
     """Idle time by cause: paler than work, grey for data, blue for the memory, violet for buffers still in use, yellow
     for bytes that move in vain."""
     waits: Mapping[str, str]
-    """What else transfers wait for on their way and in a banked memory: violet to green by way of blue, light beside
-    dark; and what a scalar unit waits for answers."""
+    """Other waits of transfers, on their way and in a banked memory: violet to green by way of blue, light beside dark;
+    and a scalar unit's waits for answers."""
     busy: str
     """A unit at work, whatever its work is."""
 

@@ -1,4 +1,4 @@
-"""Which parts of several sequences are the same: what they share stands in the same order in all of them."""
+"""The common parts of several sequences: shared items stand in the same order in all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Pair: TypeAlias = tuple[int, int]
 
 
 def matched(old: Keys, new: Keys) -> list[Pair]:
-    """The places of what two sequences share, in order."""
+    """The places of the items that two sequences share, in order."""
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:
         first += 1
@@ -31,7 +31,7 @@ def matched(old: Keys, new: Keys) -> list[Pair]:
 def refined(old: Sequence[Keys], new: Sequence[Keys]) -> list[Pair]:
     """The same by several keys for each item, the surest first: a later one decides between what earlier ones matched.
 
-    What the first keys matched comes first, then what the second did, and so on.
+    Matches of the first keys come first, then those of the second, and so on.
     """
     ends = len(old[0]), len(new[0])
     found: list[Pair] = []

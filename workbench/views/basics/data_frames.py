@@ -14,8 +14,8 @@ from workbench.views.basics.table import Cell, Table
 def frame(table: Table, whole: Collection[str] = ()) -> pd.DataFrame:
     """The table as a DataFrame of its own: changing it changes nothing else.
 
-    One without rows that says why is a warning for whoever asks what calls this, and has the reason in
-    `.attrs["why_empty"]`. Columns named in `whole` hold whole numbers of which some may be missing.
+    An empty table with a reason warns at the caller's line, and has the reason in `.attrs["why_empty"]`. Columns named
+    in `whole` hold whole numbers of which some may be missing.
     """
     columns = {
         name: pd.Series([row[place] for row in table.rows], dtype="Int64" if name in whole else _dtype(table, place))

@@ -63,7 +63,7 @@ def _cut(name: str, most: int = 18) -> str:
 
 
 def unified(found: Diff, *, context: int) -> str:
-    """What changed, below each other: lines that went, lines that came, and some of those around."""
+    """The changes in one column: lines removed, lines added, and some of those around."""
     rows: list[str] = []
     for change in shown(found, context):
         if isinstance(change, int):

@@ -164,7 +164,7 @@ def colours(style: Style) -> dict[str, str]:
 
 
 SHEET = Sheet(_RULES, {**_LIGHT, **colours(LIGHT)}, {**_DARK, **colours(DARK)})
-"""What our classes look like. A page has all of it, a fragment what it uses."""
+"""The style sheet of our classes. A page has all of it, a fragment the rules that it uses."""
 
 
 def tone(name: str, style: Style) -> str:
@@ -201,7 +201,7 @@ def page(title: str, body: str) -> str:
 
 
 def document(title: str, body: str, *, sheet: str) -> str:
-    """A whole document; what stands in `wb page` keeps a readable width."""
+    """A whole document; the content of `wb page` keeps a readable width."""
     frame = ":root{color-scheme:light dark}body{margin:0;background:#fff}"
     frame += "@media(prefers-color-scheme:dark){body{background:#14171c}}"
     width = ".wb.page{max-width:1180px;margin:0 auto;padding:14px 18px 40px}"
@@ -246,7 +246,7 @@ def details(summary: str, body: str, *, note: str = "", opened: bool = False) ->
 
 
 def cards(values: Mapping[str, str]) -> str:
-    """Figures with what they are."""
+    """Figures with their names."""
     made = (
         f'<div class="card"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values.items()
     )
@@ -260,7 +260,7 @@ def legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def bars(rows: Iterable[tuple[str, list[tuple[float, str, str]], str]]) -> str:
-    """Bars below each other: name, parts as (share of the whole, colour, what it is), and the value in words."""
+    """Bars below each other: name, parts as (share of the whole, colour, label), and the value in words."""
     made: list[str] = []
     for name, parts, value in rows:
         pieces = "".join(

@@ -1,8 +1,8 @@
-"""What a pass changed: two texts of MLIR compared without the names that its printer numbers anew each time.
+"""The changes of a pass: two texts of MLIR compared without the names that its printer numbers anew each time.
 
 The printer numbers values, affine maps and blocks in the order in which it meets them, so that one operation more at
-the top gives every line below it other names. What is compared is therefore the texts up to a renaming, one to one, of
-what is named: lines count as the same if that renaming makes them so. Locations are no part of the comparison.
+the top gives every line below it other names. So texts are compared up to a one-to-one renaming: lines count as the
+same if that renaming makes them so. The comparison ignores locations.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _LOOP_INDICES = re.compile(r"\bscf\.(?:forall|parallel) \(([^)]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a text, and what is named on it."""
+    """A line of a text, and the names on it."""
 
     text: str
     form: str
     """The text with every name taken out."""
     names: tuple[int, ...]
-    """What stands at each name's place: the same number wherever the same value, map or block is meant."""
+    """A number for each name: the same wherever the same value, map or block is meant."""
     defines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A stretch of lines: the same in both texts up to names, or what one of them has in place of the other's."""
+    """A stretch of lines: the same in both texts up to names, or a replacement."""
 
     same: bool
     before: tuple[int, ...]
@@ -60,7 +60,7 @@ class Diff:
 
     @property
     def empty(self) -> bool:
-        """Nothing but names differs."""
+        """Whether only names differ."""
         return not self.added and not self.removed
 
 
@@ -98,8 +98,8 @@ def shown(diff: Diff, context: int) -> Iterator[Change | int]:
 
 
 def read(text: str) -> tuple[Line, ...]:
-    """The lines of a text, without locations. Aliases stand in the order of what they are short for: the printer has
-    them in the order of their first use."""
+    """The lines of a text, without locations. Aliases are sorted by their definitions, since the printer orders them by
+    first use."""
     texts = [_LOCATION.sub("", line) for line in text.strip("\n").splitlines() if not line.startswith("#loc")]
     aliases = [line for line in texts if line.startswith("#")]
     aliases.sort(key=lambda line: line.partition(" = ")[2])
@@ -125,7 +125,7 @@ def read(text: str) -> tuple[Line, ...]:
 
 
 def _defined(line: str, names: Sequence[re.Match[str]]) -> set[int]:
-    """Where on a line a name stands that is new there: before an equals sign, and what a region is given."""
+    """The places on a line where a new name stands: before an equals sign, and as a region's argument."""
     bare = line.strip()
     if _DEFINES_ALL.match(bare):
         return {found.start() for found in names}
@@ -138,8 +138,8 @@ def _defined(line: str, names: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _pairings(old: Sequence[Line], new: Sequence[Line]) -> Iterator[list[Pair]]:
-    """Ways to put lines side by side: by all that they come from, by their text, and by their form alone; what the
-    first two leave over by form as well."""
+    """Ways to pair lines: by all the lines they depend on, by their text, and by their form alone; lines that the first
+    two leave over are paired by form as well."""
     forms = [line.form for line in old], [line.form for line in new]
     yield refined((_roots(old), forms[0]), (_roots(new), forms[1]))
     yield refined(([line.text for line in old], forms[0]), ([line.text for line in new], forms[1]))

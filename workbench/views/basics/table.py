@@ -1,4 +1,4 @@
-"""A table as plain data: what becomes a DataFrame, an aligned text or HTML."""
+"""A table as plain data, which becomes a DataFrame, an aligned text or HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     why_empty: str = ""
-    """Why there are no rows, and what has some, where a reader may wonder."""
+    """Why there are no rows, and which setting gives some, where a reader may wonder."""
 
     def pick(self, *columns: str) -> Table:
         """The same rows with only these columns, in this order."""

@@ -1,4 +1,4 @@
-"""What journeys were made with that is not the same in all of them: the machine, options, fusion and mappings."""
+"""Settings that differ between journeys: the machine, options, fusion and mappings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.kernel_groups import Group, Matching, Run
 
 Row = tuple[str, str, tuple[Cell, ...]]
-"""What it is, of which part of the program, and what each journey has."""
+"""A setting, its part of the program, and each journey's value."""
 
 
 def changes_table(matching: Matching) -> Table:
-    """One row a thing that differs, one column a journey: the machine's figures, options, kernels, their mappings."""
+    """One row a setting that differs, one column a journey: the machine's figures, options, kernels, their mappings."""
     runs = matching.runs
     rows = [*_machines(runs), *_options(runs), *(row for group in matching.groups for row in _kernels(group, runs))]
     differing = ((what, of, *each) for what, of, each in rows if len(set(each)) > 1)
@@ -36,7 +36,7 @@ def _options(runs: Sequence[Run]) -> Iterator[Row]:
 
 
 def _kernels(group: Group, runs: Sequence[Run]) -> Iterator[Row]:
-    """Which kernels compute the group, and how they are tiled, of the journeys in which it is one kernel."""
+    """The kernels of the group, and their tilings in the journeys in which it is one kernel."""
     yield "kernels", group.title, tuple(", ".join(part.kernels) or None for part in group.parts)
     found = [_mapping(run, part.launches) for run, part in zip(runs, group.parts, strict=True)]
     told = [_of_mapping(each) if each else {} for each in found]
@@ -53,7 +53,7 @@ def _of_mapping(mapping: Mapping) -> dict[str, Cell]:
 
 
 def _mapping(run: Run, launches: Sequence[int]) -> Mapping | None:
-    """That of the only kernel of a group; a step on the host has none."""
+    """The mapping of a group's only kernel; a step on the host has none."""
     if len(launches) != 1:
         return None
     name = run.launches[launches[0]].kernel

@@ -1,4 +1,4 @@
-"""Journeys side by side, as plain data: what changed where, findings that came and went, figures, and sentences."""
+"""Journeys side by side, as plain data: changes by place, findings that came and went, figures, and sentences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAUNCHING = "launching kernels"
 
 @dataclass(frozen=True)
 class Line:
-    """A part of the program, and what each journey needs for it."""
+    """A part of the program, and each journey's cycles and bytes for it."""
 
     what: str
     module: str
@@ -44,11 +44,11 @@ class Line:
     bytes: tuple[int, ...]
     kernels: tuple[str, ...]
     launches: tuple[tuple[int, ...], ...] = ()
-    """By their numbers in each journey; none where it is not about a few of them."""
+    """Launches by their numbers in each journey; none where the line is not about a few of them."""
 
     @property
     def most(self) -> tuple[int, int]:
-        """By how many cycles, and how many bytes, some journey differs most from the first."""
+        """The largest difference to the first journey, in cycles and in bytes."""
         return max(map(abs, _more(self.cycles))), max(map(abs, _more(self.bytes)))
 
     def figures(self) -> tuple[int, ...]:
@@ -56,17 +56,17 @@ class Line:
 
 
 def _more(each: Sequence[int]) -> tuple[int, ...]:
-    """What the others have more than the first."""
+    """The others' differences to the first."""
     return tuple(amount - each[0] for amount in each[1:])
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Simulated journeys; the first one is what the others are held against."""
+    """Simulated journeys, compared with the first one."""
 
     runs: tuple[Run, ...]
     findings_of: Callable[[int], Iterable[Found]]
-    """Of a journey by its number: worked out when they are first asked for."""
+    """A journey's findings, by its number: computed at their first use."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ class Compared:
 
     @property
     def identical(self) -> bool:
-        """Nothing differs: neither code, nor cycles, nor bytes."""
+        """Whether nothing differs: neither code, nor cycles, nor bytes."""
         return all(group.identical for group in self.matching.groups) and len({run.launching for run in self.runs}) == 1
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The groups, and the cycles in which kernels are launched: what differs most first."""
+        """The groups, and the cycles in which kernels are launched: the largest differences first."""
         counts = tuple(f"{len(run.launches)} launch{'es' * (len(run.launches) != 1)}" for run in self.runs)
         between = tuple(run.launching for run in self.runs)
         change = "identical" if len(set(between)) == 1 else "differs"
@@ -114,7 +114,7 @@ class Compared:
         return next(place for place, line in enumerate(self.lines) if line.launches and launch in line.launches[run])
 
     def change(self, group: Group) -> str:
-        """What became of a group, in a word or two."""
+        """The change of a group, in a word or two."""
         if group.identical:
             return "identical"
         without = [name for name, part in zip(self.names, group.parts, strict=True) if not part.launches]
@@ -126,7 +126,7 @@ class Compared:
     @cached_property
     def modules(self) -> tuple[Line, ...]:
         """Every `nn.Module` with all that is inside of it; the one without a name is the whole program but for the
-        launches. What differs most comes first."""
+        launches. The largest differences come first."""
         inside: dict[str, list[Group]] = {}
         for group in self.matching.groups:
             path = group.module.split(".") if group.module else []
@@ -158,14 +158,14 @@ class Compared:
         return Table(("module", "change", *self._columns(), *(f"launches {name}" for name in self.names)), tuple(rows))
 
     def _columns(self) -> list[str]:
-        """Of the figures of a line: what each journey has, then what it has more than the first one."""
+        """A figure of a line: each journey's, then its difference to the first one's."""
         each = [[f"{what} {name}" for name in self.names] for what in ("cycles", "bytes")]
         more = [[f"delta {column}" for column in columns[1:]] for columns in each]
         return [*each[0], *more[0], *each[1], *more[1]]
 
     @cached_property
     def findings(self) -> tuple[Kept, ...]:
-        """Those that came and went first, then those with most cycles at stake."""
+        """Findings that came and went first, then those with most cycles at stake."""
         return kept([self.findings_of(at) for at in range(len(self.runs))], self.matching)
 
     def findings_table(self) -> Table:
@@ -183,7 +183,7 @@ class Compared:
         return Table(("change", "rule", "what", *(f"cycles {name}" for name in self.names), "reason"), rows)
 
     def title(self, groups: frozenset[int]) -> str:
-        """What a finding is about."""
+        """The subject of a finding."""
         meant = [self.matching.groups[number].title for number in sorted(groups)]
         if not meant:
             return "the whole program"
@@ -219,7 +219,7 @@ class Compared:
         return Table(("stage", "figure", *self.names), tuple((*key, *each) for key, each in counts.items()))
 
     def changes(self) -> Table:
-        """One row a thing that they were made with and that is not the same in all."""
+        """One row a setting that differs between them."""
         return changes_table(self.matching)
 
     def ratios(self) -> Table:
@@ -239,7 +239,7 @@ class Compared:
         return Table(("journey", "machine", "cycles", "time_us", "cycles_ratio", "time_ratio"), rows)
 
     def sentences(self, *, totals: bool = True) -> list[str]:
-        """What the tables say, in words; without `totals` what each journey takes is left to its table."""
+        """The tables in words; without `totals` each journey's cycles are left to their table."""
         shared = self._shared()
         told = [*shared, *self._clocks()]
         if self.identical and not shared:
@@ -256,7 +256,7 @@ class Compared:
         return told
 
     def _shared(self) -> list[str]:
-        """Which calls the journeys have in common, where that is not all of them."""
+        """The calls that the journeys have in common, where these are not all."""
         shared, counts = self.matching.shared, [len(run.nodes) for run in self.runs]
         if all(count == shared for count in counts):
             return []
@@ -273,7 +273,7 @@ class Compared:
 
 
 def _ratio(value: float, first: float) -> float:
-    """As a multiple of the first one's; of nothing, nothing is as much, and anything else is without bound."""
+    """A multiple of the first one's; of zero, zero is one time as much, and any other value is infinite."""
     return value / first if first else 1.0 if not value else math.inf
 
 

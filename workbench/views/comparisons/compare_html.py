@@ -13,14 +13,14 @@ from workbench.views.timelines.aligned import aligned
 from workbench.views.timelines.svg_aligned import aligned_svg
 
 MOST = 8
-"""Lines that are told before the rest is only counted."""
+"""Lines that are shown before the rest is only counted."""
 MOST_FINDINGS = 3
 MANY = 4
 """Journeys from which on pictures are so high that there is no room for findings beside them."""
 
 
 def text(compared: Compared, *, width: int) -> str:
-    """What changed in words, then by nodes, the findings, the timelines aligned, and the figures."""
+    """The changes in words, then by nodes, the findings, the timelines aligned, and the figures."""
     parts = [*compared.sentences(), "", _whole(compared).text()]
     differing = [line for line in compared.lines if line.change != "identical"]
     if differing:
@@ -65,7 +65,7 @@ def _whole(compared: Compared) -> Table:
 
 
 def _left_out(compared: Compared, differing: Sequence[Line]) -> list[str]:
-    """How many lines are not told."""
+    """How many lines are not shown."""
     more, same = len(differing) - MOST, len(compared.lines) - len(differing)
     return [
         *([f"and {more} more that differ less: .nodes"] if more > 0 else []),
@@ -79,7 +79,7 @@ def signed(amount: int) -> str:
 
 
 def body(compared: Compared) -> str:
-    """The same as HTML: what differs most opened, all else closed."""
+    """The same as HTML: the largest differences opened, all else closed."""
     sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences(totals=len(compared.names) == 2))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]
@@ -165,7 +165,7 @@ def _findings(compared: Compared) -> str:
 
 
 def _finding(compared: Compared, each: Kept) -> str:
-    """One finding: what became of it, where, at what stake in each journey, and why."""
+    """One finding: its change, its place, the cycles at stake in each journey, and the reason."""
     stakes = ", ".join(
         f"{name}: {'not found' if found is None else f'{found.cycles:,} cycles'}"
         for name, found in zip(compared.names, each.each, strict=True)

@@ -18,7 +18,7 @@ class Found:
     cycles: int
     reason: str
     count: int = 1
-    """So many findings of the rule about kernels that meet, told as one."""
+    """The number of the rule's findings about kernels that meet, shown as one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Kept:
     """The same finding in every journey that has it: the same rule, about kernels that meet."""
 
     groups: frozenset[int]
-    """By their places in the order of the program; none where it is about the whole."""
+    """Nodes by their places in the order of the program; none where it is about the whole."""
     each: tuple[Found | None, ...]
 
     @property
@@ -57,7 +57,7 @@ class Kept:
 
 
 def kept(found: Sequence[Iterable[Found]], matching: Matching) -> tuple[Kept, ...]:
-    """The findings of every journey: what came and went first, then by cycles at stake.
+    """The findings of every journey: those that came and went first, then by cycles at stake.
 
     Those of one rule that are about the same kernels are one, like kernels that compute the same nodes.
     """

@@ -1,4 +1,4 @@
-"""The map of mappings as geometry: what is written in each cell, and how much colour it has."""
+"""The map of mappings as geometry: the text of each cell, and the strength of its colour."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from workbench.views.scratchpads.tile_grids import strength
 
 _CLOCK = "machine.clock_mhz"
 _FEW_MORE = 1.1
-"""A gain below this is told as a share: "1.00 times as fast" says nothing."""
+"""A gain below this is given as a share: "1.00 times as fast" says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One setting: what it costs, or why it is refused."""
+    """One setting: its cost, or the reason of its refusal."""
 
     cycles: int | None
     bytes: int | None
@@ -29,16 +29,16 @@ class HeatMap:
 
     knobs: tuple[str, ...]
     kernel: str
-    """What they are of; empty if they are of the whole journey."""
+    """The kernel of the knobs; empty if they are the whole journey's."""
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     spots: tuple[tuple[Spot | None, ...], ...]
-    """By row; None where nothing is known yet."""
+    """Settings by row; None where not known yet."""
     today: tuple[int, int] | None
     """Row and column of the setting it is compared with, if it is on the map."""
     best: tuple[int, int] | None
     called: str = "today's"
-    """What that setting is called."""
+    """That setting's name."""
 
     def with_spot(self, at: tuple[int, int], spot: Spot) -> HeatMap:
         """The same with one setting that is known already."""
@@ -61,7 +61,7 @@ class HeatMap:
         return _CLOCK in self.knobs
 
     def cost(self, spot: Spot) -> float:
-        """What is compared: cycles, or the time where cycles are of different lengths."""
+        """The compared number: cycles, or the time where cycles are of different lengths."""
         return max(spot.microseconds, 1e-6) if self.by_time else max(spot.cycles or 0, 1)
 
     @cached_property
@@ -74,7 +74,7 @@ class HeatMap:
         return strength((most - math.log(self.cost(spot))) / (most - least) if most > least else 1.0)
 
     def written(self, spot: Spot) -> str:
-        """What stands in a setting's cell."""
+        """The text of a setting's cell."""
         if spot.cycles is None:
             return ""
         return f"{spot.microseconds:,.4g} µs" if self.by_time else short(spot.cycles)
@@ -96,7 +96,7 @@ class HeatMap:
 
 
 def short(cycles: int) -> str:
-    """`13.6k`: as much of a number as a cell has room for."""
+    """`13.6k`: a number cut to a cell's room."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if cycles >= 10 * size or (cycles >= size and unit != "k"):
             return f"{cycles / size:.1f}{unit}"
@@ -104,7 +104,7 @@ def short(cycles: int) -> str:
 
 
 def summary(view: HeatMap) -> str:
-    """The best setting, against the one that stands today."""
+    """The best setting, compared with today's."""
     known = sum(spot is not None for row in view.spots for spot in row)
     every = len(view.rows) * len(view.columns)
     partly = "" if known == every else f" of the {known} of {every} settings that are known"

@@ -24,7 +24,7 @@ class Run:
     scheduled: ScheduledProgram
     trace: Trace
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What it was asked for besides the machine."""
+    """The options besides the machine."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -57,19 +57,19 @@ class Run:
 
     @cached_property
     def launching(self) -> int:
-        """Cycles of the makespan that are in no kernel: launches begin in them."""
+        """Cycles of the makespan outside of all kernels: launches begin in them."""
         return self.trace.makespan - sum(end - begin for _, begin, end in self.spans)
 
     @cached_property
     def code(self) -> dict[str, Hashable]:
-        """Scheduled kernel -> what it does, whatever its values and it itself are called."""
+        """Scheduled kernel -> its program, independent of names."""
         hosts = {step.kernel: step.op for step in self.scheduled.hosts}
         return {kernel.kernel: canonical(kernel.mlir) for kernel in self.scheduled.kernels} | hosts
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one journey does of a group: nothing, if there are no launches."""
+    """One journey's part of a group: empty if it has no launches."""
 
     launches: tuple[int, ...] = ()
     kernels: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Part:
     cycles: int = 0
     """From begin to end of its kernels."""
     bytes: int = 0
-    """Moved from and to DRAM."""
+    """Bytes moved from and to DRAM."""
     code: tuple[Hashable, ...] = ()
 
 
@@ -89,19 +89,19 @@ class Group:
     module: str
     """The innermost `nn.Module` that all the nodes are of; empty for the whole."""
     nodes: frozenset[int]
-    """By their numbers among all nodes of all journeys."""
+    """Nodes by their numbers among all nodes of all journeys."""
     parts: tuple[Part, ...]
     """One a journey."""
 
     @property
     def identical(self) -> bool:
-        """Every journey does the same, in as many cycles and with as many bytes."""
+        """Whether every journey does the same, in as many cycles and with as many bytes."""
         return len({(part.cycles, part.bytes, part.code) for part in self.parts}) == 1
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Which captured nodes of several journeys are the same, and the kernels put together by them."""
+    """The captured nodes that several journeys share, and the kernels grouped by them."""
 
     runs: tuple[Run, ...]
 
@@ -109,9 +109,9 @@ class Matching:
     def rows(self) -> list[tuple[int | None, ...]]:
         """For each node of all journeys together its place in the graph of each.
 
-        The same are those with the same op, module and types; what these leave over may be in another module, or have
-        other types: names shift when a function is edited. What is still left stands for each other if it is of the
-        same module. The order is the same in all journeys in any case.
+        Nodes match with the same op, module and types; the rest may match in another module, or with other types: names
+        shift when a function is edited. Nodes still left match if they are of the same module. The order is the same in
+        all journeys in any case.
         """
         same = self.runs[0].lowered.captured
         if all(run.lowered.captured is same for run in self.runs):
@@ -150,8 +150,8 @@ class Matching:
         return tuple(self._group(members[root]) for root in sorted(members))
 
     def linking(self, at: int, names: Sequence[str]) -> list[int]:
-        """The numbers of those of a journey's nodes by which kernels meet. What reads nothing is computed wherever it
-        is read, and counts only where there is nothing else; without any node it is a number of its own."""
+        """The numbers of those of a journey's nodes by which kernels meet. A node without operands is computed wherever
+        it is read, and counts only where there is no other; a kernel without any node gets a number of its own."""
         reading = [name for name in names if self.runs[at].by_name[name].operands]
         return [self.numbers[at][name] for name in dict.fromkeys(reading or names)] or [len(self.rows)]
 
@@ -189,11 +189,11 @@ def _part(run: Run, launches: Sequence[int]) -> Part:
 
 
 def _keys(run: Run) -> list[Keys]:
-    """What a node is known by, the surest first."""
+    """The keys of a node, the surest first."""
     types = run.lowered.captured.types
     made = [tuple((types[value].shape, types[value].dtype) for value in node.results) for node in run.nodes]
     told = [(node.op, node.origin.module, made) for node, made in zip(run.nodes, made, strict=True)]
-    modules = [node.origin.module or object() for node in run.nodes]  # what is of none is like nothing else
+    modules = [node.origin.module or object() for node in run.nodes]  # a node of no module matches no other
     return [told, [key[:2] for key in told], [(op, made) for op, _, made in told], [key[0] for key in told], modules]
 
 

@@ -79,7 +79,7 @@ def layered(sizes: Mapping[str, Point], edges: Sequence[Edge], *, gap: float = 1
 
 
 def _depths(names: list[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Longest way from the top; then what hangs on none of the longest ways sinks to just over its first reader.
+    """Longest way from the top; then boxes on none of the longest ways sink to just over their first reader.
 
     A weight, or a kernel that prepares one, then stands where it is used, and not all of them in one row at the top.
     """

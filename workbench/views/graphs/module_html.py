@@ -10,7 +10,7 @@ from workbench.views.graphs.spent import Cost, Spent
 
 
 def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> str:
-    """The tree with its counts of `noun`, calls or kernels; what there is room for in so many rows is open."""
+    """The tree with its counts of `noun`, calls or kernels, opened as far as so many rows have room."""
     drawn = _Drawing(noun, max(spent.whole, 1) if spent else 0, frozenset(opened(tree, rows)))
     heads = (noun, "cycles", "of all", "DRAM") if spent else (noun,)
     head = "".join(f"<span>{name}</span>" for name in (tree.title, *heads))
@@ -43,7 +43,7 @@ class _Drawing:
         return f'<details{state}><summary class="row">{row}</summary><div>{inner}</div></details>'
 
     def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> str:
-        """Name and what it is, how many there are in it, what the run spent on it."""
+        """Name and kind, how many there are in it, the run's cycles on it."""
         more = f' <em class="soft mono">{markup.escape(what)}</em>' if what else ""
         told = f' title="{markup.escape(about)}"' if about else ""
         deep = f' style="--d:{depth}"' if depth else ""

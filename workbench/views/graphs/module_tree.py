@@ -1,4 +1,4 @@
-"""A graph as the tree of the modules that ran it: calls or kernels are its leaves, with what the run spent on each."""
+"""A graph as the tree of the modules that ran it: calls or kernels are its leaves, with the run's cycles on each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Leaf:
 
     module: str
     name: str
-    """What it goes by in calls."""
+    """Its name in calls."""
     title: str
     what: str
-    """What else there is to say of it."""
+    """A note on it."""
     calls: tuple[tuple[str, str], ...]
     """The captured nodes that it is, or has a part in, each with the short name of its op."""
     place: str
@@ -39,10 +39,10 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A module, or a line of Python in one, with what ran in it."""
+    """A module, or a line of Python in one, with the calls or kernels that ran in it."""
 
     path: str
-    """Of the module."""
+    """The module's path."""
     title: str
     parts: tuple[Module | Leaf, ...]
     """In the order in which they first ran."""
@@ -105,7 +105,7 @@ def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
 
 
 def modules_table(tree: Module, spent: Spent | None = None) -> Table:
-    """One row a module or leaf, in the order of the tree: calls, kernels, and what the run spent on it."""
+    """One row a module or leaf, in the order of the tree: calls, kernels, and the run's cycles on it."""
     rows: list[tuple[Cell, ...]] = []
     whole = max(spent.whole, 1) if spent else 1
 
@@ -149,8 +149,8 @@ def costliest(tree: Module, share: float = 0.25) -> list[Module | Leaf]:
 
 
 def counted(module: Module, most: int = 4) -> str:
-    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`; what no kernel works for is not among them,
-    as long as anything is."""
+    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`, without those that no kernel works for if
+    others remain."""
     leaves = list(_leaves(module))
     worked = [leaf for leaf in leaves if leaf.kernels] or leaves
     ops = Counter(op for _, op in dict.fromkeys(call for leaf in worked for call in leaf.calls)).most_common(most)
@@ -187,7 +187,7 @@ def _number(module: Module) -> str:
 
 
 def _shape(module: Module) -> tuple[tuple[str, ...], ...]:
-    """What modules that are alike have in common: where their leaves stand in them, and which ops these are."""
+    """The key of modules that are alike: the places of their leaves, and the leaves' ops."""
     return tuple((leaf.title.removeprefix(module.path), *(op for _, op in leaf.calls)) for leaf in _leaves(module))
 
 
@@ -210,7 +210,7 @@ def _tree(name: str, leaves: Iterable[Leaf]) -> Module:
 
 
 def _module(path: str, label: str, leaves: Sequence[tuple[Leaf, list[str]]]) -> Module:
-    """The module at `path` of leaves with what is left of their own paths."""
+    """The module at `path` of leaves with the rest of their own paths."""
     inside: dict[str, list[tuple[Leaf, list[str]]]] = {}
     order: list[Leaf | str] = []
     for leaf, rest in leaves:

@@ -1,4 +1,4 @@
-"""What a run spent on each captured node and on each kernel of the graph: cycles and bytes of DRAM."""
+"""A run's cycles and bytes of DRAM on each captured node and on each kernel of the graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Spent:
     """Nodes share what their kernels took, each launch by the busy cycles and the bytes of the spans that work for
-    them. So the cycles of all nodes, like those of all kernels, and what passes before kernels begin, are the
+    them. So the cycles of all nodes, like those of all kernels, and the cycles before kernels begin, add up to the
     makespan."""
 
     nodes: dict[str, Cost]
@@ -57,7 +57,7 @@ def spent(trace: Trace, launches: Launches) -> Spent:
 
 
 def _shares(trace: Trace, launch: Launch, rows: slice, taken: Cost) -> list[tuple[str, Cost]]:
-    """What of a launch belongs to each node that it works for."""
+    """The part of a launch that belongs to each node that it works for."""
     if not launch.origins:
         return []
     counts = np.diff(trace.origin_start[rows.start : rows.stop + 1])

@@ -37,7 +37,7 @@ def route_colour(route: str) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """A box: lines of text (the first is the name), the colour of its edge, what it says when pointed at."""
+    """A box: lines of text (the first is the name), the colour of its edge, its tooltip."""
 
     lines: tuple[str, ...]
     colour: str
@@ -61,7 +61,7 @@ class Picture:
 
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     edges: dict[Edge, str] = field(default_factory=dict[Edge, str])
-    """Arrow -> what it says when pointed at."""
+    """Arrow -> its tooltip."""
     refused: set[Edge] = field(default_factory=set[Edge])
     """Arrows that fusion looked at and left between kernels: dashed."""
     inner: dict[str, Shape] = field(default_factory=dict[str, Shape])
@@ -113,7 +113,7 @@ def lowered_svg(lowered: KernelGraph) -> Drawn:
     maker = {value: item.node for item in items.values() for value in item.node.results}
 
     def behind(value: str) -> list[str]:
-        """The boxes a value comes from: arrows run through views and what is put together in place, which have none."""
+        """The boxes a value comes from: arrows run through views and assembled results, which have none."""
         if owner.get(value) in picture.shapes:
             return [owner[value]]
         operands = maker[value].operands if value in maker else ()

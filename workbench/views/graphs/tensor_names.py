@@ -1,4 +1,4 @@
-"""What the user calls the tensors that kernels work on."""
+"""The user's names of the tensors that kernels work on."""
 
 from __future__ import annotations
 

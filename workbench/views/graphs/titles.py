@@ -17,7 +17,7 @@ from workbench.views.basics.table import Table
 _MOST = 4
 """Parts that a title has; further ones are counted."""
 _INTERNAL = re.compile(r"^_+|^native_|_legit(_no_training|_no_stats)?$|_with_.*$")
-"""What PyTorch adds to an op's name to tell its implementations apart."""
+"""Suffixes that PyTorch adds to an op's name for its implementations."""
 
 
 def short_op(op: str) -> str:
@@ -45,7 +45,7 @@ class Titles:
 
     @cached_property
     def _known(self) -> dict[str, tuple[str, str]]:
-        """Captured node -> its title, and what it does in a word. The second of a title has a `_1` behind it."""
+        """Captured node -> its title, and its op in a word. The second of a title has a `_1` behind it."""
         paths = {node.origin.module for node in self.graph.nodes}
         holders = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "."}
         ops_in: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""On which chiplet tensors lie, as a table and in words."""
+"""The placement of tensors on chiplets, as a table and in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
 
 
 def placement_text(program: ScheduledProgram) -> str:
-    """What the user said; empty if that is nothing."""
+    """The user's placement; empty if there is none."""
     if not program.placement:
         return ""
     told = (
@@ -40,7 +40,7 @@ def placement_text(program: ScheduledProgram) -> str:
 
 
 def crossed_text(trace: Trace) -> str:
-    """How much of what DRAM moved went from one chiplet to another; empty on a machine in one piece."""
+    """The share of DRAM bytes that went from one chiplet to another; empty on a machine in one piece."""
     if trace.machine.chiplet.count == 1:
         return ""
     asked, remote = trace.counters["dram_request_bytes"], trace.counters["dram_remote_bytes"]

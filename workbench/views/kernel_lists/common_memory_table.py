@@ -1,4 +1,4 @@
-"""The plan of what stays in the common memory, as a table and in words."""
+"""The plan of the common memory, as a table and in words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def residence_table(program: ScheduledProgram) -> Table:
 
 
 def residence_text(program: ScheduledProgram) -> str:
-    """What stays resident; empty without a plan."""
+    """The residents; empty without a plan."""
     if not program.residence:
         return ""
     kept = [each for each in program.residence if each.resident]

@@ -1,4 +1,4 @@
-"""The texts between a kernel's passes, and what their lines are before and after scheduling.
+"""The texts between a kernel's passes, and the lines of the rendered and scheduled kernel that theirs belong to.
 
 Passes keep no locations. But a line that stays the same through some passes, up to names, is the line it was: so it is
 followed from the rendered kernel downwards and from the scheduled kernel upwards, as far as it stays the same. And
@@ -47,7 +47,7 @@ class PassTrace:
         return [made.mlir for made in self.kernel.passes]
 
     def between(self, before: int, after: int) -> Diff:
-        """What the passes from text to text changed."""
+        """The changes of the passes from text to text."""
         first, last = sorted((before, after))
         if last == first + 1 and (known := self.steps[first].diff) is not None:
             return known if before < after else compared(self._text(before), self._text(after))
@@ -128,7 +128,7 @@ def _followed(lines: Mapping[int, int], same: Mapping[int, int]) -> dict[int, in
 
 
 def _numbered(text: Sequence[str]) -> dict[int, int]:
-    """Number of an op -> its first line in a text, 0-based; what a transform script says of it is none."""
+    """Number of an op -> its first line in a text, 0-based; mentions in a transform script do not count."""
     found = dict[int, int]()
     for place, line in enumerate(text):
         number = _ID.search(line)

@@ -1,4 +1,4 @@
-"""The passes of a kernel for reading: what each changed, by which pipeline, and where the code of the pass stands."""
+"""The passes of a kernel for reading: the changes of each, its pipeline, and the place of its code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _YOURS = "yours: "
 
 @dataclass(frozen=True)
 class Step:
-    """One pass, or a few that run together, and the text that it was given. Nothing is compared before it is asked."""
+    """One pass, or a few that run together, and its input text. Texts are compared on demand."""
 
     kernel: str
     number: int
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def told(self) -> str:
-        """What it changed in a few words."""
+        """Its changes in a few words."""
         if self.diff is None:
             return "the first text"
         if self.changes:
@@ -167,7 +167,7 @@ def steps_html(steps: Sequence[Step]) -> str:
 
 
 def step_html(step: Step, *, context: int = CONTEXT) -> str:
-    """One pass: where it comes from, what it changed in one column and in two, and the whole text after it."""
+    """One pass: its origin, its changes in one column and in two, and the whole text after it."""
     head = f"<b>{markup.escape(step.made.name)}</b>: pass {step.number} of {step.count} of {markup.escape(step.kernel)}"
     parts = [f'<p>{head}<br><span class="soft">{markup.escape(step.note)}</span></p>', _pass_body(step, context)]
     if step.diff and step.changes:

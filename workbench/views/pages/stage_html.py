@@ -49,7 +49,7 @@ def captured(
     lowered: KernelGraph | None = None,
     spent: Spent | None = None,
 ) -> str:
-    """The graph, its calls and what it takes; with a run, what that spent on them."""
+    """The graph, its calls and its inputs; with a run, the cycles spent on them."""
     count = len(graph.nodes)
     head = (
         f"<p><b>{markup.escape(graph.name)}</b>: {count} ATen call{'s' * (count != 1)}, captured by {graph.capture}</p>"
@@ -83,7 +83,7 @@ def _short_files(table: Table) -> Table:
 
 
 def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
-    """The kernels with their nodes by route, and every decision about fusing them; with a run, what that spent."""
+    """The kernels with their nodes by route, and every decision about fusing them; with a run, the cycles spent."""
     routes = [item.route for item in graph.nodes]
     kernels = markup.table(graphs.kernels_table(graph), wide=("title", "ops", "inputs"))
     shown = _kernels_shown(graph, kernels, spent)
@@ -115,7 +115,7 @@ def _fits(picture: Drawn) -> bool:
 
 
 def _routes(graph: KernelGraph) -> str:
-    """What the colours and the dashed arrows of the picture say."""
+    """The legend of the picture's colours and dashed arrows."""
     routes = Counter(item.route for item in graph.nodes)
     told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
@@ -129,7 +129,7 @@ def rendered(
     hosts: tuple[Kernel, ...] = (),
     titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
-    """Each kernel's MLIR with the origins of its lines; of steps on the host there is none."""
+    """Each kernel's MLIR with the origins of its lines; steps on the host have none."""
     few = len(modules) <= 2
     parts: list[str] = []
     for module in modules:
@@ -156,7 +156,7 @@ def _nodes_legend(nodes: tuple[str, ...]) -> str:
 
 
 def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str]:
-    """What stands above a kernel: what a person calls it where that is known, and what it goes by in calls."""
+    """The title above a kernel: a person's name for it where known, and its name in calls."""
     return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
 
 
@@ -176,7 +176,7 @@ def scheduled(
     selected: Selected = _NO_LINES,
     titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
-    """How each kernel is tiled, what became of it pass by pass, and the result."""
+    """Each kernel's tiling, its passes, and the result."""
     few = len(program.kernels) == 1  # two open ones are more than two screens
     told = kernels.scheduled_table(program)
     parts = [markup.table(told.pick(*(name for name in told.columns if name != "cores")), wide=("reason",))]
@@ -227,7 +227,7 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
 
 
 def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
-    """The timeline, where the time went, and what each unit waited for."""
+    """The timeline, where the time went, and the waits of each unit."""
     told = timeline.stats(trace)
     common = told["common_read_bytes"] + told["common_write_bytes"]
     left_out = int((trace.via == Via.SKIPPED).sum())
@@ -271,7 +271,7 @@ def _kernels(trace: Trace, by_kernel: Table) -> str:
 
 
 def _filled(title: str, found: Table) -> str:
-    """A table that is told if it has rows."""
+    """A table, if it has rows."""
     return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else ""
 
 
@@ -295,7 +295,7 @@ def _waterfall(trace: Trace) -> str:
 
 
 _NO_WAITS = {"host": "var(--k-HOST)", "finished": "var(--line)"}
-"""What a unit's time goes by in which it waits for nothing: colours that stand off the ground."""
+"""The colours of a unit's time without waits, which stand off the ground."""
 
 
 def _stalls(trace: Trace) -> str:

@@ -1,5 +1,4 @@
-"""One launch of a run, to be looked at cycle by cycle: what its instructions read and write in the scratchpad, and
-which boxes of which tensors.
+"""One launch of a run, cycle by cycle: its instructions' accesses to the scratchpad, and their boxes of tensors.
 
 An instruction reads from its start until it gives its unit free, and writes until its results are complete, as in
 `simulator.analysis.lifetimes`. Boxes lie in the pictures of `tile_grids`; a product that reads part of a tile has a
@@ -51,7 +50,7 @@ class Place:
     bottom: int
     right: int
     tile: Tile | None
-    """None where nothing is moved: part of a tile that is read by itself."""
+    """None where no tile is moved: part of a tile that is read by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class Replay:
     first_span: int
     """The row of its first instruction in `j.simulated.events`."""
     kinds: tuple[str, ...]
-    """Of each instruction its kind."""
+    """The kind of each instruction."""
     start: I64
     until: I64
     """When each instruction gives its unit free."""

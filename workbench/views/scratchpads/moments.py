@@ -1,5 +1,5 @@
-"""One cycle of a run as tables: what lies in each slot and who reads or writes it now, which boxes are touched, and how
-often each tile has been moved so far."""
+"""One cycle of a run as tables: the contents of each slot, the instructions that read or write it, the boxes they
+touch, and how often each tile has been moved so far."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Moment:
         return tuple(np.flatnonzero((replay.start <= self.cycle) & (self.cycle < replay.until)).tolist())
 
     def lives_now(self) -> dict[int, int]:
-        """Slot -> what it holds, by its number among the lives."""
+        """Slot -> the number of its contents among the lives."""
         pairs = zip(self.replay.slot_of_life, self.replay.lives, strict=True)
         return {slot: number for number, (slot, held) in enumerate(pairs) if held.start <= self.cycle < held.end}
 
@@ -117,7 +117,7 @@ class Moment:
         return f"PyTorch computes {self.replay.kernel} on the host" if self.replay.is_host else ""
 
     def summary(self) -> str:
-        """What goes on, in a line."""
+        """The activity in a line."""
         replay = self.replay
         if self.cycle < replay.begin or self.cycle >= replay.end:
             when = "begins" if self.cycle < replay.begin else "ended"
@@ -137,7 +137,7 @@ def _word(access: int) -> str:
 
 
 def occupancy_of(replay: Replay) -> Occupancy:
-    """What the launch held, as the picture over time shows it."""
+    """The launch's occupancy, as the picture over time shows it."""
     kernel = replay.lives[0].kernel if replay.lives else replay.kernel
     band = Band(kernel, replay.kernel, replay.launch, replay.begin, replay.end)
     return Occupancy(replay.lives, (band,), replay.capacity)

@@ -77,14 +77,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What the scratchpads held, of a run or of a program that does not fit."""
+    """The contents of the scratchpads over time, in a run or a program that does not fit."""
 
     held: tuple[Held, ...]
     bands: tuple[Band, ...]
     capacity: int
     """Bytes of a core's scratchpad."""
     unit: str = CYCLES
-    """What time is counted in."""
+    """The unit of time."""
 
     @property
     def peak(self) -> int:
@@ -126,7 +126,7 @@ def _range(bands: Sequence[Band]) -> str:
 
 
 def occupancy(trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -> Occupancy:
-    """What every launch of a run held, with tensors as the user calls them."""
+    """The occupancy of every launch of a run, with the user's names of tensors."""
     names, launches = user_names(lowered), scheduled.launches.launches
     tensors = dict[str, _Tensors]()
     held = list[Held]()
@@ -152,7 +152,7 @@ def bands(trace: Trace, scheduled: ScheduledProgram) -> tuple[Band, ...]:
 def held_by_launch(
     trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph, number: int
 ) -> tuple[Fillings, list[Lifetime], list[Held]]:
-    """What one launch held: the fillings of its program, their lifetimes, and each of these with its tensor."""
+    """The occupancy of one launch: the fillings of its program, their lifetimes, and each of these with its tensor."""
     names, launch, program = user_names(lowered), scheduled.launches.launches[number], trace.launches[number].program
     filled, lives = lifetimes_of(trace, number)
     named = [names.get(value, value) for value in launch.arguments], launch.origins
@@ -161,7 +161,7 @@ def held_by_launch(
 
 
 def of_program(program: TileProgram, capacity: int, kernel: Kernel, lowered: KernelGraph) -> Occupancy:
-    """What a kernel's program would hold, in program order: nobody ran it."""
+    """The occupancy of a kernel's program, in program order, without a run."""
     names = user_names(lowered)
     arguments = tuple(names.get(value, value) for value in (*kernel.inputs, *kernel.outputs))
     nodes = {item.node.name: item.node.origin.node for item in lowered.nodes}
@@ -188,7 +188,7 @@ def _held(life: Lifetime, kernel: str, program: TileProgram, tensors: _Tensors, 
 
 
 class _Tensors:
-    """What each filling of a program has to do with the kernel's arguments: where it comes from and goes."""
+    """The kernel's arguments that each filling of a program comes from and goes to."""
 
     def __init__(self, program: TileProgram, filled: Fillings) -> None:
         self.loaded: dict[int, dict[int, None]] = {}
@@ -225,7 +225,7 @@ def moved_with(program: TileProgram, row: int) -> list[int]:
     first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
     if program.opcode[row] in INDEXED:
         indexed = program.ops[int(program.op[row])].indexed
-        first += len(indexed.index_dims) if indexed else 0  # indices say where, and are not what is moved
+        first += len(indexed.index_dims) if indexed else 0  # indices only say where
     return operands_in(program, Space.SCRATCHPAD, first, last)
 
 
@@ -258,7 +258,7 @@ def tensors_of_buffers(view: Occupancy) -> dict[str, str]:
 
 
 def scratchpad_text(view: Occupancy) -> str:
-    """How much is used, what does not fit, and every stretch of time."""
+    """How much is used, the bytes that do not fit, and every stretch of time."""
     table = scratchpad_table(view)
     return "\n".join([summary(view), *([table.text()] if table.rows else [])])
 

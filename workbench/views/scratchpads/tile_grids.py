@@ -1,7 +1,7 @@
 """The tensors of a kernel as grids of tiles, in the order in which they are moved: geometry that two painters draw.
 
 A tensor has as many axes as it likes, and a picture two: those that are cut into most tiles, the longest of equals.
-What is moved at different places of the others is one tile of the picture.
+Boxes that differ only along the other axes are one tile of the picture.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _SHORT, _SMALLEST = 36.0, 4
 
 
 def drawn(grid: Grid) -> tuple[Tile, ...]:
-    """What is drawn of a grid, in the order of the moves."""
+    """The drawn tiles of a grid, in the order of the moves."""
     width, height = size_of(grid)
     return tuple(sorted(coarse(grid, int(height) // _SMALLEST, int(width) // _SMALLEST), key=lambda each: each.first))
 
@@ -194,7 +194,7 @@ _FIRST, _LAST = 0.12, 0.62
 
 
 def caption(grid: Grid) -> list[str]:
-    """What the picture shows and does not show, in lines."""
+    """The picture's content and its omissions, in lines."""
     shape = " x ".join(f"{extent:,}" for extent in grid.shape) or "one element"
     lines = [f"{shape}, {_count(len(grid.tiles), 'tile')} in {_count(grid.visits, 'move')}"]
     if grid.is_storage:

@@ -1,4 +1,4 @@
-"""Tiles: which box of which tensor each instruction of a kernel touches, and how often elements are moved."""
+"""Tiles: the boxes of tensors that each instruction of a kernel touches, and how often elements are moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.views.scratchpads.scratchpad import moved_with, operands_in
 
 BY_INDEX: Final = "data says which elements are moved: the tile is all that the indices could mean"
 PADDING: Final = "padding"
-"""The access of what is put around a tile and is not of the tensor."""
+"""The access of the padding around a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Touch:
     core: int
     tensor: str
     box: TensorBox | None
-    """None of what stays in the scratchpad."""
+    """None for a tile that stays in the scratchpad."""
     extent: tuple[int, ...]
     access: str
     buffer: str
@@ -54,10 +54,10 @@ class TensorMoves:
     shape: tuple[int, ...]
     moved: int
     least: int | None
-    """Different elements; None where data says which."""
+    """Different elements; None where they depend on data."""
     most: int | None
     padding: int
-    """Elements that are put around its tiles in the scratchpad and are none of its own."""
+    """Elements of padding around its tiles in the scratchpad."""
     argument: int
     coordinates: tuple[int, ...]
     """Extents along the axes that boxes are given in: the tensor's, but where its elements share places."""
@@ -104,9 +104,9 @@ class _Reader:
         self.coordinates = [Coordinates(argument) for argument in program.arguments]
         self.filled, self.owner = fillings(program), owners(program)
         self.parts: dict[int, list[_Part]] = {}
-        """Of each filling what it was loaded from, and what is stored of it."""
+        """The boxes of DRAM that each filling was loaded from, and that it is stored to."""
         self.loaded: dict[int, int] = {}
-        """Of each filling that is loaded the argument it comes from."""
+        """The argument that each loaded filling comes from."""
         self.outside = np.flatnonzero(program.space == Space.DRAM).tolist()
         for operand in self.outside:
             for inside in moved_with(program, int(self.owner[operand])):
@@ -118,7 +118,7 @@ class _Reader:
                     self.loaded.setdefault(filling, part.outside.target)
 
     def touches(self) -> list[Touch]:
-        """Instruction by instruction; of one that moves a tile, tensor and slot together."""
+        """Entries instruction by instruction; for a moved tile, tensor and slot together."""
         return [touch for row in range(len(self.program)) for touch in self._of_row(row)]
 
     def _of_row(self, row: int) -> list[Touch]:
@@ -209,14 +209,14 @@ class _Reader:
         )  # fmt: skip
 
     def _points(self, operand: int) -> tuple[int, ...]:
-        """What is moved: of a gather's memory one element a point of its space."""
+        """The moved elements: of a gather's memory, one for each point of its space."""
         row = int(self.owner[operand])
         if self.program.opcode[row] in INDEXED and operand == self._memory(row):
             return self.program.instruction(row).extent
         return self.program.operand(operand).shape
 
     def _padding(self, argument: int) -> int:
-        """Elements that are put around the tiles of an argument that were loaded, by what reads nothing."""
+        """Elements of padding around the loaded tiles of an argument, by instructions that read nothing."""
         program = self.program
         total = 0
         for operand in np.flatnonzero(self.filled.of_operand >= 0).tolist():
@@ -230,7 +230,7 @@ ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What an instruction moves between DRAM and a slot."""
+    """An instruction's move between DRAM and a slot."""
 
     outside: Operand
     inside: Operand
@@ -238,7 +238,7 @@ class _Part:
     """Element by element in one order; else data, or a loop of single accesses, says what goes where."""
 
     def seen_from(self, told: Operand) -> Operand | None:
-        """What an operand in the slot means of the tensor; None if it reaches beyond what is moved."""
+        """The tensor's box for an operand in the slot; None if it reaches beyond the moved tile."""
         inside, outside = self.inside, self.outside
         if not self.is_copy:
             return None
