@@ -23,12 +23,12 @@ FINISHED = "finished"
 def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
-    A gap before a span belongs to the span's cause. What is left of a launch after a unit's last span is
-    `finished`, the time before a launch begins is `launch`, and what a step on the host takes is `host`. What a
-    transfer waited for on its way and in a banked memory (`spans.Wait`) is no busy time either, nor is what a
-    scalar unit waited for answers (`scalar_latency`). Waiting for the memory while it served others is
-    `memory_peak` or `inefficient_transfers`: see analysis/contention.py.
-    ."""
+    A gap before a span belongs to the span's cause. The rest of a launch after a unit's last span is `finished`, the
+    time before a launch begins is `launch`, and the time of a step on the host is `host`. A transfer's waits on its way
+    and in a banked memory (`spans.Wait`) are no busy time, nor are a unit's waits for answers (`Does.stall`, as
+    `scalar_latency`). Waits for the memory while it served others are `memory_peak` or `inefficient_transfers`: see
+    analysis/contention.py.
+    """
     units, found = len(trace.unit_names), waited(trace)
     busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
     idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
