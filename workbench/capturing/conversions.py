@@ -21,7 +21,7 @@ from workbench.tensors.torch_literals import from_arg
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """What was captured of a node: given to a conversion."""
+    """The capture of a node, as a conversion gets it."""
 
     node: Node
     """As it would be recorded by default. Returned as it is, or changed, it is what is recorded."""
