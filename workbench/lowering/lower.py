@@ -211,7 +211,7 @@ class _Work:
         return True
 
     def _counts_from_outside(self, node: Node) -> bool:
-        """Whether it names elements of a storage by their places, where the record knows only a view."""
+        """Whether it addresses an input's storage directly, of which the record knows only a view."""
         if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
             return False
         maker = {value: each for each in self.graph.nodes for value in each.results}
